@@ -1,0 +1,101 @@
+"""The error tree; every leaf has a stable code that survives serialisation.
+
+PerdureError
+├── InvalidInput            invalid_input        exit 2   the caller's words are wrong
+├── ServiceUnavailable      service_unavailable  exit 3   server, worker, model or store is away
+│   ├── RuntimeUnavailable  runtime_unavailable           an embedded service does not start
+│   └── NoReadyWorker       no_ready_worker               nobody answers on a queue
+├── NotFound                not_found            exit 4
+├── NotAllowed              not_allowed          exit 5   the run's state forbids it
+├── StoreError              store_error          exit 3   blobs or tables cannot be read or written
+│   └── JournalMismatch     journal_mismatch              a key came back with another request
+├── ModelError              see `perdure.domain.model_errors`
+└── ToolFailure             tool_error                    a tool refused or failed
+"""
+
+from typing import ClassVar
+
+
+class PerdureError(Exception):
+    """Base of all errors that Perdure raises on purpose; registered with every worker.
+
+    Args:
+        message: what happened, where, and the value found.
+        cure: what to do next, one sentence.
+    """
+
+    code: ClassVar[str] = "perdure_error"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, cure: str = "") -> None:
+        super().__init__(f"{message} {cure}".strip())
+        self.message = message
+        self.cure = cure
+
+
+class InvalidInput(PerdureError):
+    """The caller's words are wrong; nothing was started."""
+
+    code = "invalid_input"
+    exit_code = 2
+
+
+class ServiceUnavailable(PerdureError):
+    """A server, worker, model or store could not be reached or started."""
+
+    code = "service_unavailable"
+    exit_code = 3
+
+
+class RuntimeUnavailable(ServiceUnavailable):
+    """An embedded service does not start or does not answer."""
+
+    code = "runtime_unavailable"
+
+
+class NoReadyWorker(ServiceUnavailable):
+    """Nobody answered the readiness probe of a queue."""
+
+    code = "no_ready_worker"
+
+
+class NotFound(PerdureError):
+    """No run, gate, blob or file of that name."""
+
+    code = "not_found"
+    exit_code = 4
+
+
+class NotAllowed(PerdureError):
+    """The run's state forbids the verb."""
+
+    code = "not_allowed"
+    exit_code = 5
+
+
+class StoreError(PerdureError):
+    """Blobs or tables cannot be read or written."""
+
+    code = "store_error"
+    exit_code = 3
+
+
+class JournalMismatch(StoreError):
+    """A journal key came back with another request: never answered with the old reply."""
+
+    code = "journal_mismatch"
+
+
+class ToolFailure(PerdureError):
+    """A tool refused its input or failed; the text is shown to the model.
+
+    Args:
+        message: what went wrong, for the model.
+        reason: a short stable code (`timeout`, `not_found`, `refused`, `stale`, …).
+    """
+
+    code = "tool_error"
+
+    def __init__(self, message: str, *, reason: str = "error") -> None:
+        super().__init__(message)
+        self.reason = reason

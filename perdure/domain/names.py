@@ -1,0 +1,61 @@
+"""Every name that outsiders use: queues, workflow types and ids, handlers, search attributes."""
+
+import hashlib
+import re
+from typing import Literal
+
+LoopKind = Literal["agent", "refine", "roles", "delegation"]
+WORKFLOW_TYPES: dict[str, str] = {
+    "agent": "AgentLoop",
+    "refine": "RefineLoop",
+    "roles": "RoleLoop",
+    "delegation": "DelegationLoop",
+}
+
+SEARCH_ATTRIBUTES: dict[str, Literal["Keyword", "Int", "Double"]] = {
+    "PerdureKind": "Keyword",
+    "PerdureLifecycle": "Keyword",
+    "PerdurePhase": "Keyword",
+    "PerdureBlockedOn": "Keyword",
+    "PerdureLabel": "Keyword",
+    "PerdureOutcome": "Keyword",
+    "PerdureIteration": "Int",
+    "PerdureScore": "Double",
+    "PerdureCostUsd": "Double",
+}
+SEARCH_ATTRIBUTE_LIMIT = 512
+
+VERBS = ("pause", "resume", "stop", "escalate", "answer", "amend", "retry", "add_input")
+QUERIES = ("status", "history", "costs", "gates", "events")
+
+READY_ACTIVITY = "ready"
+ID_GOAL_WORDS = 3
+
+
+def loops_queue(installation: str) -> str:
+    """The queue of workflows and of the bookkeeping steps."""
+    return f"perdure-{installation}-loops"
+
+
+def models_queue(installation: str) -> str:
+    """The queue of model calls and judgements."""
+    return f"perdure-{installation}-models"
+
+
+def tools_queue(installation: str, workspace: str | None) -> str:
+    """The queue of tools, checks and snapshots for a workspace, or for scratch folders."""
+    middle = f"{installation}-{workspace}" if workspace else installation
+    return f"perdure-{middle}-tools"
+
+
+def run_id(kind: str, goal: str, seed: str) -> str:
+    """A readable run id such as `refine-steel-bottle-7f3a`; `seed` makes it unique."""
+    words = [word for word in re.findall(r"[a-z0-9]+", goal.lower()) if len(word) > 2]
+    words = [word for word in words if word not in _FILLERS][:ID_GOAL_WORDS]
+    suffix = hashlib.sha256(seed.encode()).hexdigest()[:6]
+    return "-".join([kind, *words, suffix])[:120]
+
+
+_FILLERS = frozenset(
+    {"the", "and", "for", "with", "that", "this", "from", "into", "write", "make", "please", "all"}
+)

@@ -1,0 +1,14 @@
+"""References to content in the blob store; they carry size, so workflows decide without content."""
+
+from perdure.domain.base import Frozen
+from perdure.domain.tokens import TokenSizes
+
+INLINE_LIMIT_BYTES = 64 * 1024
+
+
+class Ref(Frozen):
+    """The address of a blob: `sha256:<hex>`, or `hmac:<hex>` where the store encrypts."""
+
+    hash: str
+    bytes: int = 0
+    tokens: TokenSizes = TokenSizes()

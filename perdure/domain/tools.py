@@ -1,0 +1,83 @@
+"""What a tool is, who may call it, and what a call brings back."""
+
+from typing import Literal
+
+from pydantic import JsonValue
+
+from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.transcript import ToolOutcome
+
+AccessClass = Literal["read", "write", "execute", "network", "person"]
+AccessLevel = Literal["full", "readonly-shell", "readonly", "minimal"]
+
+DEFAULT_TIMEOUT_S = 30.0
+EXCERPT_CHARACTERS = 8_000
+OUTPUT_CAP_BYTES = 50 * 1024
+OUTPUT_CAP_LINES = 2_000
+
+
+class ToolFact(Frozen):
+    """A tool as it is pinned for a run.
+
+    `parameters` is a JSON Schema of an object. `idempotent` tools may be retried after a lost
+    attempt. `exclusive` tools run alone. `meta` tools do not heal strikes. `inline_arguments`
+    asks for the arguments in the model report, because the workflow itself acts on them.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+    access: AccessClass = "read"
+    idempotent: bool = False
+    needs_approval: bool = False
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    exclusive: bool = False
+    meta: bool = False
+    inline_arguments: bool = False
+    aliases: tuple[str, ...] = ()
+
+
+class Grant(Frozen):
+    """What the tools of one run may touch, checked where they run, never only in the prompt.
+
+    `root` is the folder of the run's working copy (or scratch folder); `writable` says whether
+    write tools may change it; `allowed` are the exact tool names on offer.
+    """
+
+    root: str
+    writable: bool = False
+    level: AccessLevel = "readonly"
+    allowed: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+class ToolEnvelope(StepMessage):
+    """Who calls what, and under which key."""
+
+    run: str
+    call_id: str
+    idempotency_key: str
+    name: str
+    arguments: dict[str, JsonValue]
+    conversation: str = ""
+
+
+class ToolOutput(Frozen):
+    """What one tool call gave: the whole text; the caller stores it and makes the excerpt."""
+
+    outcome: ToolOutcome
+    text: str
+    code: str = ""
+    truncated: bool = False
+
+
+def excerpt(text: str, *, reference: str, limit: int = EXCERPT_CHARACTERS) -> str:
+    """The first and last part of a long text, saying what was left out and how to read on."""
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit * 3 // 4], text[-(limit // 4) :]
+    left_out = len(text) - len(head) - len(tail)
+    return (
+        f"{head}\n[… {left_out} of {len(text)} characters left out; "
+        f'read on with artifact.read {{"ref": "{reference}", "offset": {len(head)}}} …]\n{tail}'
+    )

@@ -1,0 +1,118 @@
+"""Messages of a conversation and the append-only chain that keeps them.
+
+A transcript is named by the hash of its last link, its head. A link holds the messages of one
+append and the hash of its parent, so a thousand turns share all their prefixes.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from perdure.domain.base import Frozen
+from perdure.domain.refs import Ref
+from perdure.domain.tokens import MESSAGE_OVERHEAD_TOKENS, TokenSizes, estimate
+
+ToolOutcome = Literal["ok", "error", "denied", "effect_uncertain", "interrupted"]
+
+
+class TextBlock(Frozen):
+    """Text said by either side."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ThinkingBlock(Frozen):
+    """A provider's own reasoning block, kept as it came and dropped at a failover."""
+
+    type: Literal["thinking"]
+    model: str
+    native: dict[str, JsonValue]
+
+
+class ToolUseBlock(Frozen):
+    """A tool call that the model asked for, already normalised."""
+
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    arguments: dict[str, JsonValue]
+
+
+class ToolResultBlock(Frozen):
+    """What a tool call gave: an excerpt as the model sees it, and the whole by reference."""
+
+    type: Literal["tool_result"]
+    call_id: str
+    name: str
+    outcome: ToolOutcome
+    text: str
+    ref: Ref | None = None
+
+
+Block = Annotated[
+    TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock, Field(discriminator="type")
+]
+
+
+class Message(Frozen):
+    """One message; pinned ones survive compaction word for word."""
+
+    role: Literal["user", "assistant"]
+    blocks: tuple[Block, ...]
+    pinned: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined by blank lines."""
+        return "\n\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+    @property
+    def tool_uses(self) -> tuple[ToolUseBlock, ...]:
+        """The tool calls in this message, in order."""
+        return tuple(block for block in self.blocks if isinstance(block, ToolUseBlock))
+
+
+class Link(Frozen):
+    """One append to a transcript; `messages_total` and `tokens_total` count the whole chain."""
+
+    parent: str | None
+    messages: tuple[Message, ...]
+    messages_total: int
+    tokens_total: TokenSizes
+
+
+class Head(Frozen):
+    """The name of a transcript, with the size of everything behind it."""
+
+    hash: str
+    messages: int = 0
+    tokens: TokenSizes = TokenSizes()
+
+
+def user_text(text: str, *, pinned: bool = False) -> Message:
+    """A user message of one text block."""
+    return Message(role="user", blocks=(TextBlock(type="text", text=text),), pinned=pinned)
+
+
+def assistant_text(text: str) -> Message:
+    """An assistant message of one text block."""
+    return Message(role="assistant", blocks=(TextBlock(type="text", text=text),))
+
+
+def message_tokens(message: Message) -> TokenSizes:
+    """Estimated tokens of one message, its framing included."""
+    sizes = TokenSizes(prose=MESSAGE_OVERHEAD_TOKENS)
+    for block in message.blocks:
+        sizes = sizes + estimate(_visible(block))
+    return sizes
+
+
+def _visible(block: Block) -> str:
+    match block:
+        case TextBlock() | ToolResultBlock():
+            return block.text
+        case ThinkingBlock():
+            return str(block.native)
+        case ToolUseBlock():
+            return f"{block.name} {block.arguments}"
