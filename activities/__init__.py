@@ -1,0 +1,1 @@
+"""Activities: one verb each, given their ports, translating errors in one place."""

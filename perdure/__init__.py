@@ -1,0 +1,1 @@
+"""Perdure: durable language-model loops on Temporal."""

@@ -1,0 +1,1 @@
+"""Everything that touches the outside world, behind the ports of the domain."""

@@ -1,0 +1,6 @@
+"""Start a Perdure worker: a thin shell over `perdure.worker`."""
+
+from perdure.worker import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Orchestration: workflows await, and branch on what the domain says."""
