@@ -1,0 +1,101 @@
+"""How the `tools:` section of a task picks from the tools that the worker has.
+
+A task can only narrow: the level decides what is possible, `allow` picks from it, `deny` wins over
+`allow`, `approve` adds a question to a person. Names may end in `*` (`fs.*`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from perdure.domain.agent.levels import changes_files, offers
+from perdure.domain.tools import AccessLevel, ToolFact
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The tools of a run, ordered by name, and what of the task's wishes could not be met."""
+
+    tools: tuple[ToolFact, ...]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The exact names on offer, as a grant lists them."""
+        return tuple(fact.name for fact in self.tools)
+
+    @property
+    def writes(self) -> bool:
+        """Whether any tool may change files, so that the run gets a working copy."""
+        return any(changes_files(fact) for fact in self.tools)
+
+
+def select(
+    catalog: Sequence[ToolFact],
+    *,
+    level: AccessLevel,
+    allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
+    approve: Sequence[str] = (),
+    timeouts: Mapping[str, float] | None = None,
+) -> Selection:
+    """Pick the tools of a run from all that the worker has.
+
+    Args:
+        catalog: every tool of the hosts.
+        level: the access level of the task or role.
+        allow: names to keep; empty keeps all that the level offers.
+        deny: names to leave out, whatever `allow` says.
+        approve: names whose calls a person approves first.
+        timeouts: seconds per tool name, in place of the tool's own.
+    """
+    possible = [fact for fact in catalog if offers(level, fact)]
+    kept = [fact for fact in possible if not allow or _any(allow, fact.name)]
+    kept = [fact for fact in kept if not _any(deny, fact.name)]
+    tools = tuple(
+        _adjusted(fact, approve=approve, timeouts=timeouts or {})
+        for fact in sorted(kept, key=lambda fact: fact.name)
+    )
+    wishes = {"allow": allow, "deny": deny, "approve": approve, "timeouts": tuple(timeouts or ())}
+    return Selection(
+        tools=tools,
+        problems=tuple(
+            problem
+            for field, patterns in wishes.items()
+            for pattern in patterns
+            if (problem := _problem(field, pattern, catalog=catalog, level=level))
+        ),
+    )
+
+
+def _adjusted(fact: ToolFact, *, approve: Sequence[str], timeouts: Mapping[str, float]) -> ToolFact:
+    return fact.model_copy(
+        update={
+            "needs_approval": fact.needs_approval or _any(approve, fact.name),
+            "timeout_s": timeouts.get(fact.name, fact.timeout_s),
+        }
+    )
+
+
+def _problem(
+    field: str, pattern: str, *, catalog: Sequence[ToolFact], level: AccessLevel
+) -> str | None:
+    found = [fact for fact in catalog if _matches(pattern, fact.name)]
+    if not found:
+        near = get_close_matches(pattern, [fact.name for fact in catalog], n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        return f"tools.{field}: no tool is named {pattern!r}.{hint}"
+    if field == "allow" and not any(offers(level, fact) for fact in found):
+        return (
+            f"tools.{field}: {pattern!r} has access class {found[0].access}, which access level "
+            f"{level} does not offer. Raise tools.access or leave the tool out."
+        )
+    return None
+
+
+def _any(patterns: Sequence[str], name: str) -> bool:
+    return any(_matches(pattern, name) for pattern in patterns)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
