@@ -1,0 +1,158 @@
+"""Settings of the agent loop, and the two profiles that fill what a task leaves open."""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from perdure.domain.base import Frozen
+from perdure.domain.tools import AccessLevel
+
+ProfileName = Literal["agent", "delegate"]
+
+NUDGE_PROMPT = "Your last reply was empty. Answer in text now, from what you have learnt so far."
+FALLBACK_TEXT = "The model gave no answer. What was done so far is listed in the run's history."
+FORCED_TEXT_PROMPT = (
+    "Tools are switched off now. Answer in text from what you have learnt so far; "
+    "say plainly what is missing."
+)
+
+
+class ToolLoopLevels(Frozen):
+    """Calls of one tool that bring nothing new: when to warn, to ask a person, to end."""
+
+    warning: int = Field(default=10, ge=1)
+    critical: int = Field(default=20, ge=1)
+    circuit_breaker: int = Field(default=30, ge=1)
+
+
+class InitialMessage(Frozen):
+    """One message of a given history."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class AgentSettings(Frozen):
+    """The `agent:` block; None, zero and negative limits take the profile's value."""
+
+    profile: ProfileName = "agent"
+    system: str = ""
+    messages: tuple[InitialMessage, ...] = ()
+    transcript: str | None = None
+    max_iterations: int | None = None
+    max_illegal_strikes: int | None = None
+    max_tool_repeat: int | None = None
+    output_token_ceiling: int | None = None
+    defer_mixed_text: bool | None = None
+    nudge_on_empty: bool | None = None
+    nudge_prompt: str = NUDGE_PROMPT
+    fallback_text: str = FALLBACK_TEXT
+    parallel_tools: bool = True
+    tool_loop: ToolLoopLevels = ToolLoopLevels()
+
+
+class ToolFilter(Frozen):
+    """A pure rule for which tools are on offer in an iteration.
+
+    From iteration `after` on (and up to `until`) only tools whose name starts with one of `only`
+    are offered; `requires` names tools that must have succeeded before.
+    """
+
+    only: tuple[str, ...] = ()
+    after: int = 1
+    until: int | None = None
+    requires: tuple[str, ...] = ()
+
+
+class ToolsSpec(Frozen):
+    """The `tools:` block: a level, narrowed by names; names may end in `*`."""
+
+    access: AccessLevel = "minimal"
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    approve: tuple[str, ...] = ()
+    filter: ToolFilter | None = None
+    timeouts: dict[str, float] = {}
+    repeat_exempt: tuple[str, ...] = ()
+    mcp: tuple[dict[str, JsonValue], ...] = ()
+
+
+class Turns(Frozen):
+    """Agent settings with every field resolved."""
+
+    max_iterations: int
+    max_illegal_strikes: int
+    max_tool_repeat: int
+    output_token_ceiling: int | None
+    defer_mixed_text: bool
+    nudge_on_empty: bool
+    nudge_prompt: str
+    fallback_text: str
+    parallel_tools: bool
+    tool_loop: ToolLoopLevels
+    active_time: float | None
+    tool_timeout: float | None
+
+
+_PROFILES: dict[ProfileName, Turns] = {
+    "agent": Turns(
+        max_iterations=50,
+        max_illegal_strikes=2,
+        max_tool_repeat=3,
+        output_token_ceiling=None,
+        defer_mixed_text=True,
+        nudge_on_empty=True,
+        nudge_prompt=NUDGE_PROMPT,
+        fallback_text=FALLBACK_TEXT,
+        parallel_tools=True,
+        tool_loop=ToolLoopLevels(),
+        active_time=None,
+        tool_timeout=None,
+    ),
+    "delegate": Turns(
+        max_iterations=15,
+        max_illegal_strikes=2,
+        max_tool_repeat=3,
+        output_token_ceiling=25_000,
+        defer_mixed_text=False,
+        nudge_on_empty=False,
+        nudge_prompt=NUDGE_PROMPT,
+        fallback_text=FALLBACK_TEXT,
+        parallel_tools=True,
+        tool_loop=ToolLoopLevels(),
+        active_time=90.0,
+        tool_timeout=30.0,
+    ),
+}
+
+
+def resolve(settings: AgentSettings) -> Turns:
+    """Fill what the task leaves open from its profile, field by field."""
+    base = _PROFILES[settings.profile]
+    ceiling = settings.output_token_ceiling
+    return base.model_copy(
+        update={
+            "max_iterations": _positive(settings.max_iterations, base.max_iterations),
+            "max_illegal_strikes": _positive(
+                settings.max_illegal_strikes, base.max_illegal_strikes
+            ),
+            "max_tool_repeat": _positive(settings.max_tool_repeat, base.max_tool_repeat),
+            "output_token_ceiling": ceiling
+            if ceiling and ceiling > 0
+            else base.output_token_ceiling,
+            "defer_mixed_text": _given(settings.defer_mixed_text, base.defer_mixed_text),
+            "nudge_on_empty": _given(settings.nudge_on_empty, base.nudge_on_empty),
+            "nudge_prompt": settings.nudge_prompt,
+            "fallback_text": settings.fallback_text,
+            "parallel_tools": settings.parallel_tools,
+            "tool_loop": settings.tool_loop,
+        }
+    )
+
+
+def _positive(value: int | None, fallback: int) -> int:
+    return value if value is not None and value > 0 else fallback
+
+
+def _given(value: bool | None, fallback: bool) -> bool:
+    return fallback if value is None else value

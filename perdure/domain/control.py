@@ -1,0 +1,316 @@
+"""What people may ask of a run, when it is allowed, and what it changes.
+
+One state object; `refuse` tells why a verb is not allowed (updates reject with it, signals note
+it), `take` applies an allowed one. Nothing here waits or starts anything.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal, assert_never
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from perdure.domain import budget as budgets
+from perdure.domain import gates as gating
+from perdure.domain.base import Frozen
+from perdure.domain.budget import Budget
+from perdure.domain.gates import Gate, GateAnswer, GateKind
+from perdure.domain.messages import (
+    AddInput,
+    Amend,
+    Answer,
+    AnyMessage,
+    Escalate,
+    Pause,
+    Resume,
+    Retry,
+    Stop,
+    too_long,
+)
+from perdure.domain.outcomes import Lifecycle
+from perdure.domain.refs import Ref
+
+Phase = Literal[
+    "starting",
+    "recalling",
+    "planning",
+    "executing",
+    "evaluating",
+    "deciding",
+    "refining",
+    "staging",
+    "managing",
+    "working",
+    "waiting",
+    "wrapping_up",
+    "ended",
+]
+
+REQUESTS_KEPT = 256
+NOTES_KEPT = 20
+
+
+class PendingInput(Frozen):
+    """A message from outside that no model call has seen yet."""
+
+    text: str
+    by: str
+    ref: Ref | None = None
+
+
+class Amendment(Frozen):
+    """The audit trail of one `amend`: who, when, what."""
+
+    at: datetime
+    by: str
+    changes: Mapping[str, JsonValue]
+
+
+class Control(BaseModel):
+    """The control state of a run; it travels whole through continue-as-new."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    paused: bool = False
+    stop: Literal["graceful", "now"] | None = None
+    stopped_by: str | None = None
+    escalation: str | None = None
+    gates: dict[str, Gate] = {}
+    gates_opened: int = 0
+    inputs: list[PendingInput] = []
+    guidance: list[str] = []
+    rubric: list[JsonValue] | None = None
+    amendments: list[Amendment] = []
+    requests: list[str] = []
+    refused_signals: list[str] = []
+    ended: bool = False
+
+    @property
+    def open_gates(self) -> tuple[Gate, ...]:
+        """Questions that wait for a person, oldest first."""
+        return tuple(gate for gate in self.gates.values() if gate.open)
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        """Running, paused or waiting; the end is the result's to say."""
+        if self.paused:
+            return "paused"
+        return "waiting" if self.open_gates else "running"
+
+
+class Taken(Frozen):
+    """What an applied verb means for the loop: an event to note, and a budget that changed."""
+
+    event: Literal["paused", "resumed", "amended", "input_added", "gate_answered"] | None = None
+    data: dict[str, JsonValue] = {}
+    budget: Budget | None = None
+
+
+def refuse(
+    state: Control, message: AnyMessage, *, budget: Budget, wall_time: float, inputs_allowed: bool
+) -> str | None:
+    """Why the verb is not allowed now, naming the state, or None."""
+    if state.ended:
+        return "the run has ended; only `retry` is possible"
+    if too_long(_text_of(message)):
+        return "the text is above 8 KiB; send it with `perdure add`, which stores it as a blob"
+    match message:
+        case Pause():
+            return "the run is paused already" if state.paused else None
+        case Resume():
+            return None if state.paused else f"the run is {state.lifecycle}, not paused"
+        case Stop():
+            return _refuse_stop(state, message)
+        case Escalate():
+            return None if state.lifecycle == "running" else f"the run is {state.lifecycle}"
+        case Answer():
+            return gating.refusal(
+                state.gates.get(message.gate),
+                gate_id=message.gate,
+                choice=message.choice,
+                text=message.text,
+                args_hash=message.args_hash,
+            )
+        case Amend():
+            return _refuse_amend(message, budget=budget, wall_time=wall_time)
+        case AddInput():
+            return _refuse_input(message, inputs_allowed=inputs_allowed)
+        case Retry():
+            return f"the run is {state.lifecycle}; `retry` goes on after a failure"
+        case _:
+            assert_never(message)
+
+
+def seen(state: Control, message: AnyMessage, request_id: str | None = None) -> bool:
+    """Whether a message with this request id had its effect already."""
+    name = message.request_id or request_id
+    return name is not None and name in state.requests
+
+
+def take(
+    state: Control,
+    message: AnyMessage,
+    *,
+    now: datetime,
+    budget: Budget,
+    wall_time: float,
+    request_id: str | None = None,
+) -> Taken:
+    """Apply an allowed verb to the state, and remember its request id."""
+    name = message.request_id or request_id
+    if name is not None:
+        state.requests = [*state.requests, name][-REQUESTS_KEPT:]
+    match message:
+        case Pause():
+            state.paused = True
+            return Taken(event="paused", data={"by": message.by})
+        case Resume():
+            state.paused = False
+            return Taken(event="resumed", data={"by": message.by})
+        case Stop():
+            state.stop, state.stopped_by = message.mode, message.by
+            return Taken()
+        case Escalate():
+            state.escalation = message.note or "a person asked to look at this run"
+            return Taken()
+        case Answer():
+            return _answer(state, message, now=now)
+        case Amend():
+            return _amend(state, message, now=now, budget=budget, wall_time=wall_time)
+        case AddInput():
+            given = PendingInput(text=message.text, by=message.by, ref=message.ref)
+            state.inputs = [*state.inputs, given]
+            return Taken(event="input_added", data={"by": message.by})
+        case Retry():
+            return Taken()
+        case _:
+            assert_never(message)
+
+
+def note_refused(state: Control, verb: str, why: str) -> None:
+    """Keep why a signal had no effect; status shows the newest ones."""
+    state.refused_signals = [*state.refused_signals, f"{verb}: {why}"][-NOTES_KEPT:]
+
+
+def open_gate(
+    state: Control,
+    *,
+    kind: GateKind,
+    prompt: str,
+    now: datetime,
+    choices: tuple[str, ...] | None = None,
+    free_text: bool = False,
+    deadline: datetime | None = None,
+    on_expiry: str = gating.WAIT,
+    args_hash: str | None = None,
+    subject: str | None = None,
+) -> Gate:
+    """Open a gate under the next run-wide id."""
+    state.gates_opened += 1
+    gate = Gate(
+        id=f"g{state.gates_opened}",
+        kind=kind,
+        prompt=prompt[: gating.PROMPT_LIMIT],
+        choices=gating.CHOICES[kind] if choices is None else choices,
+        opened_at=now,
+        free_text=free_text,
+        deadline=deadline,
+        on_expiry=on_expiry,
+        args_hash=args_hash,
+        subject=subject,
+    )
+    state.gates = {**_newest_answered(state.gates), gate.id: gate}
+    return gate
+
+
+def close_expired(state: Control, *, now: datetime) -> tuple[Gate, ...]:
+    """Answer gates whose deadline passed by their policy; those that `wait` stay open."""
+    closed: list[Gate] = []
+    for gate in state.open_gates:
+        choice = gating.expiry_choice(gate)
+        if gating.expired(gate, now) and choice is not None:
+            answer = GateAnswer(choice=choice, text=None, by="deadline", at=now, expired=True)
+            closed.append(gate.model_copy(update={"answer": answer}))
+    for gate in closed:
+        state.gates = {**state.gates, gate.id: gate}
+    return tuple(closed)
+
+
+def _newest_answered(gates: dict[str, Gate]) -> dict[str, Gate]:
+    answered = [gate for gate in gates.values() if not gate.open][-NOTES_KEPT:]
+    kept = [*answered, *(gate for gate in gates.values() if gate.open)]
+    return {gate.id: gate for gate in sorted(kept, key=lambda gate: int(gate.id[1:]))}
+
+
+def _answer(state: Control, message: Answer, *, now: datetime) -> Taken:
+    gate = state.gates[message.gate]
+    answer = GateAnswer(
+        choice=message.choice,
+        text=message.text,
+        by=message.by,
+        at=now,
+        request_id=message.request_id,
+    )
+    state.gates = {**state.gates, gate.id: gate.model_copy(update={"answer": answer})}
+    said = message.choice or (message.text or "")[:200]
+    return Taken(
+        event="gate_answered",
+        data={"gate": gate.id, "kind": gate.kind, "answer": said, "by": message.by},
+    )
+
+
+def _amend(
+    state: Control, message: Amend, *, now: datetime, budget: Budget, wall_time: float
+) -> Taken:
+    changes = message.model_dump(
+        mode="json", include={"budget", "rubric", "guidance"}, exclude_defaults=True
+    )
+    state.amendments = [
+        *state.amendments,
+        Amendment(at=now, by=message.by, changes=changes),
+    ][-NOTES_KEPT:]
+    if message.guidance:
+        state.guidance = [*state.guidance, message.guidance]
+    if message.rubric is not None:
+        state.rubric = message.rubric
+    amended = budgets.amend(budget, message.budget, wall_time=wall_time) if message.budget else None
+    return Taken(event="amended", data={"by": message.by, **changes}, budget=amended)
+
+
+def _refuse_stop(state: Control, message: Stop) -> str | None:
+    if state.stop == "now" or state.stop == message.mode:
+        return "the run is stopping already"
+    return None
+
+
+def _refuse_amend(message: Amend, *, budget: Budget, wall_time: float) -> str | None:
+    if not message.budget and message.rubric is None and not message.guidance:
+        return "amend needs a budget, a rubric or guidance"
+    try:
+        budgets.amend(budget, message.budget, wall_time=wall_time)
+    except ValueError as error:
+        return _first_line(error)
+    return None
+
+
+def _refuse_input(message: AddInput, *, inputs_allowed: bool) -> str | None:
+    if not inputs_allowed:
+        return "this kind of run takes no input while it runs"
+    return None if message.text or message.ref else "the input is empty"
+
+
+def _text_of(message: AnyMessage) -> str | None:
+    match message:
+        case AddInput() | Answer():
+            return message.text
+        case Amend():
+            return message.guidance
+        case Escalate() | Retry():
+            return message.note
+        case Pause() | Resume() | Stop():
+            return None
+
+
+def _first_line(error: ValueError) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:3])[:500]

@@ -1,0 +1,98 @@
+"""Gates: open questions to people, their answers, and what happens when nobody answers."""
+
+import hashlib
+import json
+from datetime import datetime
+from typing import Literal
+
+from pydantic import JsonValue
+
+from perdure.domain.base import Frozen
+
+GateKind = Literal["question", "escalation", "tool_approval", "budget", "review", "blocked"]
+
+CHOICES: dict[GateKind, tuple[str, ...]] = {
+    "tool_approval": ("approve", "deny"),
+    "escalation": ("continue", "accept", "stop"),
+    "budget": ("raise", "end"),
+    "blocked": ("retry", "end"),
+    "question": (),
+    "review": (),
+}
+PROMPT_LIMIT = 4_000
+WAIT = "wait"
+END = "end"
+DEFAULT_PREFIX = "default:"
+
+
+class GateAnswer(Frozen):
+    """Who answered what, when; `text` is free text beside a choice, or the answer itself."""
+
+    choice: str | None
+    text: str | None
+    by: str
+    at: datetime
+    request_id: str | None = None
+    expired: bool = False
+
+
+class Gate(Frozen):
+    """One question. Its id is run-wide (`g1`, `g2`, …), its deadline absolute."""
+
+    id: str
+    kind: GateKind
+    prompt: str
+    choices: tuple[str, ...]
+    opened_at: datetime
+    free_text: bool = False
+    deadline: datetime | None = None
+    on_expiry: str = WAIT
+    args_hash: str | None = None
+    subject: str | None = None
+    answer: GateAnswer | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody has answered yet."""
+        return self.answer is None
+
+
+def arguments_hash(name: str, arguments: dict[str, JsonValue]) -> str:
+    """The SHA-256 of a tool call as it would run: name and canonical arguments."""
+    canonical = json.dumps([name, arguments], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def refusal(
+    gate: Gate | None, *, gate_id: str, choice: str | None, text: str | None, args_hash: str | None
+) -> str | None:
+    """Why an answer is not taken, as a sentence, or None when it is valid."""
+    if gate is None:
+        return f"there is no gate {gate_id!r} in this run; `perdure gates` lists the open ones"
+    if gate.answer is not None:
+        said = gate.answer.choice or gate.answer.text
+        return f"gate {gate.id} was already answered with {said!r} by {gate.answer.by}"
+    if gate.args_hash is not None and args_hash is not None and args_hash != gate.args_hash:
+        return f"gate {gate.id} asks about other arguments (hash {gate.args_hash[:12]}…)"
+    if gate.kind == "tool_approval" and choice == "approve" and args_hash is None:
+        return f"gate {gate.id}: an approval must carry args_hash {gate.args_hash}"
+    if choice is not None and gate.choices and choice not in gate.choices:
+        return f"gate {gate.id}: {choice!r} is not one of {', '.join(gate.choices)}"
+    if choice is None and not (gate.free_text and text):
+        wanted = ", ".join(gate.choices) or "a text"
+        return f"gate {gate.id} needs {wanted}"
+    return None
+
+
+def expired(gate: Gate, now: datetime) -> bool:
+    """Whether the deadline of an open gate has passed."""
+    return gate.open and gate.deadline is not None and now >= gate.deadline
+
+
+def expiry_choice(gate: Gate) -> str | None:
+    """What an expired gate does: a choice, `end`, or None to go on waiting."""
+    if gate.on_expiry == WAIT:
+        return None
+    if gate.on_expiry == END:
+        return END
+    return gate.on_expiry.removeprefix(DEFAULT_PREFIX)

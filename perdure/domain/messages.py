@@ -1,0 +1,92 @@
+"""Inputs of signals, updates and queries: one object per verb, with defaults where they help.
+
+Each carries `by` (who asks) and `request_id` (a repeated one has one effect).
+"""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from perdure.domain.base import Frozen
+from perdure.domain.refs import Ref
+
+TEXT_LIMIT_BYTES = 8 * 1024
+
+
+class Message(Frozen):
+    """What every verb carries."""
+
+    by: str = "unknown"
+    request_id: str | None = None
+
+
+class Pause(Message):
+    """Start no new step; a step in flight finishes."""
+
+
+class Resume(Message):
+    """Go on where a paused run stood."""
+
+
+class Stop(Message):
+    """End with the best result: after the step in flight, or at once."""
+
+    mode: Literal["graceful", "now"] = "graceful"
+
+
+class Escalate(Message):
+    """Open an escalation gate at the next checkpoint."""
+
+    note: str = ""
+
+
+class Answer(Message):
+    """Answer a gate by choice, by text, or both; approvals carry the hash of the arguments."""
+
+    gate: str
+    choice: str | None = None
+    text: str | None = None
+    args_hash: str | None = None
+
+
+class Amend(Message):
+    """Change budget limits, the rubric, or give guidance for the next prompt."""
+
+    budget: dict[str, JsonValue] = {}
+    rubric: list[JsonValue] | None = None
+    guidance: str | None = None
+
+
+class Retry(Message):
+    """Go on after a failure, with a note for the next prompt."""
+
+    note: str = ""
+
+
+class AddInput(Message):
+    """A message from outside, by text or, above 8 KiB, by reference."""
+
+    text: str = ""
+    ref: Ref | None = None
+
+
+class EventsQuery(Frozen):
+    """Events after `since`."""
+
+    since: int = Field(default=0, ge=0)
+
+
+class Receipt(Frozen):
+    """What an accepted verb did."""
+
+    verb: str
+    lifecycle: str
+    note: str = ""
+
+
+AnyMessage = Pause | Resume | Stop | Escalate | Answer | Amend | Retry | AddInput
+
+
+def too_long(text: str | None) -> bool:
+    """Whether a text is above what a signal may carry (8 KiB)."""
+    return text is not None and len(text.encode()) > TEXT_LIMIT_BYTES

@@ -1,0 +1,117 @@
+"""Everything wrong with an input at once: where, what was found, what is allowed."""
+
+import difflib
+import json
+from collections.abc import Iterable, Sequence
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from perdure.domain.base import Frozen
+
+FOUND_CHARACTERS = 80
+
+
+class Problem(Frozen):
+    """One defect of an input, for a person.
+
+    `path` looks like `rubric[2].evaluator.max`; `nearest` is the right name of a probable typo.
+    """
+
+    path: str
+    found: str
+    allowed: str
+    nearest: str | None = None
+
+    def __str__(self) -> str:
+        hint = f" Did you mean {self.nearest}?" if self.nearest else ""
+        return f"{self.path}: found {self.found}; allowed: {self.allowed}.{hint}"
+
+
+def problems_of(
+    error: ValidationError, value: object, *, root: str = "", names: Iterable[str] = ()
+) -> tuple[Problem, ...]:
+    """The problems behind a validation error of pydantic.
+
+    Args:
+        error: as raised.
+        value: the input that was validated; paths follow it.
+        root: the path of the validated value inside the whole input.
+        names: right names to look for when a field is unknown.
+    """
+    known = sorted(names)
+    return tuple(_problem(detail, value, root, known) for detail in error.errors(include_url=False))
+
+
+def path_of(root: str, steps: Sequence[int | str]) -> str:
+    """`("conditions", 1, "limit")` under `termination` is `termination.conditions[1].limit`."""
+    path = root
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            path += f".{step}" if path else step
+    return path
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """The known name that a typo most probably meant, or None."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return close[0] if close else None
+
+
+def shown(value: object) -> str:
+    """A found value in a message, short."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = str(value)
+    return text if len(text) <= FOUND_CHARACTERS else text[: FOUND_CHARACTERS - 1] + "…"
+
+
+def _problem(detail: ErrorDetails, value: object, root: str, names: list[str]) -> Problem:
+    is_field = detail["type"] in {"extra_forbidden", "missing"}
+    path = path_of(root, _real_steps(detail["loc"], value, keep_last=is_field))
+    last = str(detail["loc"][-1]) if detail["loc"] else ""
+    match detail["type"]:
+        case "extra_forbidden":
+            allowed = "a known field" if not names else "one of " + ", ".join(names)
+            near = nearest_name(last, names)
+            return Problem(path=path, found=f"the field {last}", allowed=allowed, nearest=near)
+        case "missing":
+            return Problem(path=path, found="nothing", allowed="a value, the field is required")
+        case "union_tag_invalid":
+            return _wrong_tag(detail, path)
+        case _:
+            message = detail["msg"].removeprefix("Value error, ")
+            allowed = message.removeprefix("Input should be ").rstrip(".")
+            return Problem(path=path or "input", found=shown(detail["input"]), allowed=allowed)
+
+
+def _wrong_tag(detail: ErrorDetails, path: str) -> Problem:
+    context = detail.get("ctx", {})
+    tag = str(context.get("tag", ""))
+    allowed = [part.strip(" '") for part in str(context.get("expected_tags", "")).split(",")]
+    field = str(context.get("discriminator", "type")).strip("'")
+    return Problem(
+        path=f"{path}.{field}" if path else field,
+        found=shown(tag),
+        allowed="one of " + ", ".join(allowed),
+        nearest=nearest_name(tag, allowed),
+    )
+
+
+def _real_steps(
+    steps: Sequence[int | str], value: object, *, keep_last: bool
+) -> tuple[int | str, ...]:
+    """The steps that exist in the input; pydantic mixes the tags of unions among them."""
+    kept: list[int | str] = []
+    for number, step in enumerate(steps, start=1):
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        elif not (keep_last and number == len(steps)):
+            continue
+        kept.append(step)
+    return tuple(kept)

@@ -1,0 +1,185 @@
+"""What a run returns, and the record of each iteration; every door shows this shape."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import JsonValue
+
+from perdure.domain.base import Frozen
+from perdure.domain.outcomes import Outcome
+from perdure.domain.usage import Usage
+
+Decision = Literal[
+    "continue",
+    "accept",
+    "accept_best",
+    "escalate",
+    "abort_budget",
+    "abort_timeout",
+    "abort_regression",
+    "abort_error",
+    "abort_tool_loop",
+    "stop",
+]
+EvaluationKind = Literal[
+    "full",
+    "incremental",
+    "skipped_identical",
+    "skipped_confident",
+    "skipped_read_only",
+    "skipped_deterministic",
+    "failed",
+    "none",
+]
+
+BAD_OUTCOMES: frozenset[Outcome] = frozenset(
+    {"failed", "tool_misuse", "no_output", "blocked", "unanswered"}
+)
+INLINE_RECORDS = 50
+INLINE_OUTPUT_BYTES = 16 * 1024
+
+
+class ToolCallRecord(Frozen):
+    """One tool call of an iteration, without its text."""
+
+    id: str
+    name: str
+    outcome: str
+    ms: int = 0
+
+
+class DimensionRecord(Frozen):
+    """The score of one rubric dimension, where it came from, and what is missing."""
+
+    score: float
+    source: str
+    carried: bool = False
+    stale: bool = False
+    gap: str = ""
+
+
+class IterationRecord(Frozen):
+    """What one iteration did, used and decided; `index` counts from 1."""
+
+    index: int
+    decision: Decision = "continue"
+    score: float | None = None
+    dimensions: dict[str, DimensionRecord] = {}
+    findings: tuple[dict[str, JsonValue], ...] = ()
+    evaluation: EvaluationKind = "none"
+    usage: Usage = Usage()
+    cost_usd: Decimal | None = Decimal(0)
+    model_calls: int = 0
+    tool_calls: int = 0
+    tools_offered: int = 0
+    calls: tuple[ToolCallRecord, ...] = ()
+    has_tool_calls: bool = False
+    duration_s: float = 0.0
+    started_at: datetime | None = None
+    model: str | None = None
+    request_id: str | None = None
+    stop_reason: str | None = None
+    break_reason: str | None = None
+    output_ref: str | None = None
+    tree_ref: str | None = None
+    adaptation: str | None = None
+    transcript: str | None = None
+    state_ref: str | None = None
+    gain: float | None = None
+    error: str | None = None
+
+
+class Mark(Frozen):
+    """One iteration picked out: the best, or the last."""
+
+    iteration: int
+    score: float | None = None
+    output_ref: str | None = None
+
+
+class SpendReport(Frozen):
+    """What a run spent; costs are None when a price is unknown. Times in seconds."""
+
+    tokens: int = 0
+    cost_usd: Decimal | None = Decimal(0)
+    model_calls: int = 0
+    tool_calls: int = 0
+    workers: int = 0
+    wall_time_s: float = 0.0
+    active_time_s: float = 0.0
+    usage: Usage = Usage()
+    by_phase: dict[str, dict[str, JsonValue]] = {}
+    by_model: dict[str, dict[str, JsonValue]] = {}
+    unconfirmed: dict[str, JsonValue] = {}
+
+
+class Savings(Frozen):
+    """What the loop did not send, against a loop that resends everything each time."""
+
+    naive_input_tokens: int = 0
+    input_tokens: int = 0
+    evaluations_skipped: int = 0
+    judge_calls_saved: int = 0
+
+
+class Exhausted(Frozen):
+    """Which limit ended or cut the run, with its figures."""
+
+    dimension: str
+    text: str
+
+
+class Artifact(Frozen):
+    """A deliverable: a patch, a tree, a file."""
+
+    kind: str
+    ref: str
+    note: str = ""
+
+
+class RunResult(Frozen):
+    """The end of a run: the best output, why it stopped, and what it cost."""
+
+    type: Literal["result"] = "result"
+    id: str
+    kind: str
+    outcome: Outcome
+    reason: str
+    explanation: str
+    quality_met: bool = False
+    partial: bool = False
+    output: str | None = None
+    output_ref: str | None = None
+    best: Mark | None = None
+    last: Mark | None = None
+    iterations: tuple[IterationRecord, ...] = ()
+    iteration_count: int = 0
+    spend: SpendReport = SpendReport()
+    savings: Savings = Savings()
+    open_findings: tuple[dict[str, JsonValue], ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    tools_used: dict[str, int] = {}
+    exhausted: Exhausted | None = None
+    skills: tuple[str, ...] = ()
+    tools_created: tuple[str, ...] = ()
+    transcript: str | None = None
+    learnings_started: bool = False
+    unread_input: tuple[str, ...] = ()
+    models_used: tuple[str, ...] = ()
+    truncated: bool = False
+    error: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+def lifecycle_of(outcome: Outcome) -> Literal["completed", "failed", "stopped"]:
+    """The lifecycle that an outcome ends in."""
+    if outcome in {"failed", "blocked"}:
+        return "failed"
+    return "stopped" if outcome == "stopped" else "completed"
+
+
+def exit_code(outcome: Outcome) -> int:
+    """0 when there is a result to use, 1 when the run ended badly."""
+    return 1 if outcome in BAD_OUTCOMES else 0

@@ -1,0 +1,131 @@
+"""A run's specification: one model per kind, told apart by `kind`; and its workflow's input."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+
+from perdure.domain.agent.settings import AgentSettings, ToolsSpec
+from perdure.domain.base import Frozen
+from perdure.domain.budget import BudgetLimits
+from perdure.domain.evaluation import Rubric
+from perdure.domain.refine.settings import RefineSettings
+
+ModelChain = str | tuple[str, ...]
+ROLES = (
+    "executor",
+    "evaluator",
+    "planner",
+    "learner",
+    "manager",
+    "worker",
+    "critic",
+    "repair",
+    "recovery",
+)
+
+
+class ModelsSpec(Frozen):
+    """Which model plays which role; a list is a chain with fallbacks, absent ones are executor.
+
+    `pinned` forbids failover.
+    """
+
+    executor: ModelChain | None = None
+    evaluator: ModelChain | None = None
+    planner: ModelChain | None = None
+    learner: ModelChain | None = None
+    manager: ModelChain | None = None
+    worker: ModelChain | None = None
+    critic: ModelChain | None = None
+    repair: ModelChain | None = None
+    recovery: ModelChain | None = None
+    pinned: bool = False
+
+    def chain(self, role: str) -> tuple[str, ...]:
+        """The models of a role in order of preference; recovery has no default."""
+        given: ModelChain | None = getattr(self, role)
+        if given is None and role != "recovery":
+            given = self.executor
+        names = (given,) if isinstance(given, str) else tuple(given or ())
+        return names[:1] if self.pinned else names
+
+
+class Metadata(Frozen):
+    """Free facts about a run; the label is searchable."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    label: str | None = None
+
+
+class CommonSpec(Frozen):
+    """What every kind of run is told."""
+
+    goal: str = Field(min_length=1)
+    context: dict[str, JsonValue] = {}
+    category: str | None = None
+    workspace: str | None = None
+    models: ModelsSpec = ModelsSpec()
+    tools: ToolsSpec = ToolsSpec()
+    budget: BudgetLimits = BudgetLimits()
+    recall: bool = True
+    learn: bool = True
+    metadata: Metadata = Metadata()
+    agent: AgentSettings = AgentSettings()
+
+
+class AgentSpec(CommonSpec):
+    """Model and tools until text."""
+
+    kind: Literal["agent"]
+
+
+class RefineSpec(CommonSpec):
+    """Execute, evaluate, decide, refine until it is good enough."""
+
+    kind: Literal["refine"]
+    rubric: Rubric
+    refine: RefineSettings = RefineSettings()
+
+
+RunSpec = Annotated[AgentSpec | RefineSpec, Field(discriminator="kind")]
+RUN_SPEC: TypeAdapter[AgentSpec | RefineSpec] = TypeAdapter(RunSpec)
+KINDS = ("agent", "refine")
+
+
+class Timing(Frozen):
+    """Figures of the installation that workflows need, in seconds; pinned at the start."""
+
+    heartbeat: float = 10.0
+    model_call: float = 600.0
+    store: float = 60.0
+    attempts: int = 8
+    tool_attempts: int = 3
+    stop_grace: float = 5.0
+    roll_events: int = 2_000
+    roll_bytes: int = 2 * 1024 * 1024
+    roll_messages: int = 1_000
+
+
+class Site(Frozen):
+    """Where a run lives: its queues, its workspace folder, and the installation's figures."""
+
+    loops: str
+    models: str
+    tools: str
+    folder: str | None = None
+    writable: bool = False
+    timing: Timing = Timing()
+    root: str = ""
+    parent: str | None = None
+
+
+class LoopInput(BaseModel):
+    """Input of every loop workflow; `started_at` is set when the run continues as new."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    run: str
+    site: Site
+    started_at: datetime | None = None

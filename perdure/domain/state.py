@@ -1,0 +1,73 @@
+"""The state that a loop carries between steps and through continue-as-new; one object per run."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from pydantic import BaseModel, ConfigDict
+
+from perdure.domain.agent.calls import ToolTerms
+from perdure.domain.agent.turn import TurnState
+from perdure.domain.budget import Budget
+from perdure.domain.control import Control, Phase
+from perdure.domain.events import Ring
+from perdure.domain.models import ModelCard
+from perdure.domain.result import IterationRecord, Mark
+from perdure.domain.run import AgentSpec, LoopInput
+from perdure.domain.usage import Usage
+
+RULES = 1
+RECORDS_KEPT = 20
+
+
+class Slice(BaseModel):
+    """Spend of one phase or one model; `cost_usd` None when a price is unknown."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    usage: Usage = Usage()
+    cost_usd: Decimal | None = Decimal(0)
+    calls: int = 0
+
+
+class CoreState(BaseModel):
+    """What every kind of loop carries. `rules` is raised only at a roll."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rules: int = RULES
+    started_at: datetime
+    budget: Budget
+    control: Control = Control()
+    ring: Ring = Ring()
+    phase: Phase = "starting"
+    step: str | None = None
+    step_since: datetime | None = None
+    frame: str | None = None
+    root: str = ""
+    base_tree: str | None = None
+    tree: str | None = None
+    terms: list[ToolTerms] = []
+    cards: dict[str, ModelCard] = {}
+    factors: dict[str, float] = {}
+    system_tokens: int = 0
+    models_used: list[str] = []
+    by_phase: dict[str, Slice] = {}
+    by_model: dict[str, Slice] = {}
+    records: list[IterationRecord] = []
+    record_count: int = 0
+    last: Mark | None = None
+    best: Mark | None = None
+    rolls: int = 0
+
+
+class AgentState(CoreState):
+    """State of an `AgentLoop`."""
+
+    turn: TurnState = TurnState()
+
+
+class AgentInput(LoopInput):
+    """Input of `AgentLoop`."""
+
+    spec: AgentSpec
+    state: AgentState | None = None

@@ -1,0 +1,85 @@
+"""The one status shape that every door shows, for every kind of run."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import JsonValue
+
+from perdure.domain.base import Frozen
+from perdure.domain.budget import BudgetLimits
+from perdure.domain.control import Lifecycle, Phase
+from perdure.domain.events import Event
+from perdure.domain.gates import Gate
+from perdure.domain.result import Mark
+
+
+class CurrentStep(Frozen):
+    """The step in flight, in words, and since when."""
+
+    what: str
+    since: datetime
+
+
+class Point(Frozen):
+    """One iteration on the trajectory; failed and unscored ones have no score."""
+
+    iteration: int
+    score: float | None
+    decision: str
+
+
+class Part(Frozen):
+    """One part of an output that is refined part by part."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+
+
+class BudgetStatus(Frozen):
+    """The envelope as people see it."""
+
+    limits: BudgetLimits
+    tokens: int = 0
+    cost_usd: Decimal | None = Decimal(0)
+    model_calls: int = 0
+    tool_calls: int = 0
+    active_time_s: float = 0.0
+    reserved_tokens: int = 0
+    reserved_cost_usd: Decimal = Decimal(0)
+    fraction_remaining: float = 1.0
+    warned: tuple[str, ...] = ()
+
+
+class RunStatus(Frozen):
+    """One look at a run, live or ended."""
+
+    id: str
+    kind: str
+    goal: str
+    label: str | None = None
+    lifecycle: Lifecycle
+    phase: Phase
+    blocked_on: str | None = None
+    iteration: int = 0
+    iteration_limit: int | None = None
+    elapsed_s: float = 0.0
+    step: CurrentStep | None = None
+    trajectory: tuple[Point, ...] = ()
+    parts: tuple[Part, ...] = ()
+    best: Mark | None = None
+    budget: BudgetStatus
+    gates: tuple[Gate, ...] = ()
+    children: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+    last_event: int = 0
+    plan: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    amendments: tuple[dict[str, JsonValue], ...] = ()
+    outcome: str | None = None
+    reason: str | None = None
+    explanation: str | None = None
+    source: Literal["run", "store"] = "run"
+    links: dict[str, str] = {}
+    started_at: datetime | None = None

@@ -1,0 +1,320 @@
+"""Requests to activities and reports from them: one request and one report per verb.
+
+Content travels by reference; what is inline is short. Everything that is constant over a run lies
+in its *frame*, one blob that each request names by hash.
+"""
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from perdure.domain.agent.calls import CallAsked, ToolTerms
+from perdure.domain.agent.settings import InitialMessage, ToolsSpec
+from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.models import ModelCard
+from perdure.domain.refs import Ref
+from perdure.domain.result import IterationRecord
+from perdure.domain.tools import Grant, ToolFact
+from perdure.domain.transcript import Head, ToolOutcome
+from perdure.domain.usage import Account
+
+
+class Frame(Frozen):
+    """What stays the same over a run; stored as one blob, cached by workers.
+
+    `scripts` and plugin names ride in model names. `extra` holds what a loop kind adds (the refine
+    loop: task, rubric and parts), as validated JSON of that kind's own model.
+    """
+
+    run: str
+    root: str
+    kind: str
+    goal: str
+    system: str
+    tools: tuple[ToolFact, ...]
+    grant: Grant
+    cards: dict[str, ModelCard]
+    chains: dict[str, tuple[str, ...]]
+    aliases: dict[str, str] = {}
+    extra: dict[str, JsonValue] = {}
+
+
+class OpenWorkspaceRequest(StepMessage):
+    """Make the run's working folder and pin its tools."""
+
+    run: str
+    source: str | None
+    tools: ToolsSpec
+    tool_timeout_s: float | None = None
+
+
+class OpenWorkspaceReport(StepMessage):
+    """The working folder, its first snapshot (for runs that write), and the pinned tools."""
+
+    grant: Grant
+    tools: tuple[ToolFact, ...] = ()
+    terms: tuple[ToolTerms, ...] = ()
+    base_tree: str | None = None
+    seconds: float = 0.0
+
+
+class OpenRunRequest(StepMessage):
+    """Write the frame and the first messages of a run."""
+
+    run: str
+    kind: str
+    goal: str
+    label: str | None = None
+    system: str = ""
+    context: dict[str, JsonValue] = {}
+    messages: tuple[InitialMessage, ...] = ()
+    transcript: str | None = None
+    chains: dict[str, tuple[str, ...]] = {}
+    grant: Grant
+    tools: tuple[ToolFact, ...] = ()
+    extra: dict[str, JsonValue] = {}
+    started_at: str
+
+
+class OpenRunReport(StepMessage):
+    """The frame's address, the first transcript, and what decisions need of the models."""
+
+    frame: str
+    head: Head | None = None
+    cards: dict[str, ModelCard] = {}
+    system_tokens: int = 0
+
+
+class SayEntry(StepMessage):
+    """A text to append; long ones by reference."""
+
+    type: Literal["say"]
+    role: Literal["user", "assistant"] = "user"
+    text: str = ""
+    ref: str | None = None
+    pinned: bool = False
+
+
+class ToolResultEntry(StepMessage):
+    """The result of one call to append; `note` is shown to the model before it."""
+
+    call_id: str
+    name: str
+    outcome: ToolOutcome = "ok"
+    ref: Ref | None = None
+    note: str = ""
+
+
+class ResultsEntry(StepMessage):
+    """All results of one reply's calls, in call order: they become one message."""
+
+    type: Literal["results"]
+    results: tuple[ToolResultEntry, ...]
+
+
+class RefineEntry(StepMessage):
+    """The context of a refine iteration, composed where the content is.
+
+    `feedback` is the address of the delta; `part` asks for one part only.
+    """
+
+    type: Literal["refine"]
+    iteration: int
+    previous: str | None = None
+    feedback: str | None = None
+    guidance: tuple[str, ...] = ()
+    error: str | None = None
+    part: int | None = None
+
+
+class JudgeEntry(StepMessage):
+    """The judge's question about one output; `problems` asks again after a bad reply."""
+
+    type: Literal["judge"]
+    output: str
+    dimensions: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+Entry = Annotated[SayEntry | ResultsEntry | RefineEntry | JudgeEntry, Field(discriminator="type")]
+
+
+class Allowance(StepMessage):
+    """What all attempts of one call may use together, and the time left for it.
+
+    `factor` is the model's calibration of token estimates; `active_time_s` what remains of the
+    run's active time (None: unlimited).
+    """
+
+    max_tokens: int
+    tokens: int | None = None
+    cost_usd: Decimal | None = None
+    factor: float = 1.0
+    active_time_s: float | None = None
+
+
+class ModelCallRequest(StepMessage):
+    """One logical model call."""
+
+    frame: str
+    role: str = "executor"
+    phase: str = "executing"
+    iteration: int
+    model: str
+    head: Head | None = None
+    append: tuple[Entry, ...] = ()
+    on_offer: tuple[str, ...] | None = None
+    tools_off: bool = False
+    allowance: Allowance
+    record: IterationRecord | None = None
+    compact: bool = False
+    worker: str | None = None
+
+
+CallStatus = Literal["replied", "does_not_fit", "interrupted", "sealed"]
+
+
+class ModelCallReport(StepMessage):
+    """What a model call gave, and the account of every attempt that was not reported yet.
+
+    `head` includes the appended entries and the reply; `before` is the head without the reply.
+    """
+
+    status: CallStatus
+    head: Head | None = None
+    before: Head | None = None
+    stop_reason: str = ""
+    text: Ref | None = None
+    excerpt: str = ""
+    calls: tuple[CallAsked, ...] = ()
+    account: Account = Account()
+    model: str = ""
+    request_id: str | None = None
+    prompt_estimate: int = 0
+    prompt_tokens: int = 0
+    replayed: bool = False
+
+
+class JudgeRequest(StepMessage):
+    """One judgement: a model call with a structured reply."""
+
+    call: ModelCallRequest
+    dimensions: tuple[str, ...]
+    open_findings: tuple[dict[str, JsonValue], ...] = ()
+
+
+class JudgeReport(StepMessage):
+    """The judgement as read, or the problems that make it no judgement."""
+
+    call: ModelCallReport
+    scores: dict[str, float] = {}
+    gaps: dict[str, str] = {}
+    findings: tuple[dict[str, JsonValue], ...] = ()
+    resolved: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class ToolCallRequest(StepMessage):
+    """One tool call; its arguments are read from the transcript by call id."""
+
+    frame: str
+    head: str
+    call_id: str
+    name: str
+    iteration: int
+    args_hash: str
+    idempotent: bool = False
+    timeout_s: float = 30.0
+    active_time_s: float | None = None
+
+
+class ToolCallReport(StepMessage):
+    """What a tool call gave, by reference."""
+
+    outcome: ToolOutcome = "ok"
+    ref: Ref | None = None
+    code: str = ""
+    seconds: float = 0.0
+
+
+class CheckRequest(StepMessage):
+    """All deterministic checks of one output."""
+
+    frame: str
+    output: str
+    iteration: int
+
+
+class CheckReport(StepMessage):
+    """Scores per dimension, and findings."""
+
+    scores: dict[str, float] = {}
+    gaps: dict[str, str] = {}
+    findings: tuple[dict[str, JsonValue], ...] = ()
+    seconds: float = 0.0
+
+
+class SnapshotRequest(StepMessage):
+    """Store the working folder's tree."""
+
+    run: str
+    root: str
+
+
+class SnapshotReport(StepMessage):
+    """The tree's manifest."""
+
+    tree: Ref
+    seconds: float = 0.0
+
+
+class ReconcileRequest(StepMessage):
+    """Sum the attempts of an activity that ended without a report."""
+
+    activity_id: str
+
+
+class FinishRequest(StepMessage):
+    """Write the last records and the result of a run; repeats replace."""
+
+    run: str
+    records: tuple[IterationRecord, ...] = ()
+    result: str
+    outcome: str
+    lifecycle: str
+    ended_at: str
+    best_tree: str | None = None
+    base_tree: str | None = None
+
+
+class FinishReport(StepMessage):
+    """What was stored; `patch` is the deliverable of a run that wrote files."""
+
+    stored: bool = True
+    patch: Ref | None = None
+
+
+class NotifyRequest(StepMessage):
+    """Tell people that a gate waits."""
+
+    run: str
+    gate: str
+    kind: str
+    prompt: str
+    choices: tuple[str, ...] = ()
+    reminder: int = 0
+
+
+class NotifyReport(StepMessage):
+    """Whether a channel took the notice."""
+
+    delivered: bool = False
+
+
+class ReadyReport(StepMessage):
+    """Who answers on a queue."""
+
+    version: str
+    queue: str
+    workspace: str | None = None
