@@ -6,7 +6,7 @@ compiled by the adapter when a run is created.
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from perdure.domain.base import Frozen
 
@@ -63,8 +63,10 @@ class LengthCheck(Frozen):
 class JsonSchemaCheck(Frozen):
     """The output is JSON that satisfies a schema."""
 
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
     check: Literal["json_schema"]
-    schema_: dict[str, JsonValue] = Field(alias="schema", serialization_alias="schema")
+    schema_: dict[str, JsonValue] = Field(alias="schema")
 
 
 class EqualsCheck(Frozen):

@@ -107,11 +107,21 @@ def _real_steps(
     """The steps that exist in the input; pydantic mixes the tags of unions among them."""
     kept: list[int | str] = []
     for number, step in enumerate(steps, start=1):
-        if isinstance(value, dict) and step in value:
-            value = value[step]
-        elif isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        elif not (keep_last and number == len(steps)):
-            continue
-        kept.append(step)
+        inner = _inner(value, step)
+        is_last_field = keep_last and number == len(steps)
+        if inner is not None:
+            value = inner[0]
+        if inner is not None or is_last_field:
+            kept.append(step)
     return tuple(kept)
+
+
+def _inner(value: object, step: int | str) -> tuple[object] | None:
+    """What one step leads to, in a tuple of one; None when there is no such step."""
+    match value, step:
+        case dict(), _ if step in value:
+            return (value[step],)
+        case ((list() | tuple()), int()) if step < len(value):
+            return (value[step],)
+        case _:
+            return None

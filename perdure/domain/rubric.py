@@ -5,8 +5,15 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, RootModel, Tag
-from pydantic import model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    RootModel,
+    Tag,
+    model_validator,
+)
 
 from perdure.domain.base import Frozen
 from perdure.domain.checks import (
@@ -25,16 +32,14 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {"tests": 0.3, "lint": 0.2}
 ScoreSource = Literal["judge", "check", "human"]
 
 
-class JudgeSettings(Frozen):
-    """What a judge may be told beyond the dimension's description."""
-
-    model: str | None = None
+class JudgeParameters(Frozen):
+    """A judge takes none: the dimension's description says what to look at."""
 
 
 class JudgeEvaluator(Frozen):
     """A model call in its own context scores the dimension."""
 
-    judge: JudgeSettings
+    judge: JudgeParameters
 
 
 def _evaluator_tag(value: object) -> str:

@@ -1,0 +1,133 @@
+"""JSON Schemas of users, with every pattern on the linear-time engine and no remote references."""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend
+from pydantic import JsonValue
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from perdure.adapters.checks.patterns import compile_pattern, matches
+from perdure.adapters.checks.result import CheckFailed
+
+SHOWN_ERRORS = 3
+_REFUSED = frozenset({"unevaluatedProperties", "$dynamicRef", "$recursiveRef"})
+
+Schema = Mapping[str, JsonValue]
+
+
+def _descend(
+    validator: Validator, key: str, value: object, schema: Schema
+) -> Iterator[ValidationError]:
+    for error in validator.evolve(schema=schema).iter_errors(value):
+        error.path.appendleft(key)
+        yield error
+
+
+def _pattern(
+    validator: Validator, pattern: str, instance: object, schema: Schema
+) -> Iterator[ValidationError]:
+    if isinstance(instance, str) and not matches(pattern, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(
+    validator: Validator, patterns: Mapping[str, Schema], instance: object, schema: Schema
+) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    for pattern, subschema in patterns.items():
+        for key, value in instance.items():
+            if matches(pattern, key):
+                yield from _descend(validator, key, value, subschema)
+
+
+def _additional_properties(
+    validator: Validator, allowed: JsonValue, instance: object, schema: Schema
+) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    for key in _surplus(instance, schema):
+        if isinstance(allowed, dict):
+            yield from _descend(validator, key, instance[key], allowed)
+        elif allowed is False:
+            yield ValidationError(f"the property {key!r} is not allowed")
+
+
+def _surplus(instance: Mapping[str, object], schema: Schema) -> list[str]:
+    named, patterns = schema.get("properties"), schema.get("patternProperties")
+    known = named if isinstance(named, dict) else {}
+    each = patterns if isinstance(patterns, dict) else {}
+    return [
+        key for key in instance if key not in known and not any(matches(one, key) for one in each)
+    ]
+
+
+_SafeValidator = extend(
+    Draft202012Validator,
+    {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+    },
+)
+
+
+@lru_cache(maxsize=64)
+def _validator(schema_text: str) -> Validator:
+    schema = json.loads(schema_text)
+    _check_keywords(schema)
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise CheckFailed(f"the JSON schema is not valid: {error.message}") from error
+    return _SafeValidator(schema, registry=Registry())
+
+
+def _check_keywords(schema: object) -> None:
+    """Refuse keywords whose matching would leave the linear-time engine; compile patterns."""
+    if isinstance(schema, list):
+        for item in schema:
+            _check_keywords(item)
+    if not isinstance(schema, dict):
+        return
+    refused = sorted(_REFUSED & schema.keys())
+    if refused:
+        raise CheckFailed(
+            f"the JSON schema uses {', '.join(refused)}, which checks do not support.",
+            cure="Use properties, patternProperties and additionalProperties.",
+        )
+    if isinstance(schema.get("pattern"), str):
+        compile_pattern(schema["pattern"])
+    if isinstance(schema.get("patternProperties"), dict):
+        for pattern in schema["patternProperties"]:
+            compile_pattern(pattern)
+    for value in schema.values():
+        _check_keywords(value)
+
+
+def prepare_schema(schema: Mapping[str, JsonValue]) -> Validator:
+    """A validator of a schema; raises `CheckFailed` when the schema cannot be used."""
+    return _validator(json.dumps(schema, sort_keys=True))
+
+
+def schema_errors(schema: Mapping[str, JsonValue], value: JsonValue) -> list[str]:
+    """What is wrong with a value, each with its path, at most three; empty when it conforms."""
+    validator = prepare_schema(schema)
+    found: list[str] = []
+    try:
+        for error in validator.iter_errors(value):
+            found.append(f"{error.json_path}: {error.message}")
+            if len(found) == SHOWN_ERRORS:
+                break
+    except (Unresolvable, RecursionError) as error:
+        raise CheckFailed(
+            f"the JSON schema cannot be followed: {type(error).__name__}.",
+            cure="Keep every $ref inside the schema, and nesting shallow.",
+        ) from error
+    return found

@@ -1,0 +1,1 @@
+"""The rules of the refine loop: settings, decision table, parts, feedback and prompts."""

@@ -1,0 +1,343 @@
+"""The decision table of the refine loop: the first row that holds decides (seed 000).
+
+Rows, in order: `budget`, `time`, `regression`, `first_failure`, `quality`, `tool_loop_broken`,
+`person`, `max_iterations`, `low_score`, `tool_loop`, `repeated`, `degradation`, `little_gain`,
+`second_failure`, `go_on`. A custom termination tree stands in for the score half of `quality` and
+for `max_iterations`, `repeated`, `degradation` and `little_gain`; it is read before `low_score`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from perdure.domain.outcomes import Ended, Outcome, ended
+from perdure.domain.progress import DEGRADATION_WINDOW, Trajectory
+from perdure.domain.refine.settings import RefineSettings
+from perdure.domain.termination import LoopFacts, check_termination
+
+DecisionKind = Literal[
+    "continue",
+    "accept",
+    "accept_best",
+    "escalate",
+    "abort_budget",
+    "abort_timeout",
+    "abort_regression",
+    "abort_error",
+    "abort_tool_loop",
+    "stop",
+]
+FAILURES_IN_A_ROW = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the loop does next; outcome and reason are set when it ends the run."""
+
+    decision: DecisionKind
+    row: str
+    explanation: str
+    outcome: Outcome | None = None
+    reason: str | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether the run is over."""
+        return self.outcome is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An execution or evaluation that failed, with its reason of outcome `failed`.
+
+    `heals` marks a context overflow, which the next iteration meets compacted.
+    """
+
+    reason: str
+    message: str
+    heals: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything the table looks at, the newest iteration included.
+
+    Args:
+        loop: trajectory, clocks, whether the output came back, verdicts for a custom tree.
+        settings: the run's settings.
+        exhausted: the code of a spent budget dimension other than time.
+        out_of_time: which clock ran out.
+        deciding_passed: all deciding dimensions pass.
+        items_passed: every dimension passes (pattern `checklist`).
+        escalation_asked: a person asked to be asked.
+        tool_loop: how far the model repeats tool calls.
+        failing_parts: parts of the output that still fail, 0 when it is not taken apart.
+        failure: why the newest iteration has no score.
+        failures_in_a_row: such iterations up to and with the newest.
+    """
+
+    loop: LoopFacts
+    settings: RefineSettings
+    exhausted: str | None = None
+    out_of_time: Literal["active_time", "wall_time"] | None = None
+    deciding_passed: bool = False
+    items_passed: bool = False
+    escalation_asked: bool = False
+    tool_loop: Literal["none", "critical", "broken"] = "none"
+    failing_parts: int = 0
+    failure: Failure | None = None
+    failures_in_a_row: int = 0
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The scores so far."""
+        return self.loop.trajectory
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether the newest iteration has a score."""
+        return self.trajectory.current is not None
+
+    @property
+    def enough_iterations(self) -> bool:
+        """Whether the wanted minimum of iterations is complete."""
+        return self.trajectory.completed >= self.settings.min_iterations
+
+
+Row = Callable[[Facts], Decision | None]
+
+
+def decide(facts: Facts) -> Decision:
+    """The first row in force that holds."""
+    for row in rows_in_force(facts.settings):
+        decision = row(facts)
+        if decision is not None:
+            return decision
+    return go_on(facts)
+
+
+def quality_met(facts: Facts) -> bool:
+    """Whether the best output is good enough, however the run ends.
+
+    A pass of all deciding dimensions counts as well; a checklist is met by all its items alone.
+    """
+    if facts.settings.pattern == "checklist":
+        return (facts.is_scored and facts.items_passed) or facts.trajectory.best_reached(1.0)
+    if facts.is_scored and facts.deciding_passed:
+        return True
+    threshold = facts.settings.success_threshold
+    return threshold is not None and facts.trajectory.best_reached(threshold)
+
+
+def rows_in_force(settings: RefineSettings) -> tuple[Row, ...]:
+    """The rows that a pattern, or a custom tree, leaves in force, in order."""
+    spent: tuple[Row, ...] = (budget, time)
+    fell: tuple[Row, ...] = () if settings.pattern == "checklist" else (regression,)
+    opening = (*spent, *fell, first_failure)
+    if settings.termination is not None:
+        middle: tuple[Row, ...] = (passed, tool_loop_broken, person, tree, hard_limit)
+        return (*opening, *middle, low_score, tool_loop, second_failure)
+    middle = (passed, quality, tool_loop_broken, person, max_iterations, low_score, tool_loop)
+    return (*opening, *middle, *_closing(settings), second_failure)
+
+
+def _closing(settings: RefineSettings) -> tuple[Row, ...]:
+    match settings.pattern:
+        case "confidence":
+            return (repeated, degradation, little_gain)
+        case "improvement":
+            return (repeated, degradation, plateau)
+        case "checklist":
+            return (repeated,)
+
+
+def budget(facts: Facts) -> Decision | None:
+    """Row 1: any budget dimension but time is spent."""
+    if facts.exhausted is None:
+        return None
+    return _end("abort_budget", "budget", ended("out_of_budget", facts.exhausted))
+
+
+def time(facts: Facts) -> Decision | None:
+    """Row 2: active or wall time is spent."""
+    if facts.out_of_time is None:
+        return None
+    return _end("abort_timeout", "time", ended("deadline", facts.out_of_time))
+
+
+def regression(facts: Facts) -> Decision | None:
+    """Row 3: the score fell by more than the threshold."""
+    settings, trajectory = facts.settings, facts.trajectory
+    fell = trajectory.regressed(settings.regression_threshold, settings.compare_with)
+    if not (fell and settings.abort_on_regression):
+        return None
+    compared = (
+        trajectory.previous if settings.compare_with == "previous" else trajectory.best_before
+    )
+    figures = (
+        f"from {compared:g} to {trajectory.current:g}, allowed {settings.regression_threshold:g}"
+    )
+    return _end("abort_regression", "regression", ended("regressed", "regression", figures))
+
+
+def first_failure(facts: Facts) -> Decision | None:
+    """A failure on the first iteration ends the run, unless the next one meets it healed."""
+    if facts.failure is None or facts.failure.heals or facts.trajectory.completed > 1:
+        return None
+    return _failed("first_failure", facts.failure)
+
+
+def passed(facts: Facts) -> Decision | None:
+    """Row 4, its half that needs no score: deciding dimensions, or all items of a checklist."""
+    if not facts.is_scored:
+        return None
+    if _all_items(facts) and facts.enough_iterations:
+        return _end("accept", "quality", ended("accepted", "all_items_pass"))
+    if facts.deciding_passed and facts.settings.pattern != "checklist":
+        figures = "all deciding checks pass"
+        return _end("accept", "quality", ended("accepted", "quality_met", figures))
+    return None
+
+
+def quality(facts: Facts) -> Decision | None:
+    """Row 4, its half by score: the threshold is reached and the minimum of iterations done."""
+    threshold = facts.settings.quality_threshold
+    if threshold is None or facts.settings.pattern == "checklist":
+        return None
+    if not (facts.enough_iterations and facts.trajectory.reached(threshold)):
+        return None
+    figures = f"score {facts.trajectory.current:g}, threshold {threshold:g}"
+    return _end("accept", "quality", ended("accepted", "quality_met", figures))
+
+
+def tool_loop_broken(facts: Facts) -> Decision | None:
+    """The circuit breaker for repeated tool calls opened."""
+    if facts.tool_loop != "broken":
+        return None
+    return _end("abort_tool_loop", "tool_loop_broken", ended("tool_misuse", "tool_loop"))
+
+
+def person(facts: Facts) -> Decision | None:
+    """Row 5: a person asked to be asked."""
+    if not facts.escalation_asked:
+        return None
+    return Decision("escalate", "person", "A person asked to look at the run.")
+
+
+def tree(facts: Facts) -> Decision | None:
+    """The custom termination tree."""
+    condition = facts.settings.termination
+    verdict = check_termination(condition, facts.loop) if condition else None
+    return _end(_decision_of(verdict.outcome), "tree", verdict) if verdict else None
+
+
+def hard_limit(facts: Facts) -> Decision | None:
+    """The guard behind a custom tree: no loop runs for ever."""
+    return _limit(facts, facts.settings.hard_limit, "hard_limit")
+
+
+def max_iterations(facts: Facts) -> Decision | None:
+    """Row 6: the permitted iterations are used up."""
+    return _limit(facts, facts.settings.max_iterations, "max_iterations")
+
+
+def low_score(facts: Facts) -> Decision | None:
+    """Row 7, its score half: so low that a person should look."""
+    lowest, score = facts.settings.escalate_below, facts.trajectory.current
+    if lowest is None or score is None or score >= lowest:
+        return None
+    return Decision("escalate", "low_score", f"The score {score:g} is below {lowest:g}.")
+
+
+def tool_loop(facts: Facts) -> Decision | None:
+    """Row 7, its tool half: the model repeats a tool call too often."""
+    if facts.tool_loop != "critical":
+        return None
+    return Decision("escalate", "tool_loop", "The model keeps repeating the same tool call.")
+
+
+def repeated(facts: Facts) -> Decision | None:
+    """Row 8: the output was seen before; kept parts repeat by design while others still fail."""
+    if not facts.loop.repeated or facts.failing_parts > 0:
+        return None
+    return _end("accept_best", "repeated", ended("best_effort", "repeated_output"))
+
+
+def degradation(facts: Facts) -> Decision | None:
+    """Row 9: the score kept falling."""
+    if not facts.trajectory.degrading(DEGRADATION_WINDOW):
+        return None
+    return _end("abort_regression", "degradation", ended("regressed", "degradation"))
+
+
+def little_gain(facts: Facts) -> Decision | None:
+    """Row 10: the newest iteration gained too little; failing parts get `patience` rounds."""
+    threshold, trajectory = facts.settings.improvement_threshold, facts.trajectory
+    if threshold is None or not facts.enough_iterations:
+        return None
+    if facts.failing_parts > 0:
+        if not trajectory.without_improvement(facts.settings.patience):
+            return None
+        figures = f"{trajectory.since_best} rounds without gain"
+    elif trajectory.diminishing(threshold):
+        figures = f"change {trajectory.change:+g}, wanted {threshold:+g}"
+    else:
+        return None
+    return _end("accept_best", "little_gain", ended("best_effort", "diminishing_returns", figures))
+
+
+def plateau(facts: Facts) -> Decision | None:
+    """Row 10 of `improvement`: no new best."""
+    trajectory = facts.trajectory
+    patience = facts.settings.patience if facts.failing_parts > 0 else 1
+    compared = facts.is_scored and trajectory.scored > 1 and facts.enough_iterations
+    if not (compared and trajectory.without_improvement(patience)):
+        return None
+    return _end("accept_best", "little_gain", ended("best_effort", "plateau"))
+
+
+def second_failure(facts: Facts) -> Decision | None:
+    """Two failed iterations in a row end the run, the best kept."""
+    if facts.failure is None or facts.failures_in_a_row < FAILURES_IN_A_ROW:
+        return None
+    return _failed("second_failure", facts.failure)
+
+
+def go_on(facts: Facts) -> Decision:
+    """Row 11: otherwise."""
+    if facts.failure is not None:
+        return Decision("continue", "go_on", f"The iteration failed: {facts.failure.message}")
+    return Decision("continue", "go_on", "The result can still get better.")
+
+
+def _all_items(facts: Facts) -> bool:
+    return facts.settings.pattern == "checklist" and facts.items_passed
+
+
+def _limit(facts: Facts, limit: int, row: str) -> Decision | None:
+    completed = facts.trajectory.completed
+    if completed < limit:
+        return None
+    return _end(
+        "accept_best", row, ended("best_effort", "max_iterations", f"{completed} of {limit}")
+    )
+
+
+def _failed(row: str, failure: Failure) -> Decision:
+    return _end("abort_error", row, ended("failed", failure.reason, failure.message))
+
+
+def _decision_of(outcome: Outcome) -> DecisionKind:
+    match outcome:
+        case "accepted":
+            return "accept"
+        case "deadline":
+            return "abort_timeout"
+        case "regressed":
+            return "abort_regression"
+        case _:
+            return "accept_best"
+
+
+def _end(decision: DecisionKind, row: str, verdict: Ended) -> Decision:
+    return Decision(decision, row, verdict.explanation, verdict.outcome, verdict.reason)

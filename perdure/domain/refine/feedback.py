@@ -1,0 +1,83 @@
+"""Delta feedback: what the next iteration is told of the last evaluation, and nothing else."""
+
+from collections.abc import Sequence
+
+from perdure.domain.evaluation import DimensionScore, Evaluation, Finding, failing
+from perdure.domain.rubric import Rubric
+from perdure.domain.transcript import Message, assistant_text, user_text
+
+
+def delta_feedback(rubric: Rubric, evaluation: Evaluation, *, threshold: float | None) -> str:
+    """The open findings that matter, and the dimensions still below their target.
+
+    With nothing open, the weakest dimension and its gap; suggestions only when nothing else is
+    open. Empty when there is nothing to improve.
+    """
+    findings = relevant_findings(evaluation.findings)
+    told = {finding.dimension for finding in findings}
+    below = [
+        item
+        for name in failing(rubric, evaluation, threshold)
+        if name not in told and (item := evaluation.get(name)) is not None
+    ]
+    lines = [_finding_line(finding) for finding in findings]
+    lines += [_gap_line(item) for item in below]
+    if not lines:
+        lines = [_gap_line(item) for item in _weakest(evaluation)]
+    return "\n".join(lines)
+
+
+def relevant_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Blockers first, then important ones; suggestions only when there are no others."""
+    blockers = [finding for finding in findings if finding.severity == "blocker"]
+    important = [finding for finding in findings if finding.severity == "important"]
+    return tuple(blockers + important) or tuple(findings)
+
+
+def later_messages(task: str, *, previous: str | None, feedback: str) -> tuple[Message, ...]:
+    """The messages of an iteration after the first.
+
+    Args:
+        task: the task, always there again.
+        previous: the previous output, compressed; None when it is not to be shown or is unscored.
+        feedback: the delta, or the error of an unscored iteration with the last delta.
+
+    Returns:
+        The task, then previous output and delta; without an output the delta follows the task in
+        one message. What is asked stays word for word through a compaction.
+    """
+    if previous is None:
+        return (user_text(f"{task}\n\n{feedback}" if feedback else task, pinned=True),)
+    return (
+        user_text(task, pinned=True),
+        assistant_text(previous),
+        user_text(_request(feedback), pinned=True),
+    )
+
+
+def failure_feedback(error: str, last_delta: str) -> str:
+    """What follows an unscored iteration: its error, and the last delta that there was."""
+    said = f"The previous attempt failed: {error}"
+    return f"{said}\n\nStill open from before:\n{last_delta}" if last_delta else said
+
+
+def _request(feedback: str) -> str:
+    if not feedback:
+        return "Improve this. Answer with the whole new version."
+    return f"Improve this. Answer with the whole new version. Still open:\n{feedback}"
+
+
+def _finding_line(finding: Finding) -> str:
+    cure = finding.fix or finding.detail
+    return f"- [{finding.severity}] {finding.title}" + (f" → {cure}" if cure else "")
+
+
+def _gap_line(item: DimensionScore) -> str:
+    score = "not scored" if item.capped is None else f"{item.capped:.2f}"
+    return f"- {item.name}: {score}" + (f", {item.gap}" if item.gap else "")
+
+
+def _weakest(evaluation: Evaluation) -> list[DimensionScore]:
+    scored = [item for item in evaluation.dimensions if item.capped is not None]
+    below = [item for item in scored if (item.capped or 0.0) < 1.0]
+    return sorted(below, key=lambda item: item.capped or 0.0)[:1]

@@ -1,0 +1,51 @@
+"""When two outputs count as the same: by canonical form, so that key order does not matter."""
+
+import hashlib
+import json
+
+from perdure.domain.base import Frozen
+
+HASH_CHARACTERS = 32
+
+
+class SeenOutputs(Frozen):
+    """The outputs of a run so far, by hash; as long as the iterations of a run at most."""
+
+    hashes: tuple[str, ...] = ()
+
+    def seen(self, output: str | None) -> bool:
+        """Whether an output came before; an absent one never did."""
+        key = output_hash(output)
+        return key is not None and key in self.hashes
+
+    def is_last(self, output: str | None) -> bool:
+        """Whether an output is the very last one again."""
+        return bool(self.hashes) and output_hash(output) == self.hashes[-1]
+
+    def after(self, output: str | None) -> "SeenOutputs":
+        """With one more output; absent and known ones add nothing, a known one becomes last."""
+        key = output_hash(output)
+        if key is None:
+            return self
+        others = tuple(known for known in self.hashes if known != key)
+        return SeenOutputs(hashes=(*others, key))
+
+
+def output_hash(output: str | None) -> str | None:
+    """The hash of the canonical form; None for an absent or blank output."""
+    if output is None or not output.strip():
+        return None
+    return hashlib.sha256(canonical(output).encode("utf-8", "surrogatepass")).hexdigest()[
+        :HASH_CHARACTERS
+    ]
+
+
+def canonical(output: str) -> str:
+    """JSON with sorted keys and no spaces; other text without trailing space on its lines."""
+    text = output.strip()
+    if text[:1] in {"{", "["}:
+        try:
+            return json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
+        except (ValueError, RecursionError):
+            pass  # not JSON after all, or too deep to be worth it
+    return "\n".join(line.rstrip() for line in text.splitlines())

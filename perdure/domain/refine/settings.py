@@ -1,0 +1,136 @@
+"""The `refine:` block of a specification, with the defaults of each pattern (seeds 000, 002)."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from perdure.domain.base import Frozen
+from perdure.domain.conditions import Condition, largest_limit, success_threshold
+from perdure.domain.problems import Problem
+from perdure.domain.progress import CompareWith
+from perdure.domain.rubric import Rubric
+
+HARD_ITERATION_LIMIT = 10
+MAX_ITERATIONS = 1_000
+QUALITY_THRESHOLD = 0.8
+
+Pattern = Literal["confidence", "improvement", "checklist"]
+PartKind = Literal["whole", "lines"]
+
+
+def _switch(value: object) -> object:
+    """YAML reads a bare `on` or `off` as a boolean."""
+    return ("on" if value else "off") if isinstance(value, bool) else value
+
+
+Switch = Annotated[Literal["auto", "on", "off"], BeforeValidator(_switch)]
+AutoOrOff = Annotated[Literal["auto", "off"], BeforeValidator(_switch)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class OutputSettings(Frozen):
+    """How the output is taken apart, and whether a later prompt shows the previous draft.
+
+    `auto` follows the model: off for a small one, which a bad draft misleads, else on.
+    """
+
+    parts: PartKind = "whole"
+    show_draft: Switch = "auto"
+
+    @field_validator("parts", mode="before")
+    @classmethod
+    def _only_built_kinds(cls, value: object) -> object:
+        if value in {"sections", "json_keys"}:
+            raise ValueError("whole or lines; an output is not taken apart by anything else yet")
+        return value
+
+    def shows_draft(self, *, small_model: bool) -> bool:
+        """Whether the previous draft stands in a later prompt."""
+        return self.show_draft == "on" or (self.show_draft == "auto" and not small_model)
+
+
+def _default_threshold(fields: dict[str, object]) -> float | None:
+    return None if fields.get("pattern") == "improvement" else QUALITY_THRESHOLD
+
+
+class RefineSettings(Frozen):
+    """When the refine loop goes on, and when it stops.
+
+    The threshold's default comes from a factory, so it is always written out: a null of
+    `improvement` and a number given for it are both read back as they were.
+    """
+
+    pattern: Pattern = "confidence"
+    max_iterations: int = Field(default=3, ge=1, le=MAX_ITERATIONS)
+    min_iterations: int = Field(default=1, ge=1, le=MAX_ITERATIONS)
+    quality_threshold: Share | None = Field(default_factory=_default_threshold)
+    improvement_threshold: float | None = Field(default=0.05, ge=0, le=1)
+    regression_threshold: float = Field(default=0.2, ge=0, le=1)
+    abort_on_regression: bool = True
+    compare_with: CompareWith = "previous"
+    skip_eval_confidence: float = Field(default=0.95, ge=0, le=1)
+    escalate_below: Share | None = None
+    evaluator_share: Share = 0.3
+    plan: Switch = "auto"
+    classify: AutoOrOff = "auto"
+    strategies: tuple[str, ...] = ()
+    termination: Condition | None = None
+    output: OutputSettings = OutputSettings()
+    patience: int = Field(default=2, ge=1)
+
+    @field_validator("pattern", mode="before")
+    @classmethod
+    def _only_built_patterns(cls, value: object) -> object:
+        if value == "strategies":
+            raise ValueError("confidence, improvement or checklist; strategies cannot be run yet")
+        return value
+
+    @field_validator("strategies", mode="before")
+    @classmethod
+    def _no_strategies(cls, value: object) -> object:
+        if value:
+            raise ValueError("an empty list; strategies cannot be run yet")
+        return value
+
+    @field_validator("min_iterations")
+    @classmethod
+    def _within_maximum(cls, value: int, info: ValidationInfo) -> int:
+        maximum = info.data.get("max_iterations")
+        if maximum is not None and value > maximum:
+            raise ValueError(f"at most max_iterations, which is {maximum}")
+        return value
+
+    @model_validator(mode="after")
+    def _tree_within_maximum(self) -> "RefineSettings":
+        if self.termination and largest_limit(self.termination) > MAX_ITERATIONS:
+            raise ValueError(f"limits in termination of at most {MAX_ITERATIONS} iterations")
+        return self
+
+    @property
+    def success_threshold(self) -> float | None:
+        """The score that counts as success, from the tree or else from the settings."""
+        of_tree = success_threshold(self.termination) if self.termination else None
+        return self.quality_threshold if of_tree is None else of_tree
+
+    @property
+    def hard_limit(self) -> int:
+        """The iterations after which the loop ends whatever else is said."""
+        if self.termination is None:
+            return self.max_iterations
+        limits = (HARD_ITERATION_LIMIT, self.max_iterations, largest_limit(self.termination))
+        return max(limits)
+
+
+def settings_problems(settings: RefineSettings, rubric: Rubric) -> tuple[Problem, ...]:
+    """What does not fit together between the settings and the rubric."""
+    found: list[Problem] = []
+    for index, dimension in enumerate(rubric.dimensions):
+        if dimension.part is not None and settings.output.parts == "whole":
+            found.append(
+                Problem(
+                    path=f"rubric[{index}].part",
+                    found=str(dimension.part),
+                    allowed="no part, or refine.output.parts: lines",
+                )
+            )
+    return tuple(found)
