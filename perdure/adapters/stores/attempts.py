@@ -1,0 +1,207 @@
+"""Rows of the table `attempts`: reading, booking and summing them inside a transaction.
+
+What a row books is counted as confirmed when the provider reported it for an attempt that was used
+or failed, and as unconfirmed when it is an estimate or belongs to a reply that came second.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal, Self
+
+from pydantic import JsonValue, TypeAdapter
+from sqlalchemy import ColumnElement, and_, insert, select, update
+from sqlalchemy.engine import RowMapping
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from perdure.adapters.stores.tables import attempts
+from perdure.domain.ports import Attempt, AttemptRow, AttemptState
+from perdure.domain.usage import Account, Usage
+
+_STATE = TypeAdapter[AttemptState](AttemptState)
+ClosedState = Literal["answered", "failed", "duplicate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """What an attempt used, as its provider reported it."""
+
+    usage: Usage
+    cost_usd: Decimal | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One opened attempt as it stands."""
+
+    key: str
+    attempt: int
+    opening: int
+    run: str
+    root: str
+    phase: str
+    role: str
+    iteration: int
+    model: str
+    request_hash: str
+    state: AttemptState
+    usage: Usage
+    cost_usd: Decimal | None
+    at_estimate: bool
+    settled: bool
+    started_at: datetime
+    seconds: float
+
+    @classmethod
+    def of(cls, found: RowMapping) -> Self:
+        """Read a row of the table."""
+        return cls(
+            key=found["key"],
+            attempt=found["attempt"],
+            opening=found["opening"],
+            run=found["run"],
+            root=found["root"],
+            phase=found["phase"],
+            role=found["role"],
+            iteration=found["iteration"],
+            model=found["model"],
+            request_hash=found["request_hash"],
+            state=_STATE.validate_python(found["state"]),
+            usage=Usage.model_validate_json(found["usage"]),
+            cost_usd=found["cost_usd"],
+            at_estimate=found["at_estimate"],
+            settled=found["settled"],
+            started_at=found["started_at"],
+            seconds=found["seconds"],
+        )
+
+    @property
+    def account(self) -> Account:
+        """This row's part of a sum; an open attempt has used nothing that is known."""
+        if self.at_estimate or self.state == "duplicate":
+            return Account(
+                attempts=1,
+                unconfirmed=self.usage,
+                unconfirmed_cost_usd=self.cost_usd,
+                lost_attempts=int(self.at_estimate),
+                seconds=self.seconds,
+            )
+        return Account(attempts=1, usage=self.usage, cost_usd=self.cost_usd, seconds=self.seconds)
+
+    @property
+    def shown(self) -> AttemptRow:
+        """The row as the port shows it."""
+        return AttemptRow(
+            key=self.key,
+            attempt=self.attempt,
+            root=self.root,
+            run=self.run,
+            phase=self.phase,
+            role=self.role,
+            iteration=self.iteration,
+            model=self.model,
+            state=self.state,
+            usage=self.usage,
+            cost_usd=self.cost_usd,
+            started_at=self.started_at,
+            seconds=self.seconds,
+        )
+
+
+async def find(connection: AsyncConnection, condition: ColumnElement[bool]) -> list[Row]:
+    """All rows that meet the condition, oldest first."""
+    order = (attempts.c.started_at, attempts.c.key, attempts.c.attempt, attempts.c.opening)
+    found = await connection.execute(select(attempts).where(condition).order_by(*order))
+    return [Row.of(row) for row in found.mappings()]
+
+
+def total(rows: Sequence[Row]) -> Account:
+    """The sum of rows."""
+    account = Account()
+    for row in rows:
+        account = account + row.account
+    return account
+
+
+def latest_opening(rows: Sequence[Row], attempt: int) -> Row | None:
+    """The row of an attempt number that was opened last."""
+    own = [row for row in rows if row.attempt == attempt]
+    return max(own, key=lambda row: row.opening, default=None)
+
+
+async def open_row(
+    connection: AsyncConnection, attempt: Attempt, *, opening: int, now: datetime
+) -> None:
+    """Add an open row."""
+    row: dict[str, JsonValue | Decimal | datetime] = {
+        "key": attempt.key,
+        "attempt": attempt.attempt,
+        "opening": opening,
+        "execution": attempt.execution,
+        "root": attempt.root,
+        "run": attempt.run,
+        "phase": attempt.phase,
+        "role": attempt.role,
+        "iteration": attempt.iteration,
+        "model": attempt.model,
+        "request_hash": attempt.request_hash,
+        "state": "started",
+        "usage": Usage().model_dump_json(),
+        "cost_usd": Decimal(0),
+        "estimate": attempt.estimate.model_dump_json(),
+        "estimate_cost_usd": attempt.estimate_cost_usd,
+        "at_estimate": False,
+        "settled": False,
+        "started_at": now,
+        "seconds": 0.0,
+    }
+    await connection.execute(insert(attempts).values(row))
+
+
+async def close_row(
+    connection: AsyncConnection, row: Row, *, state: ClosedState, booking: Booking | None
+) -> None:
+    """Set the end of an attempt; without a booking, what was booked before stays."""
+    booked: dict[str, JsonValue | Decimal] = {}
+    if booking is not None:
+        booked = {
+            "usage": booking.usage.model_dump_json(),
+            "cost_usd": booking.cost_usd,
+            "at_estimate": False,
+            "seconds": booking.seconds,
+        }
+    await connection.execute(
+        update(attempts)
+        .where(
+            attempts.c.key == row.key,
+            attempts.c.attempt == row.attempt,
+            attempts.c.opening == row.opening,
+        )
+        .values({"state": state, **booked})
+    )
+
+
+async def lose(
+    connection: AsyncConnection, condition: ColumnElement[bool], *, seconds: float = 0.0
+) -> None:
+    """Book the open rows among these at their estimate."""
+    await connection.execute(
+        update(attempts)
+        .where(and_(condition, attempts.c.state == "started"))
+        .values(
+            state="lost",
+            usage=attempts.c.estimate,
+            cost_usd=attempts.c.estimate_cost_usd,
+            at_estimate=True,
+            seconds=seconds,
+        )
+    )
+
+
+async def settle(connection: AsyncConnection, condition: ColumnElement[bool]) -> None:
+    """Fix the lost rows among these: their estimate was reported and is never corrected."""
+    await connection.execute(
+        update(attempts).where(and_(condition, attempts.c.state == "lost")).values(settled=True)
+    )

@@ -1,0 +1,108 @@
+"""The blob store: addresses, verification and encryption over a shelf that keeps the bytes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from perdure.adapters.stores.vault import Vault, kind
+from perdure.domain.errors import InvalidInput, NotFound, StoreError
+from perdure.domain.refs import Ref
+from perdure.domain.tokens import TokenSizes, estimate
+
+
+class Shelf(Protocol):
+    """Keeps sealed bytes under an address; knows nothing of their meaning."""
+
+    async def write(self, address: str, stored: bytes) -> None:
+        """Keep the bytes durably; all of them or nothing."""
+        ...
+
+    async def renew(self, address: str, size: int) -> bool:
+        """Set the time of last write when `size` bytes are there already; False when not."""
+        ...
+
+    async def read(self, address: str) -> bytes | None:
+        """The bytes, or None."""
+        ...
+
+    async def exists(self, address: str) -> bool:
+        """Whether there are bytes under this address."""
+        ...
+
+    async def delete(self, address: str) -> int:
+        """Drop the bytes and return how many there were."""
+        ...
+
+    def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
+        """Everything that is kept, with stored size and time of last write."""
+        ...
+
+
+class SealedBlobs:
+    """`BlobStore` over a shelf; hashing, encryption and estimates run in threads."""
+
+    def __init__(self, shelf: Shelf, vault: Vault) -> None:
+        self._shelf = shelf
+        self._vault = vault
+
+    async def put(self, data: bytes) -> str:
+        address = await asyncio.to_thread(self._vault.address, data)
+        if await self._shelf.renew(address, self._vault.stored_size(len(data))):
+            return address
+        stored = await asyncio.to_thread(self._vault.seal, address, data)
+        await self._shelf.write(address, stored)
+        return address
+
+    async def put_text(self, text: str) -> Ref:
+        data, tokens = await asyncio.to_thread(_measure, text)
+        return Ref(hash=await self.put(data), bytes=len(data), tokens=tokens)
+
+    async def get(self, address: str) -> bytes:
+        kind(address)
+        stored = await self._shelf.read(address)
+        if stored is None:
+            raise NotFound(
+                f"The blob {address} is not in this store.",
+                cure="It belongs to another store, or was dropped with the run it belonged to.",
+            )
+        return await asyncio.to_thread(self._vault.open, address, stored)
+
+    async def get_text(self, address: str) -> str:
+        data = await self.get(address)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise StoreError(
+                f"The blob {address} is not UTF-8 text.", cure="Read it as bytes instead."
+            ) from error
+
+    async def exists(self, address: str) -> bool:
+        kind(address)
+        return await self._shelf.exists(address)
+
+    async def delete(self, addresses: Sequence[str]) -> int:
+        freed = 0
+        for address in addresses:
+            kind(address)
+            freed += await self._shelf.delete(address)
+        return freed
+
+    def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
+        return self._shelf.addresses()
+
+
+def encode(text: str) -> bytes:
+    """UTF-8 bytes of `text`; raises `InvalidInput` for a lone surrogate."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"The text holds a lone surrogate at character {error.start}"
+            f" ({text[error.start]!r}), which UTF-8 cannot write.",
+            cure="Replace it before the text is stored.",
+        ) from error
+
+
+def _measure(text: str) -> tuple[bytes, TokenSizes]:
+    return encode(text), estimate(text)

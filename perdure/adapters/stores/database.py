@@ -1,0 +1,165 @@
+"""One database behind all stores: transactions, migrations, and errors in plain words."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from sqlite3 import Error as SqliteError
+from typing import Self
+
+from sqlalchemy import URL, Table, make_url
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from perdure.adapters.stores.dialect import DatabaseDialect, Upsert
+from perdure.adapters.stores.migrations import migrate
+from perdure.adapters.stores.postgresql import PostgresqlDialect
+from perdure.adapters.stores.sqlite import SqliteDialect
+from perdure.domain.errors import InvalidInput, PerdureError, StoreError
+
+_SQLITE_DRIVER = "sqlite+aiosqlite"
+_POSTGRESQL_DRIVER = "postgresql+psycopg"
+_DRIVERS = {
+    "sqlite": _SQLITE_DRIVER,
+    _SQLITE_DRIVER: _SQLITE_DRIVER,
+    "postgres": _POSTGRESQL_DRIVER,
+    "postgresql": _POSTGRESQL_DRIVER,
+    _POSTGRESQL_DRIVER: _POSTGRESQL_DRIVER,
+}
+
+
+class Database:
+    """A migrated database; made by `Database.open`, ended by `close`."""
+
+    def __init__(self, *, url: URL, dialect: DatabaseDialect, engine: AsyncEngine) -> None:
+        self._place = url.database or "" if dialect.name == "sqlite" else url.render_as_string()
+        self._dialect = dialect
+        self._engine = engine
+
+    @classmethod
+    async def open(cls, url: str | URL) -> Self:
+        """Connect and migrate.
+
+        Args:
+            url: `sqlite+aiosqlite:///path` or `postgresql+psycopg://user:password@host/name`; the
+                forms without driver name work too.
+
+        Raises:
+            InvalidInput: the URL names no database that Perdure can use.
+            StoreError: it cannot be reached, opened, written or migrated.
+        """
+        parsed = _parse(url)
+        dialect = SqliteDialect() if parsed.drivername == _SQLITE_DRIVER else PostgresqlDialect()
+        try:
+            engine = dialect.engine(parsed)
+        except OSError as error:
+            raise StoreError(
+                f"The database {parsed.database} cannot be opened: {error.strerror or error}.",
+                cure="Check the folder, its rights and the free space.",
+            ) from error
+        database = cls(url=parsed, dialect=dialect, engine=engine)
+        try:
+            await database._prepare()
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    @property
+    def engine(self) -> AsyncEngine:
+        """The engine itself, for measurements and tests."""
+        return self._engine
+
+    @property
+    def dialect_name(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._dialect.name
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[AsyncConnection]:
+        """A transaction that may write: all of it is committed at the end, or nothing."""
+        with _Translated(self._dialect, self._place):
+            async with self._dialect.writing(self._engine) as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[AsyncConnection]:
+        """A transaction that only reads; in SQLite it never waits for a writer."""
+        with _Translated(self._dialect, self._place):
+            async with self._engine.connect() as connection:
+                yield connection
+
+    def insert(self, table: Table) -> Upsert:
+        """An insert with `on_conflict_do_nothing` and `on_conflict_do_update`."""
+        return self._dialect.insert(table)
+
+    async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
+        """Be alone with `name` (or share it with other sharers) until the transaction ends."""
+        await self._dialect.lock(connection, name, shared=shared)
+
+    async def close(self) -> None:
+        """Give back all connections."""
+        await self._engine.dispose()
+
+    async def _prepare(self) -> None:
+        with _Translated(self._dialect, self._place):
+            await self._dialect.prepare(self._engine)
+        async with self.write() as connection:
+            await migrate(connection, self._dialect)
+
+
+class _Translated:
+    """Turns the errors of drivers into `StoreError` or, for unusable text, `InvalidInput`."""
+
+    def __init__(self, dialect: DatabaseDialect, place: str) -> None:
+        self._dialect = dialect
+        self._place = place
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, Exception):
+            translated = self._translate(error)
+            if translated is not None:
+                raise translated from error
+
+    def _translate(self, error: Exception) -> PerdureError | None:
+        explained = self._dialect.explain(error, place=self._place)
+        if explained is not None:
+            return explained
+        match error:
+            case DataError() | UnicodeEncodeError():
+                return InvalidInput(
+                    f"A text cannot be kept in the database {self._place}: {_fact(error)}.",
+                    cure="Remove NUL characters and lone surrogates from it.",
+                )
+            case PoolTimeout():
+                return StoreError(
+                    f"The database {self._place} was busy with too many queries of this process.",
+                    cure="Try again, or run fewer steps at once.",
+                )
+            case SQLAlchemyError() | SqliteError():
+                return StoreError(
+                    f"The database {self._place} failed: {_fact(error)}.",
+                    cure="Nothing was written; try again, and report this if it stays.",
+                )
+            case _:
+                return None
+
+
+def _fact(error: Exception) -> str:
+    # SQLAlchemy's own text quotes the statement, which people have no use for.
+    return str(error.orig if isinstance(error, DBAPIError) else error).strip()
+
+
+def _parse(url: str | URL) -> URL:
+    cure = f"Write {_SQLITE_DRIVER}:///path or {_POSTGRESQL_DRIVER}://user:password@host/name."
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        # The text may hold a password, so it is not repeated.
+        raise InvalidInput("The database URL cannot be read.", cure=cure) from error
+    driver = _DRIVERS.get(parsed.drivername)
+    if driver is None:
+        raise InvalidInput(f"Databases of kind {parsed.drivername!r} are not known.", cure=cure)
+    return parsed.set(drivername=driver)

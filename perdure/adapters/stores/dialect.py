@@ -1,0 +1,44 @@
+"""What differs between the databases; everything else in the stores is one query layer."""
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from sqlalchemy import URL, Table
+from sqlalchemy.dialects.postgresql import Insert as PostgresqlInsert
+from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from perdure.domain.errors import StoreError
+
+Upsert = SqliteInsert | PostgresqlInsert
+
+
+class DatabaseDialect(Protocol):
+    """One database product."""
+
+    name: str
+    bytes_type: str
+
+    def engine(self, url: URL) -> AsyncEngine:
+        """Make the engine; nothing is connected yet."""
+        ...
+
+    def writing(self, engine: AsyncEngine) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A transaction that may write."""
+        ...
+
+    async def prepare(self, engine: AsyncEngine) -> None:
+        """Connect once, and set what lasts in the database itself."""
+        ...
+
+    async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
+        """Hold the lock `name` until the transaction ends."""
+        ...
+
+    def insert(self, table: Table) -> Upsert:
+        """An insert that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
+        ...
+
+    def explain(self, error: Exception, *, place: str) -> StoreError | None:
+        """Say in plain words what a driver's error means, or None when it is not known."""
+        ...

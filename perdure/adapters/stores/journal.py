@@ -1,0 +1,248 @@
+"""The journal: every attempt of a model call, and the one reply that counts.
+
+A row's figures can still change while the attempt is open, and a lost row's while its key is
+unfinished (a worker that was taken for dead may yet report). Once a sum was reported (the key has a
+reply, or was refused, reconciled or sealed) a lost row keeps its estimate, so that what a run was
+told and what the journal says never differ.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from sqlalchemy import ColumnElement, and_, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from perdure.adapters.stores.attempts import (
+    Booking,
+    Row,
+    close_row,
+    find,
+    latest_opening,
+    lose,
+    open_row,
+    settle,
+    total,
+)
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.tables import attempts, replies, seals
+from perdure.domain.errors import JournalMismatch
+from perdure.domain.ports import (
+    Attempt,
+    AttemptRow,
+    Begin,
+    DoesNotFit,
+    Proceed,
+    Replayed,
+    Sealed,
+)
+from perdure.domain.usage import Account, Usage, add_cost
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    attempt: int
+    opening: int
+    request_hash: str
+    text: str
+
+
+class SqlJournal:
+    """`Journal` over the tables `attempts`, `replies` and `seals`."""
+
+    def __init__(self, database: Database, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._database = database
+        self._now = now
+
+    async def begin(self, attempt: Attempt) -> Begin:
+        this_key = attempts.c.key == attempt.key
+        async with self._writing(attempt) as connection:
+            if await _is_sealed(connection, attempt.execution):
+                return Sealed(type="sealed")
+            reply = await _reply(connection, attempt.key)
+            rows = await find(connection, this_key)
+            _refuse_other_request(attempt, rows, reply)
+            await lose(connection, and_(this_key, attempts.c.attempt < attempt.attempt))
+            account = total(await find(connection, this_key))
+            if reply is not None:
+                return Replayed(type="replayed", reply=reply.text, account=account)
+            if not fits(attempt, account):
+                await settle(connection, this_key)
+                return DoesNotFit(type="does_not_fit", account=account)
+            await self._open(connection, attempt, latest_opening(rows, attempt.attempt))
+            return Proceed(type="proceed")
+
+    async def answer(
+        self,
+        attempt: Attempt,
+        *,
+        usage: Usage,
+        cost_usd: Decimal | None,
+        reply: str,
+        seconds: float,
+    ) -> bool:
+        async with self._writing(attempt) as connection:
+            row = await self._find_or_open(connection, attempt)
+            first = await _reply(connection, attempt.key)
+            if first is not None and (first.attempt, first.opening) == (row.attempt, row.opening):
+                return first.text == reply
+            if row.state == "duplicate":
+                return False
+            booking = Booking(usage=usage, cost_usd=cost_usd, seconds=seconds)
+            await close_row(
+                connection,
+                row,
+                state="answered" if first is None else "duplicate",
+                booking=None if _is_fixed(row, first) else booking,
+            )
+            if first is None:
+                await _take(connection, attempt, row, reply)
+            return first is None
+
+    async def fail(
+        self,
+        attempt: Attempt,
+        *,
+        usage: Usage,
+        cost_usd: Decimal | None,
+        seconds: float,
+        lost: bool = False,
+    ) -> None:
+        async with self._writing(attempt) as connection:
+            row = await self._find_or_open(connection, attempt)
+            first = await _reply(connection, attempt.key)
+            if row.state not in ("started", "lost") or _is_fixed(row, first):
+                return
+            if lost:
+                await lose(connection, _same_attempt(row), seconds=seconds)
+                return
+            booking = Booking(usage=usage, cost_usd=cost_usd, seconds=seconds)
+            await close_row(connection, row, state="failed", booking=booking)
+
+    async def account(self, key: str) -> Account:
+        """The sum over all attempts of a key as they stand.
+
+        A sum that ends a key for good without a reply is asked of `reconcile`, which fixes it.
+        """
+        async with self._database.read() as connection:
+            return total(await find(connection, attempts.c.key == key))
+
+    async def reconcile(self, key: str) -> Account:
+        async with self._database.write() as connection:
+            await self._database.lock(connection, f"key {key}")
+            await lose(connection, attempts.c.key == key)
+            await settle(connection, attempts.c.key == key)
+            return total(await find(connection, attempts.c.key == key))
+
+    async def seal_and_sum(self, execution: str) -> Account:
+        seal = self._database.insert(seals).values(execution=execution, sealed_at=self._now())
+        async with self._database.write() as connection:
+            await self._database.lock(connection, f"execution {execution}")
+            await connection.execute(seal.on_conflict_do_nothing())
+            await lose(connection, attempts.c.execution == execution)
+            await settle(connection, attempts.c.execution == execution)
+            return total(await find(connection, attempts.c.execution == execution))
+
+    async def rows(self, run: str) -> list[AttemptRow]:
+        async with self._database.read() as connection:
+            return [row.shown for row in await find(connection, attempts.c.run == run)]
+
+    @asynccontextmanager
+    async def _writing(self, attempt: Attempt) -> AsyncGenerator[AsyncConnection]:
+        """A transaction that is alone with its key and cannot overlap a seal."""
+        async with self._database.write() as connection:
+            await self._database.lock(connection, f"execution {attempt.execution}", shared=True)
+            await self._database.lock(connection, f"key {attempt.key}")
+            yield connection
+
+    async def _open(self, connection: AsyncConnection, attempt: Attempt, own: Row | None) -> None:
+        # The same number twice is the same attempt, whose caller did not hear of the commit; only
+        # one that was closed in between gets a row of its own.
+        if own is not None and own.state == "started":
+            return
+        opening = 0 if own is None else own.opening + 1
+        await open_row(connection, attempt, opening=opening, now=self._now())
+
+    async def _find_or_open(self, connection: AsyncConnection, attempt: Attempt) -> Row:
+        # Money that was spent is booked even when nobody announced it.
+        rows = await find(connection, attempts.c.key == attempt.key)
+        own = latest_opening(rows, attempt.attempt)
+        if own is not None:
+            return own
+        await open_row(connection, attempt, opening=0, now=self._now())
+        return (await find(connection, _numbered(attempt.key, attempt.attempt, 0)))[0]
+
+
+def fits(attempt: Attempt, account: Account) -> bool:
+    """Whether the key's reservation covers what its attempts booked and this one's estimate.
+
+    A cost that is unknown is not compared: whether such a model may be called at all is the
+    budget's decision, made before.
+    """
+    if attempt.reservation_tokens is not None:
+        used = account.total_usage.counted_tokens() + attempt.estimate.counted_tokens()
+        if used > attempt.reservation_tokens:
+            return False
+    cost = add_cost(account.total_cost_usd, attempt.estimate_cost_usd)
+    limit = attempt.reservation_cost_usd
+    return limit is None or cost is None or cost <= limit
+
+
+def _is_fixed(row: Row, first: _Reply | None) -> bool:
+    return row.settled or (row.state == "lost" and first is not None)
+
+
+def _same_attempt(row: Row) -> ColumnElement[bool]:
+    return _numbered(row.key, row.attempt, row.opening)
+
+
+def _numbered(key: str, attempt: int, opening: int) -> ColumnElement[bool]:
+    return and_(attempts.c.key == key, attempts.c.attempt == attempt, attempts.c.opening == opening)
+
+
+async def _take(connection: AsyncConnection, attempt: Attempt, row: Row, reply: str) -> None:
+    """Make this reply the one of its key, and book older attempts that are still open."""
+    await connection.execute(
+        insert(replies).values(
+            key=row.key,
+            attempt=row.attempt,
+            opening=row.opening,
+            request_hash=attempt.request_hash,
+            reply=reply,
+        )
+    )
+    older = and_(attempts.c.key == row.key, attempts.c.attempt < row.attempt)
+    await lose(connection, older)
+
+
+async def _is_sealed(connection: AsyncConnection, execution: str) -> bool:
+    found = select(seals.c.execution).where(seals.c.execution == execution)
+    return await connection.scalar(found) is not None
+
+
+async def _reply(connection: AsyncConnection, key: str) -> _Reply | None:
+    found = (await connection.execute(select(replies).where(replies.c.key == key))).mappings()
+    row = found.first()
+    if row is None:
+        return None
+    return _Reply(
+        attempt=row["attempt"],
+        opening=row["opening"],
+        request_hash=row["request_hash"],
+        text=row["reply"],
+    )
+
+
+def _refuse_other_request(attempt: Attempt, rows: list[Row], reply: _Reply | None) -> None:
+    known = {row.request_hash for row in rows} | ({reply.request_hash} if reply else set[str]())
+    other = known - {attempt.request_hash}
+    if other:
+        raise JournalMismatch(
+            f"The journal key {attempt.key} was used for request {min(other)[:16]}"
+            f" and came back with request {attempt.request_hash[:16]}.",
+            cure="The workflow's code or inputs changed under a running step: run `perdure replay`"
+            " on it, then retry from the last good iteration.",
+        )

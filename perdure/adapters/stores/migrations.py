@@ -1,0 +1,80 @@
+"""Brings a database to the schema of this version: numbered SQL files and a version table.
+
+A file is `NNNN_name.sql` for both databases, or `NNNN_name.sqlite.sql` and
+`NNNN_name.postgresql.sql`. Statements end with a semicolon and a blank line, so a trigger may hold
+semicolons of its own. A released file is never edited.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from perdure.adapters.stores.dialect import DatabaseDialect
+from perdure.domain.errors import StoreError
+
+_FILE = re.compile(r"(?P<number>\d{4})_(?P<name>[a-z_]+)(\.(?P<dialect>sqlite|postgresql))?\.sql")
+_END = re.compile(r";\s*(?:\n\s*\n|\Z)")
+
+_VERSIONS = "CREATE TABLE IF NOT EXISTS schema_versions (number BIGINT PRIMARY KEY, name TEXT)"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered step of the schema."""
+
+    number: int
+    name: str
+    statements: tuple[str, ...]
+
+
+@cache
+def migrations(dialect_name: str) -> tuple[Migration, ...]:
+    """All steps for one dialect, in order."""
+    found: list[Migration] = []
+    for file in resources.files("perdure.adapters.stores").joinpath("schema").iterdir():
+        match = _FILE.fullmatch(file.name)
+        if match and match["dialect"] in (None, dialect_name):
+            sql = file.read_text(encoding="utf-8")
+            found.append(Migration(int(match["number"]), match["name"], _statements(sql)))
+    return tuple(sorted(found, key=lambda step: step.number))
+
+
+async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> int:
+    """Apply what is missing inside the caller's write transaction; returns the version.
+
+    Safe when several processes start at once: they queue at the lock, and the later ones find
+    nothing to do. Raises `StoreError` when the database is newer than this program.
+    """
+    # In PostgreSQL even CREATE TABLE IF NOT EXISTS collides with itself; hence the lock first.
+    await dialect.lock(connection, "perdure schema")
+    await connection.execute(text(_VERSIONS))
+    current = await connection.scalar(text("SELECT max(number) FROM schema_versions")) or 0
+    steps = migrations(dialect.name)
+    newest = steps[-1].number
+    if current > newest:
+        raise StoreError(
+            f"The database has schema {current}; this version of Perdure knows {newest}.",
+            cure="Run the newer version of Perdure that wrote it, or name another database.",
+        )
+    for step in steps:
+        if step.number > current:
+            await _apply(connection, step, dialect)
+    return newest
+
+
+async def _apply(connection: AsyncConnection, step: Migration, dialect: DatabaseDialect) -> None:
+    for statement in step.statements:
+        await connection.exec_driver_sql(statement.replace("{bytes}", dialect.bytes_type))
+    await connection.execute(
+        text("INSERT INTO schema_versions (number, name) VALUES (:number, :name)"),
+        {"number": step.number, "name": step.name},
+    )
+
+
+def _statements(sql: str) -> tuple[str, ...]:
+    lines = [line for line in sql.splitlines() if not line.startswith("--")]
+    return tuple(part.strip() for part in _END.split("\n".join(lines)) if part.strip())

@@ -1,0 +1,83 @@
+"""Opens all stores of an installation over one database."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from perdure.adapters.stores.blobs import SealedBlobs, Shelf
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.file_shelf import FileShelf
+from perdure.adapters.stores.journal import SqlJournal
+from perdure.adapters.stores.records import SqlRecords
+from perdure.adapters.stores.table_shelf import TableShelf
+from perdure.adapters.stores.transcripts import LinkedTranscripts
+from perdure.adapters.stores.vault import Vault
+from perdure.domain.ports import BlobStore, Journal, RecordStore, TranscriptStore
+
+DATABASE_FILE = "perdure.sqlite"
+BLOBS_FOLDER = "blobs"
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What keeps an installation's content, spend and records."""
+
+    blobs: BlobStore
+    transcripts: TranscriptStore
+    journal: Journal
+    records: RecordStore
+    database: Database
+
+    async def close(self) -> None:
+        """Give back connections and files; a second call does nothing."""
+        await self.database.close()
+
+
+async def open_stores(
+    home: Path, database_url: str | None = None, *, encryption_key: bytes | None = None
+) -> Stores:
+    """Open (and make or migrate, where needed) the stores.
+
+    Blobs are files below `home` beside an SQLite database, and rows in PostgreSQL, which hosts
+    share.
+
+    Args:
+        home: the installation's folder (`PERDURE_HOME`).
+        database_url: an SQLite or PostgreSQL URL; None means `perdure.sqlite` in `home`.
+        encryption_key: 32 bytes that encrypt blobs at rest, or None.
+
+    Raises:
+        InvalidInput: the URL or the key is unusable.
+        StoreError: the folder or the database cannot be opened.
+    """
+    vault = Vault(encryption_key)
+    database = await Database.open(database_url or _default_url(home))
+    try:
+        shelf = await _shelf(home, database)
+    except BaseException:
+        await database.close()
+        raise
+    blobs = SealedBlobs(shelf, vault)
+    return Stores(
+        blobs=blobs,
+        transcripts=LinkedTranscripts(blobs),
+        journal=SqlJournal(database),
+        records=SqlRecords(database),
+        database=database,
+    )
+
+
+async def _shelf(home: Path, database: Database) -> Shelf:
+    if database.dialect_name != "sqlite":
+        return TableShelf(database, now=utc_now)
+    shelf = FileShelf(home / BLOBS_FOLDER)
+    await asyncio.to_thread(shelf.open)
+    return shelf
+
+
+def _default_url(home: Path) -> URL:
+    # Built by parts: a `?` or `%` in the path must not be read as part of the URL.
+    return URL.create("sqlite", database=str(home / DATABASE_FILE))

@@ -1,0 +1,106 @@
+"""PostgreSQL through psycopg: a store that many hosts share."""
+
+from contextlib import AbstractAsyncContextManager
+
+from sqlalchemy import URL, Table, text
+from sqlalchemy.dialects.postgresql import Insert
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from perdure.domain.errors import InvalidInput, StoreError
+
+CONNECT_TIMEOUT_SECONDS = 10
+LOCK_TIMEOUT_MS = 10_000
+
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
+_LOCK_SHARED = text("SELECT pg_advisory_xact_lock_shared(hashtextextended(:name, 0))")
+
+_AGAIN = "Try again; Temporal retries a step by itself."
+_FULL = (
+    "has no room left; nothing was written",
+    "Free disk space on the database server (perdure gc drops what no run needs) and try again.",
+)
+_BUSY = ("gave way to another writer; nothing was written", _AGAIN)
+_LOCKED = (
+    f"held a row locked for more than {LOCK_TIMEOUT_MS // 1000} s; nothing was written",
+    "Look for a long transaction in pg_stat_activity, and try again.",
+)
+_READ_ONLY = (
+    "is read-only; nothing was written",
+    "Point the database URL at the primary, or end the recovery mode.",
+)
+_REFUSED = (
+    "refused the login or the rights",
+    "Check user, password, database name and grants in the database URL.",
+)
+_AWAY = ("cannot be reached", "Check that the server runs and that the database URL is right.")
+_MEANINGS = {
+    "53100": _FULL,
+    "53200": ("is out of memory; nothing was written", _AGAIN),
+    "53300": ("has no connection left", "Raise max_connections, or run fewer workers."),
+    "40001": _BUSY,
+    "40P01": _BUSY,
+    "55P03": _LOCKED,
+    "25006": _READ_ONLY,
+    "28000": _REFUSED,
+    "28P01": _REFUSED,
+    "42501": _REFUSED,
+    "3D000": _REFUSED,
+    "57P01": _AWAY,
+    "57P02": _AWAY,
+    "57P03": _AWAY,
+}
+
+
+class PostgresqlDialect:
+    """Read-committed transactions; what must be decided alone takes an advisory lock."""
+
+    name = "postgresql"
+    bytes_type = "BYTEA"
+
+    def engine(self, url: URL) -> AsyncEngine:
+        options = f"-c lock_timeout={LOCK_TIMEOUT_MS} -c timezone=UTC"
+        try:
+            return create_async_engine(
+                url,
+                hide_parameters=True,
+                pool_pre_ping=True,
+                connect_args={
+                    "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+                    "options": " ".join(filter(None, [options, _given_options(url)])),
+                },
+            )
+        except ModuleNotFoundError as error:
+            raise InvalidInput(
+                f"The database URL {url.render_as_string()} needs psycopg, which is missing.",
+                cure="Install it with: pip install 'perdure[postgres]'.",
+            ) from error
+
+    def writing(self, engine: AsyncEngine) -> AbstractAsyncContextManager[AsyncConnection]:
+        return engine.begin()
+
+    async def prepare(self, engine: AsyncEngine) -> None:
+        async with engine.connect():
+            return
+
+    async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
+        await connection.execute(_LOCK_SHARED if shared else _LOCK, {"name": name})
+
+    def insert(self, table: Table) -> Insert:
+        return Insert(table)
+
+    def explain(self, error: Exception, *, place: str) -> StoreError | None:
+        if not isinstance(error, DBAPIError):
+            return None
+        state: str | None = getattr(error.orig, "sqlstate", None)
+        # A connection that never came about, or broke, has no state of its own.
+        known = _AWAY if state is None or state.startswith("08") else _MEANINGS.get(state)
+        if known is None:
+            return None
+        fact, cure = known
+        return StoreError(f"The database {place} {fact}.", cure=cure)
+
+
+def _given_options(url: URL) -> str:
+    given = url.query.get("options", "")
+    return given if isinstance(given, str) else " ".join(given)

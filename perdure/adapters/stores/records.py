@@ -1,0 +1,145 @@
+"""Run rows, iteration records and small registries; every write may be repeated."""
+
+import secrets
+from collections.abc import Callable
+from datetime import datetime
+
+from sqlalchemy import Table, delete, func, or_, select
+
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.tables import (
+    installation,
+    iterations,
+    live_texts,
+    runs,
+    script_entries,
+    workspaces,
+)
+from perdure.domain.ports import StoredRun
+
+INSTALLATION_BYTES = 4
+WORKSPACE_BYTES = 4
+
+# Text of a model in progress may hold what PostgreSQL or UTF-8 cannot keep; it is only looked at.
+_UNSTORABLE = dict.fromkeys((0, *range(55296, 57344)), "�")
+
+
+class SqlRecords:
+    """`RecordStore` over one table per kind of row."""
+
+    def __init__(self, database: Database, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._database = database
+        self._now = now
+
+    async def installation(self) -> str:
+        found = select(installation.c.id)
+        async with self._database.read() as connection:
+            known = await connection.scalar(found)
+        if known is not None:
+            return known
+        new = secrets.token_hex(INSTALLATION_BYTES)
+        await self._add(installation, slot=1, id=new)
+        # Another process may have been first; its id is the one that counts.
+        async with self._database.read() as connection:
+            return (await connection.execute(found)).scalar_one()
+
+    async def workspace(self, path: str) -> str:
+        found = select(workspaces.c.id).where(workspaces.c.path == path)
+        async with self._database.read() as connection:
+            known = await connection.scalar(found)
+        if known is not None:
+            return known
+        await self._add(workspaces, id=secrets.token_hex(WORKSPACE_BYTES), path=path)
+        async with self._database.read() as connection:
+            return (await connection.execute(found)).scalar_one()
+
+    async def workspaces(self) -> dict[str, str]:
+        async with self._database.read() as connection:
+            found = await connection.execute(select(workspaces).order_by(workspaces.c.path))
+            return {row.id: row.path for row in found}
+
+    async def put_run(self, run: StoredRun) -> None:
+        await self._replace(runs, **run.model_dump())
+
+    async def run(self, run: str) -> StoredRun | None:
+        async with self._database.read() as connection:
+            found = await connection.execute(select(runs).where(runs.c.id == run))
+            row = found.mappings().first()
+        return None if row is None else StoredRun.model_validate(dict(row))
+
+    async def find_runs(self, *, prefix: str = "", limit: int = 100) -> list[StoredRun]:
+        # Not LIKE: it ignores case in one of the two databases.
+        query = (
+            select(runs)
+            .where(func.substr(runs.c.id, 1, len(prefix)) == prefix)
+            .order_by(runs.c.started_at.desc(), runs.c.id)
+            .limit(limit)
+        )
+        async with self._database.read() as connection:
+            found = await connection.execute(query)
+            return [StoredRun.model_validate(dict(row)) for row in found.mappings()]
+
+    async def put_record(self, run: str, index: int, record: str) -> None:
+        await self._replace(iterations, run=run, position=index, record=record)
+
+    async def records(self, run: str) -> list[str]:
+        query = select(iterations.c.record).where(iterations.c.run == run)
+        async with self._database.read() as connection:
+            found = await connection.scalars(query.order_by(iterations.c.position))
+            return list(found)
+
+    async def script_entries(self, run: str) -> dict[int, tuple[str, ...]]:
+        taken = script_entries.c
+        query = select(taken.entry, taken.key).where(taken.run == run)
+        async with self._database.read() as connection:
+            found = (
+                await connection.execute(query.order_by(taken.entry, taken.taken_at, taken.key))
+            ).all()
+        entries: dict[int, tuple[str, ...]] = {}
+        for entry, key in found:
+            entries[entry] = (*entries.get(entry, ()), key)
+        return entries
+
+    async def take_script_entry(self, run: str, key: str, entry: int) -> None:
+        await self._add(script_entries, run=run, key=key, entry=entry, taken_at=self._now())
+
+    async def set_live_text(self, run: str, key: str, attempt: int, text: str) -> None:
+        new = self._database.insert(live_texts).values(
+            run=run, key=key, attempt=attempt, text=text.translate(_UNSTORABLE)
+        )
+        # An older attempt that does not know it was given up must not overwrite the current one.
+        current = or_(
+            live_texts.c.key != new.excluded.key, live_texts.c.attempt <= new.excluded.attempt
+        )
+        replace = new.on_conflict_do_update(
+            index_elements=["run"],
+            set_={name: new.excluded[name] for name in ("key", "attempt", "text")},
+            where=current,
+        )
+        async with self._database.write() as connection:
+            await connection.execute(replace)
+
+    async def live_text(self, run: str) -> str | None:
+        query = select(live_texts.c.text).where(live_texts.c.run == run)
+        async with self._database.read() as connection:
+            return await connection.scalar(query)
+
+    async def clear_live_text(self, run: str) -> None:
+        async with self._database.write() as connection:
+            await connection.execute(delete(live_texts).where(live_texts.c.run == run))
+
+    async def _add(self, table: Table, **values: str | int | datetime) -> None:
+        insert = self._database.insert(table).values(values).on_conflict_do_nothing()
+        async with self._database.write() as connection:
+            await connection.execute(insert)
+
+    async def _replace(self, table: Table, **values: str | int | datetime | None) -> None:
+        keys = [column.name for column in table.primary_key]
+        new = self._database.insert(table).values(values)
+        replace = new.on_conflict_do_update(
+            index_elements=keys,
+            set_={name: new.excluded[name] for name in values if name not in keys},
+        )
+        async with self._database.write() as connection:
+            await connection.execute(replace)

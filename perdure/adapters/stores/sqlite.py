@@ -1,0 +1,136 @@
+"""SQLite: one file, one host, many processes."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Table, event
+from sqlalchemy.dialects.sqlite import Insert
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from perdure.domain.errors import InvalidInput, StoreError
+
+BUSY_TIMEOUT_MS = 10_000
+WAL_TRIES = 100
+WAL_PAUSE_SECONDS = 0.1
+
+_MEANINGS = {
+    "SQLITE_FULL": (
+        "is full: the disk or the limit set for the file has no room left; nothing was written",
+        "Free disk space (perdure gc drops what no run needs) and try again.",
+    ),
+    "SQLITE_BUSY": (
+        f"was locked by another process for more than {BUSY_TIMEOUT_MS // 1000} s;"
+        " nothing was written",
+        "Try again; if it stays so, find the process that holds the file open and end it.",
+    ),
+    "SQLITE_READONLY": (
+        "cannot be written: the file or its folder is read-only; nothing was written",
+        "Give the user that runs Perdure write access to the file and its folder.",
+    ),
+    "SQLITE_CANTOPEN": (
+        "cannot be opened",
+        "Check that the folder exists and that the user that runs Perdure may write there.",
+    ),
+    "SQLITE_IOERR": (
+        "could not be read or written by the system; nothing was written",
+        "Check the disk (dmesg, free space, limits on file size) and try again.",
+    ),
+    "SQLITE_CORRUPT": (
+        "is damaged",
+        "Restore the file from a backup; `sqlite3 FILE .recover` saves what is readable.",
+    ),
+    "SQLITE_NOTADB": (
+        "is not an SQLite database",
+        "Name another file, or move this one away.",
+    ),
+}
+
+
+class SqliteDialect:
+    """WAL, full sync, and `BEGIN IMMEDIATE` for every transaction that may write."""
+
+    name = "sqlite"
+    bytes_type = "BLOB"
+
+    def __init__(self) -> None:
+        # SQLite's own wait for a lock is a poll and unfair; within a process writers queue here.
+        self._turn = asyncio.Lock()
+
+    def engine(self, url: URL) -> AsyncEngine:
+        if not url.database or url.database == ":memory:":
+            raise InvalidInput(
+                f"The database URL {url.render_as_string()} names no file.",
+                cure="Write sqlite+aiosqlite:///absolute/path.sqlite.",
+            )
+        _make_private(Path(url.database))
+        engine = create_async_engine(
+            url, hide_parameters=True, connect_args={"isolation_level": None}
+        )
+        event.listen(engine.sync_engine, "connect", _set_up)
+        event.listen(engine.sync_engine, "begin", _begin)
+        return engine
+
+    @asynccontextmanager
+    async def writing(self, engine: AsyncEngine) -> AsyncGenerator[AsyncConnection]:
+        writer = engine.execution_options(perdure_begin="BEGIN IMMEDIATE")
+        async with self._turn, writer.begin() as connection:
+            yield connection
+
+    async def prepare(self, engine: AsyncEngine) -> None:
+        # The first switch of a file to WAL fails at once, whatever the timeout, while another
+        # process makes the same switch.
+        for _ in range(WAL_TRIES):
+            try:
+                async with engine.connect():
+                    return
+            except (DBAPIError, sqlite3.Error) as error:
+                if _code(error) != "SQLITE_BUSY":
+                    raise
+                await asyncio.sleep(WAL_PAUSE_SECONDS)
+        async with engine.connect():
+            return
+
+    async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
+        """Nothing to do: a writer is alone in the whole file."""
+
+    def insert(self, table: Table) -> Insert:
+        return Insert(table)
+
+    def explain(self, error: Exception, *, place: str) -> StoreError | None:
+        meaning = _MEANINGS.get(_code(error))
+        if meaning is None:
+            return None
+        fact, cure = meaning
+        return StoreError(f"The database {place} {fact}.", cure=cure)
+
+
+def _make_private(path: Path) -> None:
+    # Goals and replies are the user's own: other users of the machine get no access.
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600, exist_ok=True)
+
+
+def _set_up(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("perdure_begin", "BEGIN"))
+
+
+def _code(error: BaseException) -> str:
+    """The primary result code behind an error, such as `SQLITE_FULL`; empty when there is none."""
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    name: str | None = getattr(origin, "sqlite_errorname", None)
+    return "_".join(name.split("_")[:2]) if name else ""

@@ -1,0 +1,79 @@
+"""Blobs as rows, for stores that several hosts share."""
+
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+
+from sqlalchemy import Select, delete, func, select, update
+
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.tables import blobs
+
+PAGE = 500
+
+
+class TableShelf:
+    """Rows of the table `blobs`; a row is committed before `write` returns."""
+
+    def __init__(self, database: Database, *, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = now
+
+    async def write(self, address: str, stored: bytes) -> None:
+        new = self._database.insert(blobs).values(
+            address=address, content=stored, written_at=self._now()
+        )
+        replace = new.on_conflict_do_update(
+            index_elements=["address"],
+            set_={"content": new.excluded.content, "written_at": new.excluded.written_at},
+        )
+        async with self._database.write() as connection:
+            await connection.execute(replace)
+
+    async def renew(self, address: str, size: int) -> bool:
+        # Most puts are new content; those are answered without the write lock.
+        async with self._database.read() as connection:
+            found = await connection.scalar(_size_of(address))
+        if found != size:
+            return False
+        async with self._database.write() as connection:
+            renewed = await connection.execute(
+                update(blobs).where(blobs.c.address == address).values(written_at=self._now())
+            )
+        return renewed.rowcount == 1
+
+    async def read(self, address: str) -> bytes | None:
+        async with self._database.read() as connection:
+            return await connection.scalar(
+                select(blobs.c.content).where(blobs.c.address == address)
+            )
+
+    async def exists(self, address: str) -> bool:
+        async with self._database.read() as connection:
+            return await connection.scalar(_size_of(address)) is not None
+
+    async def delete(self, address: str) -> int:
+        async with self._database.write() as connection:
+            size = await connection.scalar(_size_of(address))
+            await connection.execute(delete(blobs).where(blobs.c.address == address))
+        return size or 0
+
+    async def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
+        last = ""
+        while True:
+            page = (
+                select(blobs.c.address, func.length(blobs.c.content), blobs.c.written_at)
+                .where(blobs.c.address > last)
+                .order_by(blobs.c.address)
+                .limit(PAGE)
+            )
+            async with self._database.read() as connection:
+                rows = (await connection.execute(page)).all()
+            for address, size, written_at in rows:
+                yield address, size, written_at
+            if len(rows) < PAGE:
+                return
+            last = rows[-1][0]
+
+
+def _size_of(address: str) -> Select[int]:
+    return select(func.length(blobs.c.content)).where(blobs.c.address == address)

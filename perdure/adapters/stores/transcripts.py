@@ -1,0 +1,90 @@
+"""The chain of messages over the blob store: one blob a link, named by its own content."""
+
+import json
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from perdure.adapters.stores.blobs import encode
+from perdure.adapters.stores.link_cache import LinkCache
+from perdure.domain.errors import InvalidInput, StoreError
+from perdure.domain.ports import BlobStore
+from perdure.domain.tokens import TokenSizes
+from perdure.domain.transcript import Head, Link, Message, message_tokens
+
+CACHE_BYTES = 64 * 1024 * 1024
+
+
+class LinkedTranscripts:
+    """`TranscriptStore`; a turn on a chain that is in the cache reads no blob.
+
+    Args:
+        blobs: where the links are kept.
+        cache_bytes: how much of the chains stays in memory, as JSON text.
+    """
+
+    def __init__(self, blobs: BlobStore, *, cache_bytes: int = CACHE_BYTES) -> None:
+        self._blobs = blobs
+        self._cache = LinkCache(cache_bytes)
+
+    async def append(self, head: Head | None, messages: Sequence[Message]) -> Head:
+        if head is not None and not messages:
+            return head
+        # The parent's own totals are taken, not the caller's: they are part of the link's name.
+        parent = None if head is None else await self._link(head.hash)
+        link = _next_link(None if head is None else head.hash, parent, tuple(messages))
+        text = encode(_canonical(link))
+        address = await self._blobs.put(text)
+        self._cache.put(address, link, size=len(text))
+        return Head(hash=address, messages=link.messages_total, tokens=link.tokens_total)
+
+    async def load(self, head: str) -> tuple[Message, ...]:
+        parts: list[tuple[Message, ...]] = []
+        address: str | None = head
+        while address is not None:
+            link = await self._link(address)
+            parts.append(link.messages)
+            address = link.parent
+        return tuple(message for part in reversed(parts) for message in part)
+
+    async def _link(self, address: str) -> Link:
+        cached = self._cache.get(address)
+        if cached is not None:
+            return cached
+        data = await self._blobs.get(address)
+        try:
+            link = Link.model_validate_json(data)
+        except ValidationError as error:
+            raise StoreError(
+                f"The blob {address} is not a link of a transcript.",
+                cure="Name the head of a transcript, as a record or a result shows it.",
+            ) from error
+        self._cache.put(address, link, size=len(data))
+        return link
+
+
+def _next_link(address: str | None, parent: Link | None, messages: tuple[Message, ...]) -> Link:
+    tokens = TokenSizes() if parent is None else parent.tokens_total
+    for message in messages:
+        tokens = tokens + message_tokens(message)
+    before = 0 if parent is None else parent.messages_total
+    return Link(
+        parent=address,
+        messages=messages,
+        messages_total=before + len(messages),
+        tokens_total=tokens,
+    )
+
+
+def _canonical(link: Link) -> str:
+    # Fields at their default are left out, so a field that is added later changes no name.
+    plain = link.model_dump(mode="json", exclude_defaults=True)
+    try:
+        return json.dumps(
+            plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+        )
+    except ValueError as error:
+        raise InvalidInput(
+            f"A message cannot be written as JSON: {error}.",
+            cure="Replace NaN and infinite numbers before it is stored.",
+        ) from error
