@@ -1,0 +1,174 @@
+"""Lead a model's name to the client that serves it, and to its card.
+
+Names: `claude-…` and what the price sheet lists go to the Messages API, `local` to the embedded
+model, `scripted:ADDRESS` to the scripted one, `PLUGIN` or `PLUGIN:…` to a plugin. With a base URL
+of the operator's own, every other name goes there too.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+
+from perdure.adapters.models.embedded import NAMES as EMBEDDED_NAMES
+from perdure.adapters.models.embedded import EmbeddedModel
+from perdure.adapters.models.embedded_facts import LOCAL_NAME
+from perdure.adapters.models.errors import refused
+from perdure.adapters.models.messages import MessagesModel
+from perdure.adapters.models.scripted import PREFIX as SCRIPTED
+from perdure.adapters.models.scripted import ScriptedModel
+from perdure.adapters.pricing import ModelPrices
+from perdure.adapters.settings import Settings
+from perdure.domain.errors import InvalidInput
+from perdure.domain.models import ModelCard, ModelReply, ModelRequest
+from perdure.domain.ports import BlobStore, ModelClient, RecordStore
+from perdure.domain.problems import nearest_name
+
+PLUGIN_GROUP = "perdure.models"
+CLAUDE_URL = "https://api.anthropic.com"
+DEFAULT_CLAUDE = "claude-sonnet-4-5"
+CLAUDE_NAME = "claude-"
+_ADDRESS = re.compile(r"(sha256|hmac):[0-9a-f]{64}")
+_WORDS = re.compile(r"[a-z]+")
+
+ModelPlugin = Callable[[], ModelClient]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAccess:
+    """Where models answer and with which credentials; handed in, never read from here."""
+
+    api_key: str | None = field(default=None, repr=False)
+    auth_token: str | None = field(default=None, repr=False)
+    base_url: str | None = None
+    local_url: str | None = None
+    default: str | None = None
+
+
+def access_from(settings: Settings) -> ModelAccess:
+    """The part of the settings that concerns models."""
+    key, token = settings.anthropic_api_key, settings.anthropic_auth_token
+    return ModelAccess(
+        api_key=key.get_secret_value() if key else None,
+        auth_token=token.get_secret_value() if token else None,
+        base_url=settings.anthropic_base_url,
+        local_url=settings.model_url,
+        default=settings.model,
+    )
+
+
+def default_model(access: ModelAccess) -> str:
+    """What a run without a model uses: the setting, Claude where there is a key, else `local`."""
+    if access.default:
+        return access.default
+    return DEFAULT_CLAUDE if access.api_key or access.auth_token else LOCAL_NAME
+
+
+def model_plugins(allowed: frozenset[str] | None = None) -> Mapping[str, ModelPlugin]:
+    """Installed plugins of the group `perdure.models`: name to a factory without arguments.
+
+    Args:
+        allowed: the names to load; None loads all.
+    """
+    return {
+        point.name: point.load()
+        for point in entry_points(group=PLUGIN_GROUP)
+        if allowed is None or point.name in allowed
+    }
+
+
+class ModelCatalog:
+    """A `ModelClient` over all models: each call goes to the client that its model names."""
+
+    def __init__(
+        self,
+        *,
+        access: ModelAccess,
+        blobs: BlobStore,
+        records: RecordStore,
+        prices: ModelPrices,
+        plugins: Mapping[str, ModelPlugin] | None = None,
+    ) -> None:
+        self._prices = prices
+        self._open_world = access.base_url is not None
+        self._messages = MessagesModel(
+            base_url=access.base_url or CLAUDE_URL,
+            api_key=access.api_key,
+            auth_token=access.auth_token,
+            cards=prices.card,
+        )
+        self._embedded = EmbeddedModel(url=access.local_url)
+        self._scripted = ScriptedModel(blobs, records)
+        self._factories = dict(plugins or {})
+        self._plugins: dict[str, ModelClient] = {}
+
+    def resolve(self, model: str) -> ModelClient:
+        """The client that serves a model.
+
+        Raises:
+            InvalidInput: nobody serves a model of that name; the nearest known name is given.
+        """
+        if model in EMBEDDED_NAMES:
+            return self._embedded
+        if model.startswith(SCRIPTED):
+            return self._checked_script(model)
+        if plugin := self._plugin(model):
+            return plugin
+        if self._prices.card(model) or self._open_world or self._is_new_version(model):
+            return self._messages
+        raise self._unknown(model)
+
+    async def card(self, model: str) -> ModelCard:
+        """Facts about the model; raises `ModelError` kind `unknown_model`."""
+        return await self._resolved(model).card(model)
+
+    async def count(self, request: ModelRequest) -> int | None:
+        """The exact prompt tokens where the provider can tell without a charge, else None."""
+        return await self._resolved(request.model).count(request)
+
+    async def call(self, request: ModelRequest, *, on_text: Callable[[str], None]) -> ModelReply:
+        """Call the model, streaming; raises `ModelError`."""
+        return await self._resolved(request.model).call(request, on_text=on_text)
+
+    async def aclose(self) -> None:
+        """Close the connections of the built-in clients."""
+        await self._messages.aclose()
+        await self._embedded.aclose()
+
+    def _resolved(self, model: str) -> ModelClient:
+        try:
+            return self.resolve(model)
+        except InvalidInput as error:
+            raise refused(str(error), kind="unknown_model") from error
+
+    def _checked_script(self, model: str) -> ModelClient:
+        address = model.removeprefix(SCRIPTED).partition("#")[0]
+        if _ADDRESS.fullmatch(address):
+            return self._scripted
+        raise InvalidInput(
+            f"{model} names a script by its file.",
+            cure="Submit it with `perdure run`, which reads the file and sends its content.",
+        )
+
+    def _plugin(self, model: str) -> ModelClient | None:
+        name = model.partition(":")[0]
+        if name in self._factories and name not in self._plugins:
+            self._plugins[name] = self._factories[name]()
+        return self._plugins.get(name)
+
+    def _is_new_version(self, model: str) -> bool:
+        """Whether the name is made of known words, so that it is rather new than mistyped.
+
+        It is served without a price; what that means for a run, its budget decides.
+        """
+        known = {word for name in self._prices.known_names() for word in _WORDS.findall(name)}
+        return model.startswith(CLAUDE_NAME) and set(_WORDS.findall(model)) <= known
+
+    def _unknown(self, model: str) -> InvalidInput:
+        names = [*self._prices.known_names(), *self._factories]
+        near = nearest_name(model, names)
+        hint = f" Did you mean {near}?" if near else ""
+        return InvalidInput(
+            f"No model is called {model}.{hint}",
+            cure="Name a Claude model, `local`, or add it to the price sheet.",
+        )

@@ -1,0 +1,125 @@
+"""Turn what the SDK and the transport raise into facts; the only place that knows their classes."""
+
+import anthropic
+import httpx2
+
+from perdure.adapters.models.retry_after import retry_after_of
+from perdure.domain.model_errors import ModelError, ModelErrorKind, ModelFacts
+from perdure.domain.usage import Usage
+
+MESSAGE_CHARACTERS = 500
+
+_KIND_OF_TYPE: dict[str, ModelErrorKind] = {
+    "api_error": "server",
+    "authentication_error": "authentication",
+    "billing_error": "permission",
+    "conflict_error": "server",
+    "exceed_context_size_error": "context_overflow",  # llama.cpp's word
+    "invalid_request_error": "bad_request",
+    "not_found_error": "unknown_model",
+    "overloaded_error": "overloaded",
+    "permission_error": "permission",
+    "rate_limit_error": "rate_limited",
+    "request_too_large": "too_large",
+    "timeout_error": "timeout",
+}
+_KIND_OF_STATUS: dict[int, ModelErrorKind] = {
+    401: "authentication",
+    402: "permission",
+    403: "permission",
+    404: "unknown_model",
+    408: "timeout",
+    409: "server",
+    413: "too_large",
+    429: "rate_limited",
+    529: "overloaded",
+}
+_CURES: dict[ModelErrorKind, str] = {
+    "authentication": "Check the API key.",
+    "permission": "Check what the account may use, and its credit.",
+    "unknown_model": "Check the model's name and the base URL.",
+    "too_large": "Send less.",
+    "context_overflow": "Shorten the conversation or use a model with a larger window.",
+}
+# Raised before the first byte left: the attempt cost nothing.
+_NOT_SENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.UnsupportedProtocol,
+)
+
+
+def kind_of(*, status: int, provider_type: str | None) -> ModelErrorKind:
+    """The kind of a provider's error.
+
+    The body's type decides, because an error event inside a stream comes with status 200; the
+    status decides where the type is missing, unknown, or merely says that the request was invalid.
+    """
+    by_type = _KIND_OF_TYPE.get(provider_type or "")
+    by_status = _KIND_OF_STATUS.get(status)
+    if by_type is not None and not (by_type == "bad_request" and by_status is not None):
+        return by_type
+    if by_status is not None:
+        return by_status
+    return "bad_request" if 400 <= status < 500 else "server"
+
+
+def facts_of(
+    error: Exception, *, usage: Usage, request_id: str | None, streaming: bool
+) -> ModelFacts:
+    """The facts behind anything that a call to the SDK may raise.
+
+    Args:
+        error: as raised.
+        usage: what the attempt had consumed by then.
+        request_id: the provider's id of the request, where the answer had begun.
+        streaming: whether the answer had begun.
+    """
+    match error:
+        case anthropic.APIStatusError():
+            return _status_facts(error, usage=usage, request_id=request_id)
+        case anthropic.APITimeoutError() | httpx2.TimeoutException():
+            kind: ModelErrorKind = "timeout"
+            message = "The model provider did not answer in time."
+        case anthropic.APIConnectionError() | httpx2.TransportError() if streaming:
+            kind, message = "cut", f"The model's answer was cut off ({_cause(error)})."
+        case anthropic.APIConnectionError() | httpx2.TransportError():
+            kind, message = "connection", f"The model provider was not reached ({_cause(error)})."
+        case _:
+            kind = "bad_reply"
+            message = f"The provider's answer is not a message stream ({_cause(error)})."
+    reached = streaming or not isinstance(error.__cause__ or error, _NOT_SENT)
+    return ModelFacts(kind=kind, message=message, usage=usage, request_id=request_id, sent=reached)
+
+
+def refused(message: str, *, kind: ModelErrorKind = "bad_request") -> ModelError:
+    """An error found here, before anything was sent."""
+    return ModelError(ModelFacts(kind=kind, message=message, sent=False))
+
+
+def _status_facts(
+    error: anthropic.APIStatusError, *, usage: Usage, request_id: str | None
+) -> ModelFacts:
+    status = error.status_code
+    # The SDK declares a closed set of types; providers send others, and none at all.
+    provider_type = str(error.type) if error.type else None
+    kind = kind_of(status=status, provider_type=provider_type)
+    said = str(error.api_message or error.message)[:MESSAGE_CHARACTERS].rstrip(".")
+    what = f"{status} {provider_type}" if provider_type else str(status)
+    message = f"The model provider answered {what}: {said}. {_CURES.get(kind, '')}".strip()
+    return ModelFacts(
+        kind=kind,
+        message=message,
+        status=status,
+        provider_code=error.error_code or provider_type,
+        retry_after_s=retry_after_of(error.response.headers),
+        request_id=error.request_id or request_id,
+        usage=usage,
+    )
+
+
+def _cause(error: Exception) -> str:
+    cause = error.__cause__ or error
+    words = str(cause)[:MESSAGE_CHARACTERS]
+    return f"{type(cause).__name__}: {words}" if words else type(cause).__name__

@@ -1,0 +1,178 @@
+"""Gather a streamed answer block by block, with the usage known so far at every moment."""
+
+import json
+from dataclasses import dataclass, field
+from typing import get_args
+
+from anthropic.types import (
+    MessageDeltaUsage,
+    RawContentBlockDeltaEvent,
+    RawContentBlockStartEvent,
+    RawMessageStreamEvent,
+)
+from anthropic.types import Usage as WireUsage
+from pydantic import JsonValue, TypeAdapter
+
+from perdure.domain.models import StopReason
+from perdure.domain.transcript import Block, TextBlock, ThinkingBlock, ToolUseBlock
+from perdure.domain.usage import Usage
+
+_OBJECT = TypeAdapter(dict[str, JsonValue])
+_STOPS = {reason: reason for reason in get_args(StopReason)}
+_STOPS["model_context_window_exceeded"] = "context_end"
+_CUT_SHORT = frozenset({"max_tokens", "context_end"})
+
+
+@dataclass(slots=True)
+class _OpenBlock:
+    """A content block while its deltas arrive; `native` is how it began."""
+
+    native: dict[str, JsonValue]
+    text: list[str] = field(default_factory=list[str])
+    thinking: list[str] = field(default_factory=list[str])
+    arguments: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class Reading:
+    """One answer in the making.
+
+    Malformed events raise the ordinary errors of Python; the caller turns them into facts.
+    """
+
+    model: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    provider_stop: str | None = None
+    _blocks: dict[int, _OpenBlock] = field(default_factory=dict[int, _OpenBlock])
+
+    def feed(self, event: RawMessageStreamEvent) -> str | None:
+        """Take one event; returns the text that it adds."""
+        match event.type:
+            case "message_start":
+                if not event.message.id:
+                    raise ValueError("message without id")
+                self.model = event.message.model
+                self.usage = _first_usage(event.message.usage)
+            case "content_block_start":
+                return self._open(event)
+            case "content_block_delta":
+                return self._extend(event)
+            case "message_delta":
+                self.provider_stop = event.delta.stop_reason or self.provider_stop
+                self.usage = _later_usage(self.usage, event.usage)
+            case "content_block_stop" | "message_stop":
+                pass
+        return None
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Our word for the provider's stop reason; None when we have none for it."""
+        return _STOPS.get(self.provider_stop or "")
+
+    def blocks(self, *, model: str) -> tuple[Block, ...]:
+        """The finished blocks in order; tool calls keep their wire names.
+
+        A tool call or thinking block that the token limit cut short is left out: half an argument
+        must never be acted on.
+        """
+        ordered = [self._blocks[index] for index in sorted(self._blocks)]
+        cut = self.stop_reason in _CUT_SHORT
+        finished = [
+            _finished(block, model=model, tolerant=cut and block is ordered[-1])
+            for block in ordered
+        ]
+        return tuple(block for block in finished if block is not None)
+
+    def _open(self, event: RawContentBlockStartEvent) -> str | None:
+        native = _OBJECT.validate_python(event.content_block.to_dict(mode="json"))
+        self._blocks[event.index] = block = _OpenBlock(native)
+        if event.content_block.type == "text" and event.content_block.text:
+            block.text.append(event.content_block.text)
+            return event.content_block.text
+        return None
+
+    def _extend(self, event: RawContentBlockDeltaEvent) -> str | None:
+        block, delta = self._blocks[event.index], event.delta
+        match delta.type:
+            case "text_delta":
+                block.text.append(delta.text)
+                return delta.text
+            case "input_json_delta":
+                block.arguments.append(delta.partial_json)
+            case "thinking_delta":
+                block.thinking.append(delta.thinking)
+            case "signature_delta":
+                block.native["signature"] = delta.signature
+            case "citations_delta":
+                pass
+        return None
+
+
+def _finished(block: _OpenBlock, *, model: str, tolerant: bool) -> Block | None:
+    native = block.native
+    match native["type"]:
+        case "text":
+            text = "".join(block.text)
+            return TextBlock(type="text", text=text) if text else None
+        case "tool_use":
+            return _tool_use(block, tolerant=tolerant)
+        case "thinking":
+            if tolerant and not native.get("signature"):
+                return None
+            said = str(native.get("thinking") or "") + "".join(block.thinking)
+            return ThinkingBlock(type="thinking", model=model, native={**native, "thinking": said})
+        case _:
+            return ThinkingBlock(type="thinking", model=model, native=native)
+
+
+def _tool_use(block: _OpenBlock, *, tolerant: bool) -> ToolUseBlock | None:
+    written = "".join(block.arguments)
+    if tolerant and not written:
+        return None
+    try:
+        arguments = _OBJECT.validate_python(
+            json.loads(written) if written else block.native.get("input") or {}
+        )
+    except ValueError:
+        if tolerant:
+            return None
+        raise
+    return ToolUseBlock(
+        type="tool_use",
+        id=str(block.native["id"]),
+        name=str(block.native["name"]),
+        arguments=arguments,
+    )
+
+
+def _first_usage(usage: WireUsage) -> Usage:
+    written = usage.cache_creation_input_tokens or 0
+    split = usage.cache_creation
+    hour = split.ephemeral_1h_input_tokens if split else 0
+    five = split.ephemeral_5m_input_tokens if split else 0
+    return Usage(
+        input_tokens=usage.input_tokens or 0,
+        output_tokens=usage.output_tokens or 0,
+        cache_read_tokens=usage.cache_read_input_tokens or 0,
+        cache_write_5m_tokens=max(five, written - hour),
+        cache_write_1h_tokens=hour,
+    )
+
+
+def _later_usage(known: Usage, usage: MessageDeltaUsage) -> Usage:
+    """The counts of a later event are totals; those it leaves out keep their value."""
+    written = usage.cache_creation_input_tokens
+    five = known.cache_write_5m_tokens
+    if written is not None:
+        five = max(0, written - known.cache_write_1h_tokens)
+    return Usage(
+        input_tokens=_newer(usage.input_tokens, known.input_tokens),
+        output_tokens=_newer(usage.output_tokens, known.output_tokens),
+        cache_read_tokens=_newer(usage.cache_read_input_tokens, known.cache_read_tokens),
+        cache_write_5m_tokens=five,
+        cache_write_1h_tokens=known.cache_write_1h_tokens,
+    )
+
+
+def _newer(value: int | None, known: int) -> int:
+    return known if value is None else value

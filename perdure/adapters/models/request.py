@@ -1,0 +1,135 @@
+"""Build the arguments of one Messages API call from a model request."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import anthropic
+from anthropic import Omit, omit
+from anthropic.types import (
+    MessageParam,
+    OutputConfigParam,
+    TextBlockParam,
+    ToolChoiceParam,
+    ToolParam,
+)
+from pydantic import JsonValue
+
+from perdure.adapters.models.conversation import EPHEMERAL, wire_messages
+from perdure.adapters.models.dialect import Dialect
+from perdure.adapters.models.errors import refused
+from perdure.adapters.models.wire_names import names_back, wire_name
+from perdure.domain.models import ModelRequest, ToolOffer
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """One call, ready for the SDK; `names` leads from wire names back to tool names."""
+
+    model: str
+    max_tokens: int
+    messages: list[MessageParam]
+    system: list[TextBlockParam] | Omit
+    tools: list[ToolParam] | Omit
+    tool_choice: ToolChoiceParam | Omit
+    output_config: OutputConfigParam | Omit
+    extra_body: dict[str, object] | None
+    names: Mapping[str, str]
+
+
+def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
+    """Translate and validate; at most four cache breakpoints are set.
+
+    Raises:
+        ModelError: kind `bad_request`, nothing sent.
+    """
+    _check(request, dialect)
+    offered = () if _tools_are_dropped(request, dialect) else request.tools
+    return WireRequest(
+        model=request.model,
+        max_tokens=request.max_tokens,
+        messages=wire_messages(request.messages, model=request.model, breakpoints=dialect.cache),
+        system=_system(request.system, dialect),
+        tools=_tools(offered, dialect) if offered else omit,
+        tool_choice=_tool_choice(request.tool_choice) if offered else omit,
+        output_config=_output_config(request.json_schema, dialect),
+        extra_body=_extra_body(request, dialect),
+        names=names_back(tool.name for tool in offered),
+    )
+
+
+def _check(request: ModelRequest, dialect: Dialect) -> None:
+    names = {tool.name for tool in request.tools}
+    choice = request.tool_choice
+    if request.max_tokens < 1:
+        raise refused(f"max_tokens is {request.max_tokens}; a reply needs at least 1.")
+    if choice not in {"auto", "none", "any"} and choice not in names:
+        raise refused(f"The forced tool {choice} is not among the offered tools.")
+    if choice == "any" and not names:
+        raise refused("A tool call is demanded, but no tool is offered.")
+    if names and choice == "auto" and not dialect.chooses_tools:
+        raise refused(
+            "The embedded model cannot choose tools by itself. "
+            "Use a Claude model for this run, or take its tools away."
+        )
+
+
+def _tools_are_dropped(request: ModelRequest, dialect: Dialect) -> bool:
+    # Claude keeps the tools for its prompt cache; the embedded model would only be led astray.
+    return request.tool_choice == "none" and not dialect.chooses_tools
+
+
+def _system(text: str, dialect: Dialect) -> list[TextBlockParam] | Omit:
+    if not text.strip():
+        return omit
+    block = TextBlockParam(type="text", text=text)
+    if dialect.cache:
+        block["cache_control"] = EPHEMERAL
+    return [block]
+
+
+def _tools(offered: tuple[ToolOffer, ...], dialect: Dialect) -> list[ToolParam]:
+    tools = [
+        ToolParam(
+            name=wire_name(tool.name),
+            description=tool.description,
+            input_schema=dict[str, object](tool.parameters),
+        )
+        for tool in offered
+    ]
+    if dialect.cache:
+        tools[-1]["cache_control"] = EPHEMERAL
+    return tools
+
+
+def _tool_choice(choice: str) -> ToolChoiceParam:
+    match choice:
+        case "auto":
+            return {"type": "auto"}
+        case "none":
+            return {"type": "none"}
+        case "any":
+            return {"type": "any"}
+        case name:
+            return {"type": "tool", "name": wire_name(name), "disable_parallel_tool_use": True}
+
+
+def _output_config(
+    schema: dict[str, JsonValue] | None, dialect: Dialect
+) -> OutputConfigParam | Omit:
+    if schema is None:
+        return omit
+    sent = dict[str, object](schema)
+    if dialect.strict_schema:
+        try:
+            sent = anthropic.transform_schema(sent)
+        except (ValueError, AssertionError) as error:
+            raise refused(f"The schema of the answer cannot be sent: {error}") from error
+    return {"format": {"type": "json_schema", "schema": sent}}
+
+
+def _extra_body(request: ModelRequest, dialect: Dialect) -> dict[str, object] | None:
+    """Sampling for models that take it; the SDK has no parameters for it any more."""
+    if not dialect.sampling:
+        return None
+    wishes = {"temperature": request.temperature, "seed": request.seed}
+    return {name: value for name, value in wishes.items() if value is not None} or None

@@ -1,0 +1,125 @@
+"""Which entry of a script answers a call, and which entries are used up.
+
+An `error` entry is used up by one attempt, any other by one logical call, which keeps it through
+retries. The cursor lives in the store, per run; the keys carry the script's address, so that the
+scripts of several models of one run do not count each other's entries.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from perdure.adapters.models.errors import refused
+from perdure.adapters.models.script import Entry, Script, When
+from perdure.domain.models import ModelRequest
+from perdure.domain.ports import RecordStore
+from perdure.domain.transcript import Message, TextBlock, ToolResultBlock, ToolUseBlock
+
+LABEL = "#"
+Taken = Mapping[int, tuple[str, ...]]
+
+
+class ScriptCursor:
+    """Takes entries, one call at a time within this process."""
+
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
+        self._lock = asyncio.Lock()
+
+    async def take(
+        self, script: Script, request: ModelRequest, *, address: str
+    ) -> tuple[int, Entry]:
+        """The entry for this attempt with its index; noted as taken before it is returned.
+
+        Raises:
+            ModelError: kind `bad_request`: the script has nothing left for this call.
+        """
+        context = request.context
+        call = f"{address}/{context.key}"
+        attempt = f"{call}#{context.attempt}"
+        async with self._lock:
+            taken = await self._records.script_entries(context.run)
+            index = _held(script, taken, call, attempt)
+            if index is None:
+                index = _next(script, taken, request, address)
+                key = attempt if script.replies[index].failure else call
+                await self._records.take_script_entry(context.run, key, index)
+        return index, script.replies[index]
+
+
+def matches(when: When, request: ModelRequest) -> bool:
+    """Whether an entry is meant for this call."""
+    context = request.context
+    pairs = ((when.role, context.role), (when.iteration, context.iteration))
+    if any(wanted is not None and wanted != found for wanted, found in pairs):
+        return False
+    if when.worker is not None and when.worker != context.worker:
+        return False
+    if when.model is not None and when.model not in {request.model, label_of(request.model)}:
+        return False
+    return when.contains is None or when.contains in visible_text(request)
+
+
+def label_of(model: str) -> str:
+    """What stands behind `#` in the model's name, so that one script can play several models."""
+    return model.partition(LABEL)[2]
+
+
+def visible_text(request: ModelRequest) -> str:
+    """Everything the model is shown, as text."""
+    return "\n".join([request.system, *(_shown(message) for message in request.messages)])
+
+
+def _shown(message: Message) -> str:
+    parts: list[str] = []
+    for block in message.blocks:
+        match block:
+            case TextBlock() | ToolResultBlock():
+                parts.append(block.text)
+            case ToolUseBlock():
+                parts.append(f"{block.name} {block.arguments}")
+            case _:
+                pass
+    return "\n".join(parts)
+
+
+def _held(script: Script, taken: Taken, call: str, attempt: str) -> int | None:
+    """The entry that this attempt, or else this logical call, holds already."""
+    for key in (attempt, call):
+        for index, keys in taken.items():
+            if key in keys and index < len(script.replies):
+                return index
+    return None
+
+
+def _next(script: Script, taken: Taken, request: ModelRequest, address: str) -> int:
+    fitting = [index for index, entry in enumerate(script.replies) if matches(entry.when, request)]
+    for index in fitting:
+        if _uses(taken, index, address) < script.replies[index].times:
+            return index
+    if fitting and script.exhausted == "repeat_last":
+        return fitting[-1]
+    raise refused(_exhausted(script, taken, request, address))
+
+
+def _uses(taken: Taken, index: int, address: str) -> int:
+    return sum(key.startswith(f"{address}/") for key in taken.get(index, ()))
+
+
+def _exhausted(script: Script, taken: Taken, request: ModelRequest, address: str) -> str:
+    context = request.context
+    worker = f", worker {context.worker}" if context.worker else ""
+    left = [
+        f"replies[{index}] for {_meant(entry.when)}"
+        for index, entry in enumerate(script.replies)
+        if _uses(taken, index, address) < entry.times
+    ]
+    return (
+        f"The script has no reply left for role {context.role}, iteration {context.iteration}"
+        f"{worker}. Left: {'; '.join(left) or 'nothing'}. "
+        "Add a reply, raise `times`, or set `exhausted: repeat_last`."
+    )
+
+
+def _meant(when: When) -> str:
+    wanted = when.model_dump(exclude_none=True)
+    return ", ".join(f"{name} {value}" for name, value in wanted.items()) or "any call"
