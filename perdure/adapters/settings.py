@@ -141,7 +141,7 @@ class Settings(BaseSettings):
     def as_environment(self) -> dict[str, str]:
         """The explicitly set fields as variables, for a child process of the same settings."""
         return {
-            f"{PREFIX}{name}".upper(): _as_text(getattr(self, name))
+            _variable((name,)): _as_text(getattr(self, name))
             for name in sorted(self.model_fields_set)
             if getattr(self, name) is not None
         }
@@ -180,5 +180,5 @@ def _explain(error: ValidationError) -> str:
 
 
 def _variable(path: tuple[int | str, ...]) -> str:
-    name = str(path[0]) if path else "?"
-    return name if name.isupper() else f"{PREFIX}{name}".upper()
+    name = str(path[0]).upper() if path else "?"
+    return name if name.startswith((PREFIX, "ANTHROPIC_")) else f"{PREFIX}{name}"

@@ -59,14 +59,17 @@ class EmbeddedRuntime:
         """Stop supervisor and services; False when none ran. Leftovers of a crash are ended too."""
         state = await self.state()
         if state is None:
-            return await end_leftovers(self._files) > 0
+            return await self._end_leftovers() > 0
         await end(state.supervisor, grace_s=STOP_WITHIN_S)
-        await end_leftovers(self._files)
+        await self._end_leftovers()
         return True
 
     def touch(self) -> None:
         """Note that somebody still uses the services (a page, an API), so that they stay."""
         touch(self._files)
+
+    async def _end_leftovers(self) -> int:
+        return await end_leftovers(self._files, grace_s=self._settings.shutdown_grace_s)
 
     async def _ensure(self, on_progress: OnProgress) -> Endpoints:
         state = await self.state()
@@ -94,9 +97,11 @@ class EmbeddedRuntime:
             ours = state if state is not None and state.supervisor == supervisor else None
             if not alive:
                 raise _failed(self._files, ours)
+            if ours is not None and ours.is_serving and not told:
+                return ours.endpoints  # it was there already: nothing to tell
             if ours is not None:
                 _tell(ours, told, on_progress)
-            if ours is not None and ours.status == "ready":
+            if ours is not None and ours.is_serving:
                 return ours.endpoints
             await asyncio.sleep(POLL_S)
         raise RuntimeUnavailable(

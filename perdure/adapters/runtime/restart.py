@@ -5,6 +5,7 @@ from collections.abc import Callable
 from perdure.adapters.runtime.digest import changed, digests
 from perdure.adapters.runtime.state import HomeFiles, RuntimeState
 from perdure.adapters.runtime.temporal_server import (
+    RUNNING,
     RUNNING_OURS,
     connect,
     connect_named,
@@ -52,4 +53,5 @@ async def _count(state: RuntimeState, settings: Settings) -> int | None:
         client = await connect_named(settings.temporal)
     else:
         client = await connect(state.endpoints.temporal_address, state.endpoints.namespace)
-    return None if client is None else await count_open(client, RUNNING_OURS)
+    query = RUNNING if state.part("temporal") else RUNNING_OURS
+    return None if client is None else await count_open(client, query)

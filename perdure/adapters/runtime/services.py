@@ -145,7 +145,7 @@ def worker_launch(
         | {"PERDURE_READY_FILE": str(announced)},
         log=files.log(name),
         ready=ready,
-        grace_s=settings.shutdown_grace_s + 5,
+        grace_s=settings.shutdown_grace_s * 1.5,  # the worker itself uses the grace
     )
 
 

@@ -43,6 +43,11 @@ class RuntimeState(Frozen):
     detached: bool = True
     error: str = ""
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether everything was started, and nothing is down at the moment."""
+        return self.status == "ready" and all(part.status == "running" for part in self.parts)
+
     def part(self, name: str) -> PartState | None:
         return next((part for part in self.parts if part.name == name), None)
 

@@ -27,7 +27,6 @@ from perdure.adapters.runtime.state import (
 from perdure.adapters.settings import Settings
 from perdure.domain.errors import PerdureError, RuntimeUnavailable
 
-LEFTOVER_GRACE_S = 10.0
 OnChange = Callable[[RuntimeState], None]
 _log = structlog.get_logger(__name__)
 
@@ -50,13 +49,13 @@ async def supervise(
     with try_lock(files.lock) as mine:
         if not mine:
             return False
-        await end_leftovers(files)
+        await end_leftovers(files, grace_s=settings.shutdown_grace_s)
         supervisor = _Supervisor(settings, files, detached=detached, idle=idle, on_change=on_change)
         await supervisor.run()
     return True
 
 
-async def end_leftovers(files: HomeFiles) -> int:
+async def end_leftovers(files: HomeFiles, *, grace_s: float) -> int:
     """End parts that a dead supervisor left behind; returns how many there were.
 
     Only for who holds the lock, or knows that the supervisor of the state file is gone.
@@ -65,7 +64,7 @@ async def end_leftovers(files: HomeFiles) -> int:
     if state is None:
         return 0
     left = [part.process for part in state.parts if part.process is not None]
-    ended = await asyncio.gather(*(end(process, grace_s=LEFTOVER_GRACE_S) for process in left))
+    ended = await asyncio.gather(*(end(process, grace_s=grace_s) for process in left))
     if any(ended):
         _log.warning("leftovers_ended", count=sum(ended))
     return sum(ended)

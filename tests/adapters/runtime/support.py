@@ -1,0 +1,74 @@
+"""Stub services, free ports, and waiting for a fact instead of for a time."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+import psutil
+
+from perdure.adapters.runtime.processes import ProcessRef
+from perdure.adapters.runtime.state import RuntimeState
+
+ANNOUNCE = "pathlib.Path(os.environ['PERDURE_READY_FILE']).write_text(str(os.getpid()))"
+WORKER = f"import os, pathlib, signal; {ANNOUNCE}; signal.pause()"
+STUBBORN_WORKER = (
+    "import os, pathlib, signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    f"{ANNOUNCE}; [signal.pause() for _ in iter(int, 1)]"
+)
+SERVER = (
+    "import sys, http.server as h\n"
+    "class H(h.BaseHTTPRequestHandler):\n"
+    "    def do_GET(self): self.send_response(200); self.end_headers(); self.wfile.write(b'ok')\n"
+    "h.HTTPServer(('127.0.0.1', int(sys.argv[1])), H).serve_forever()\n"
+)
+
+
+def python(script: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", script, *arguments)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def eventually(probe: Callable[[], bool], *, within_s: float = 30) -> None:
+    deadline = time.monotonic() + within_s
+    while not probe():
+        assert time.monotonic() < deadline, f"still not true after {within_s} s"
+        await asyncio.sleep(0.02)
+
+
+def kill(ref: ProcessRef) -> None:
+    """SIGKILL to exactly this process, which the test's own services started."""
+    os.kill(ref.pid, signal.SIGKILL)
+
+
+def process_of(state: RuntimeState | None, part: str) -> ProcessRef:
+    assert state is not None
+    found = state.part(part)
+    assert found is not None and found.process is not None
+    return found.process
+
+
+def processes_of(state: RuntimeState | None) -> list[ProcessRef]:
+    assert state is not None
+    return [state.supervisor, *(part.process for part in state.parts if part.process)]
+
+
+def any_of_home(home: object) -> list[int]:
+    """Processes that have the home folder in their command line or environment."""
+    found: list[int] = []
+    for process in psutil.process_iter():
+        try:
+            words = [*process.cmdline(), process.environ().get("PERDURE_HOME", "")]
+            if process.status() != psutil.STATUS_ZOMBIE and any(str(home) in w for w in words):
+                found.append(process.pid)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
