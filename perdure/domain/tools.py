@@ -52,7 +52,7 @@ class Grant(Frozen):
 
 
 class ToolEnvelope(StepMessage):
-    """Who calls what, and under which key."""
+    """Who calls what, and under which key; `timeout_s` replaces the tool's own deadline."""
 
     run: str
     call_id: str
@@ -60,6 +60,7 @@ class ToolEnvelope(StepMessage):
     name: str
     arguments: dict[str, JsonValue]
     conversation: str = ""
+    timeout_s: float | None = None
 
 
 class ToolOutput(Frozen):

@@ -1,0 +1,130 @@
+"""What a path from a model may be: relative, plain, and not one of the protected names."""
+
+import unicodedata
+from typing import Literal
+
+from perdure.domain.errors import ToolFailure
+
+MAX_PATH_BYTES = 4_096
+MAX_NAME_BYTES = 255
+
+Use = Literal["read", "write"]
+
+_NEVER = frozenset({".git", "git~1"})
+_DOTENV_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
+# What a build server, an editor or a hook would execute after the run.
+_RUN_LATER = frozenset(
+    {
+        ".github", ".gitlab", ".gitlab-ci.yml", ".gitlab-ci.yaml", ".circleci", ".travis.yml",
+        ".buildkite", ".woodpecker", ".woodpecker.yml", ".woodpecker.yaml", ".drone.yml", ".gitea",
+        ".forgejo", ".ci", ".teamcity", ".azure-pipelines", "jenkinsfile", "azure-pipelines.yml",
+        "azure-pipelines.yaml", "bitbucket-pipelines.yml", "appveyor.yml", ".appveyor.yml",
+        "cloudbuild.yaml", ".pre-commit-config.yaml", ".husky", ".gitmodules", ".envrc", ".vscode",
+        ".idea", ".devcontainer",
+    }
+)  # fmt: skip
+_REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Co", "Zl", "Zp"})
+_BIDI_CONTROLS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def parse(path: str, *, use: Use) -> tuple[str, ...]:
+    """The components of a path inside the workspace; `()` is the workspace itself.
+
+    Raises:
+        ToolFailure: the path is absolute, leaves the workspace, holds control characters, or is
+            protected (security spec, "File tools").
+    """
+    _check_text(path)
+    parts = tuple(part for part in path.split("/") if part not in {"", "."})
+    for part in parts:
+        _check_part(path, part)
+    if reason := protected(parts, use=use):
+        raise ToolFailure(
+            f"{shown(path)} is {reason}. Work on another file, or ask a person to change it.",
+            reason="protected",
+        )
+    return parts
+
+
+def protected(parts: tuple[str, ...], *, use: Use) -> str | None:
+    """Why this path is off limits for `use`, or None; whole components, never prefixes."""
+    for name in map(_folded, parts):
+        if name in _NEVER:
+            return "inside the version control folder, which tools do not touch"
+        if is_dotenv(name) and name not in _DOTENV_SAMPLES:
+            return "a file of secrets (dotenv), which tools neither read nor write"
+        if use == "write" and name in _RUN_LATER:
+            return "run by build servers, editors or hooks later, so tools do not write it"
+    return None
+
+
+def is_dotenv(name: str) -> bool:
+    """Whether a file name is that of a dotenv file."""
+    return name == ".env" or name.startswith(".env.") or (name.endswith(".env") and len(name) > 4)
+
+
+def shown(path: str) -> str:
+    """A path as a message shows it: one line, harmless, not endless."""
+    text = path if len(path) <= 200 else path[:200] + "…"
+    return repr(text) if not text.isprintable() or not text or " " in text else text
+
+
+def is_safe_tree_path(path: str) -> bool:
+    """Whether a path of a stored tree may be written: relative, and nothing of version control.
+
+    Existing files may have odd names, so this is less strict than `parse`.
+    """
+    parts = path.split("/")
+    return "\0" not in path and all(
+        part not in {"", ".", ".."} and _folded(part) not in _NEVER for part in parts
+    )
+
+
+def _check_text(path: str) -> None:
+    if not path:
+        raise ToolFailure(
+            "The path is empty. Name a file relative to the workspace.", reason="path"
+        )
+    if any(_is_refused(character) for character in path):
+        raise ToolFailure(
+            f"The path {shown(path)} holds a control character. Use plain characters only.",
+            reason="path",
+        )
+    if len(path.encode()) > MAX_PATH_BYTES:
+        raise ToolFailure(
+            f"The path {shown(path)} is longer than {MAX_PATH_BYTES} bytes. Use a shorter one.",
+            reason="path",
+        )
+    if path.startswith("/"):
+        raise ToolFailure(
+            f"The path {shown(path)} is absolute. Use a path relative to the workspace.",
+            reason="path",
+        )
+
+
+def _check_part(path: str, part: str) -> None:
+    if part == "..":
+        raise ToolFailure(
+            f"The path {shown(path)} holds '..'. Paths stay inside the workspace; "
+            "name the file from the workspace's top.",
+            reason="path",
+        )
+    if len(part.encode()) > MAX_NAME_BYTES:
+        raise ToolFailure(
+            f"A name in the path {shown(path)} is longer than {MAX_NAME_BYTES} bytes.",
+            reason="path",
+        )
+
+
+def _is_refused(character: str) -> bool:
+    return unicodedata.category(character) in _REFUSED_CATEGORIES or character in _BIDI_CONTROLS
+
+
+def _folded(name: str) -> str:
+    """The name as a careless file system would see it: case, look-alike forms, trailing dots."""
+    plain = "".join(
+        character
+        for character in unicodedata.normalize("NFKC", name)
+        if unicodedata.category(character) != "Cf"
+    )
+    return plain.casefold().rstrip(" .") or plain

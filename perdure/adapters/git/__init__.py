@@ -1,0 +1,1 @@
+"""Running git for reading, with nothing of a repository's own configuration."""

@@ -1,0 +1,60 @@
+"""Checking a call's arguments against the tool's JSON Schema, with words a model can act on."""
+
+from collections.abc import Mapping
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError as SchemaError
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from perdure.domain.errors import ToolFailure
+from perdure.domain.tools import ToolFact
+
+_SHOWN_PROBLEMS = 5
+_SHOWN_VALUE = 80
+
+
+def check(fact: ToolFact, arguments: Mapping[str, JsonValue]) -> None:
+    """Raise `ToolFailure` (`invalid_arguments`) naming every problem, its place and its cure."""
+    validator = Draft202012Validator(dict(fact.parameters))
+    problems = sorted(validator.iter_errors(dict(arguments)), key=lambda found: found.json_path)
+    if problems:
+        raise refused(fact, [_sentence(problem) for problem in problems])
+
+
+def parse(fact: ToolFact, model: type[BaseModel], arguments: Mapping[str, JsonValue]) -> BaseModel:
+    """The arguments as typed values; what JSON Schema cannot say is checked here."""
+    try:
+        return model.model_validate(dict(arguments))
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, detail['loc'])) or 'arguments'}: {detail['msg']}"
+            for detail in error.errors(include_url=False)
+        ]
+        raise refused(fact, problems) from error
+
+
+def refused(fact: ToolFact, problems: list[str]) -> ToolFailure:
+    """The failure that lists what is wrong with the arguments."""
+    more = len(problems) - _SHOWN_PROBLEMS
+    listed = "; ".join(problems[:_SHOWN_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
+    return ToolFailure(
+        f"The arguments of {fact.name} are not valid: {listed}. "
+        f"It takes: {_signature(fact)}. Correct them and call again.",
+        reason="invalid_arguments",
+    )
+
+
+def _sentence(problem: SchemaError) -> str:
+    path = problem.json_path.removeprefix("$.").removeprefix("$") or "arguments"
+    text = problem.message
+    if len(text) > 3 * _SHOWN_VALUE:
+        text = f"{text[:_SHOWN_VALUE]} … {text[-_SHOWN_VALUE:]}"
+    return f"{path}: {text}"
+
+
+def _signature(fact: ToolFact) -> str:
+    properties = fact.parameters.get("properties")
+    required = fact.parameters.get("required")
+    names = list(properties) if isinstance(properties, dict) else []
+    needed = required if isinstance(required, list) else []
+    return ", ".join(name if name in needed else f"{name}?" for name in names) or "no arguments"

@@ -1,0 +1,150 @@
+"""Running one function with a deadline: cancelled when late, abandoned when it does not listen.
+
+Synchronous functions get a daemon thread of their own, never a pool's: a thread that does not
+end would hold the pool, and the process, for ever.
+"""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from perdure.domain.errors import ToolFailure
+
+GRACE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The function returned."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The deadline passed; `abandoned` when the function did not stop on being asked."""
+
+    type: Literal["late"]
+    abandoned: bool
+
+
+class Stop:
+    """A flag that a thread can look at; set at the deadline and at cancellation."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+
+async def run(
+    function: Callable[[], object], *, timeout_s: float, stop: Stop, grace_s: float = GRACE_S
+) -> Finished | Late:
+    """Call `function` and wait for it, at most `timeout_s` plus a short grace.
+
+    Cancellation of the caller is handed on to the function and then raised. What the function
+    raises is raised.
+    """
+    task = asyncio.ensure_future(_call(function))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=timeout_s)
+    except asyncio.CancelledError:
+        await _end(task, stop, grace_s=grace_s)
+        raise
+    if done:
+        if task.cancelled():
+            raise ToolFailure("The tool cancelled itself.", reason="tool_failed")
+        return Finished(task.result())
+    return Late(type="late", abandoned=not await _end(task, stop, grace_s=grace_s))
+
+
+async def in_thread(function: Callable[[], object]) -> object:
+    """Run a blocking function in a daemon thread of its own; cancelling leaves the thread."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[object] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def body() -> None:
+        try:
+            value = context.run(function)
+        except StopIteration as error:  # a future refuses this one
+            _deliver(loop, future, error=RuntimeError(repr(error)))
+        except Exception as error:
+            _deliver(loop, future, error=error)
+        except BaseException as error:
+            ended = ToolFailure(
+                f"The tool ended with {type(error).__name__}.", reason="tool_failed"
+            )
+            _deliver(loop, future, error=ended)
+        else:
+            _deliver(loop, future, value=value)
+
+    threading.Thread(target=body, name="perdure-tool", daemon=True).start()
+    return await future
+
+
+async def _call(function: Callable[[], object]) -> object:
+    """Call it, and keep what is meant for the process (`sys.exit`) from reaching the worker."""
+    try:
+        return await _value(function)
+    except (SystemExit, KeyboardInterrupt, StopIteration) as error:
+        raise ToolFailure(
+            f"The tool ended with {type(error).__name__}.", reason="tool_failed"
+        ) from error
+
+
+async def _value(function: Callable[[], object]) -> object:
+    if inspect.iscoroutinefunction(function):
+        return await _awaited(function())
+    value = await in_thread(function)
+    return await _awaited(value) if inspect.isawaitable(value) else value
+
+
+async def _awaited(value: object) -> object:
+    if not isinstance(value, Awaitable):
+        return value
+    result: object = await value
+    return result
+
+
+async def _end(task: asyncio.Future[object], stop: Stop, *, grace_s: float) -> bool:
+    """Ask the task to stop; whether it did within the grace period."""
+    stop.set()
+    task.cancel()
+    done, _ = await asyncio.wait({task}, timeout=grace_s)
+    task.add_done_callback(_forget)
+    return bool(done)
+
+
+def _forget(task: asyncio.Future[object]) -> None:
+    """Look at the outcome of an abandoned task, so that the loop does not complain about it."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _deliver(
+    loop: asyncio.AbstractEventLoop,
+    future: asyncio.Future[object],
+    *,
+    value: object = None,
+    error: BaseException | None = None,
+) -> None:
+    def settle() -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    with suppress(RuntimeError):  # the loop is gone: nobody waits any more
+        loop.call_soon_threadsafe(settle)

@@ -1,0 +1,173 @@
+"""The tool host: checks the grant and the arguments, runs the tool in time, caps what it says.
+
+Every failure is an output that tells the model what happened; only cancellation is passed on.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from pydantic import BaseModel, TypeAdapter
+
+from perdure.adapters.tools import arguments, execution
+from perdure.adapters.tools.execution import Finished, Late
+from perdure.domain.agent.levels import changes_files, offers
+from perdure.domain.errors import InvalidInput, PerdureError, ToolFailure
+from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
+from perdure.domain.transcript import ToolOutcome
+from perdure.tooling import Tool, ToolContext
+
+HARD_CAP_BYTES = 5 * 1024 * 1024
+
+AnyTool = Tool[..., object]
+
+_VALUE: TypeAdapter[object] = TypeAdapter(object)
+
+
+class LocalToolHost:
+    """Runs tools that are Python functions of this process (port `ToolHost`).
+
+    Args:
+        tools: built-in ones and those of plugins; names and aliases must be unique.
+        grace_s: how long a late tool may take to stop before it is abandoned.
+    """
+
+    def __init__(self, tools: Sequence[AnyTool], *, grace_s: float = execution.GRACE_S) -> None:
+        self._tools = _by_name(tools)
+        self._names = {
+            alias: tool.fact.name
+            for tool in tools
+            for alias in (tool.fact.name, *tool.fact.aliases)
+        }
+        self._grace_s = grace_s
+        self.abandoned: list[str] = []  # call ids of tools that ignored their deadline
+
+    async def catalog(self) -> tuple[ToolFact, ...]:
+        """All tools of this host, by name."""
+        return tuple(self._tools[name].fact for name in sorted(self._tools))
+
+    async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+        """Run one tool inside its grant.
+
+        Args:
+            envelope: who calls what, under which key.
+            grant: what the run may touch; checked here, whatever the model was offered.
+        """
+        tool = self._tools.get(self._names.get(envelope.name, ""))
+        if tool is None:
+            return _output(
+                "error",
+                f"There is no tool named {envelope.name!r}. On offer: "
+                f"{', '.join(grant.allowed) or 'none'}.",
+                code="unknown_tool",
+            )
+        if refusal := _refusal(tool.fact, grant):
+            return _output("denied", refusal, code="denied")
+        try:
+            return await self._run(tool, envelope, grant)
+        except ToolFailure as failure:
+            return _output("error", failure.message, code=failure.reason)
+        except PerdureError as error:
+            return _output("error", str(error), code=error.code)
+        except Exception as error:
+            return _output(
+                "error",
+                f"{tool.fact.name} failed with {type(error).__name__}: {error}",
+                code="tool_failed",
+            )
+
+    async def _run(self, tool: AnyTool, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+        arguments.check(tool.fact, envelope.arguments)
+        parsed = arguments.parse(tool.fact, tool.arguments, envelope.arguments)
+        stop = execution.Stop()
+        timeout_s = envelope.timeout_s or tool.fact.timeout_s
+        outcome = await execution.run(
+            _bound(tool, parsed, _context(envelope, grant, stop)),
+            timeout_s=timeout_s,
+            stop=stop,
+            grace_s=self._grace_s,
+        )
+        match outcome:
+            case Finished(value=value):
+                return _output("ok", _as_text(value))
+            case Late(abandoned=abandoned):
+                return self._late(tool.fact, envelope, timeout_s=timeout_s, abandoned=abandoned)
+
+    def _late(
+        self, fact: ToolFact, envelope: ToolEnvelope, *, timeout_s: float, abandoned: bool
+    ) -> ToolOutput:
+        text = f"{fact.name} did not finish within {timeout_s:g} s and was stopped."
+        if abandoned:
+            self.abandoned.append(envelope.call_id)
+            text = (
+                f"{fact.name} did not finish within {timeout_s:g} s, did not stop when asked, "
+                "and was abandoned; it may still be running."
+            )
+        if not fact.idempotent and fact.access != "read":
+            text += " What it changed until then is not known: look before you repeat it."
+        return _output("error", text, code="timeout")
+
+
+def _refusal(fact: ToolFact, grant: Grant) -> str | None:
+    if fact.name not in grant.allowed:
+        return (
+            f"{fact.name} is not granted to this run. "
+            f"On offer: {', '.join(grant.allowed) or 'none'}."
+        )
+    if not offers(grant.level, fact):
+        return f"{fact.name} ({fact.access}) is beyond the access level {grant.level}."
+    if changes_files(fact) and not grant.writable:
+        return f"{fact.name} would change files, and this run's workspace is read-only."
+    if fact.access == "person":
+        return f"{fact.name} is answered by a person through a gate; no host can run it."
+    return None
+
+
+def _context(envelope: ToolEnvelope, grant: Grant, stop: execution.Stop) -> ToolContext:
+    return ToolContext(
+        run=envelope.run,
+        call_id=envelope.call_id,
+        idempotency_key=envelope.idempotency_key,
+        grant=grant,
+        conversation=envelope.conversation,
+        stopping=stop.is_set,
+    )
+
+
+def _bound(tool: AnyTool, parsed: BaseModel, context: ToolContext) -> Callable[[], object]:
+    values: dict[str, object] = {name: getattr(parsed, name) for name in type(parsed).model_fields}
+    if tool.context_name is not None:
+        values[tool.context_name] = context
+    function = partial(tool.function, **values)
+    return function
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "done"
+    return _VALUE.dump_json(value, indent=2, fallback=repr).decode()
+
+
+def _output(outcome: ToolOutcome, text: str, *, code: str = "") -> ToolOutput:
+    """The text as it can be stored anywhere: valid UTF-8, no NUL, at most the hard cap."""
+    data = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace")
+    if len(data) <= HARD_CAP_BYTES:
+        return ToolOutput(outcome=outcome, text=data.decode(), code=code)
+    kept = data[:HARD_CAP_BYTES].decode(errors="ignore")
+    note = f"\n[… cut at {HARD_CAP_BYTES:,} of {len(data):,} bytes; ask for less at once …]"
+    return ToolOutput(outcome=outcome, text=kept + note, code=code, truncated=True)
+
+
+def _by_name(tools: Sequence[AnyTool]) -> dict[str, AnyTool]:
+    found: dict[str, AnyTool] = {}
+    taken: set[str] = set()
+    for tool in tools:
+        for name in (tool.fact.name, *tool.fact.aliases):
+            if name in taken:
+                raise InvalidInput(
+                    f"Two tools are named {name!r}.", cure="Rename one of them, or drop its alias."
+                )
+            taken.add(name)
+        found[tool.fact.name] = tool
+    return found

@@ -1,0 +1,60 @@
+"""Tools of other packages: entry points `perdure.tools`, and modules named in the settings."""
+
+import importlib
+from collections.abc import Iterable, Sequence
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from perdure.adapters.tools.host import AnyTool
+from perdure.domain.errors import InvalidInput
+from perdure.tooling import Tool
+
+GROUP = "perdure.tools"
+
+
+def plugin_tools(modules: Sequence[str] = ()) -> tuple[AnyTool, ...]:
+    """Load the tools of installed packages and of `modules`, in a stable order.
+
+    An entry point names a tool, a sequence of tools, a function that returns them, or a module
+    whose public names are searched.
+
+    Raises:
+        InvalidInput: a plugin cannot be imported or holds something else.
+    """
+    found: list[AnyTool] = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            loaded: object = point.load()
+        except Exception as error:
+            raise _broken(f"{point.name} = {point.value}", error) from error
+        found.extend(tools_in(loaded, origin=f"{point.name} = {point.value}"))
+    for name in modules:
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:
+            raise _broken(name, error) from error
+        found.extend(tools_in(module, origin=name))
+    return tuple(dict.fromkeys(found))
+
+
+def tools_in(loaded: object, *, origin: str) -> list[AnyTool]:
+    """The tools that a loaded plugin stands for."""
+    if isinstance(loaded, Tool):
+        return [loaded]
+    if isinstance(loaded, ModuleType):
+        return [value for _, value in sorted(vars(loaded).items()) if isinstance(value, Tool)]
+    if callable(loaded):
+        return tools_in(loaded(), origin=origin)
+    if isinstance(loaded, Iterable) and not isinstance(loaded, str | bytes):
+        return [found for item in loaded for found in tools_in(item, origin=origin)]
+    raise InvalidInput(
+        f"The plugin {origin} holds {type(loaded).__name__}, which is no tool.",
+        cure="Point it at a function decorated with @tool, or at a module of such functions.",
+    )
+
+
+def _broken(origin: str, error: Exception) -> InvalidInput:
+    return InvalidInput(
+        f"The plugin {origin} cannot be loaded: {type(error).__name__}: {error}.",
+        cure="Repair it, uninstall it, or take it out of the setting `plugins`.",
+    )

@@ -1,0 +1,1 @@
+"""`shell.readonly`: a small fixed set of reading commands, without a shell."""

@@ -1,0 +1,77 @@
+"""`shell.readonly`: reads one command line and runs one command of the fixed list.
+
+No shell and, apart from git, no program: each command is implemented here over the workspace's
+descriptor, so a flag or an operand can do only what is written in this package.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from perdure.adapters.files.beneath import Beneath
+from perdure.adapters.tools.execution import Stop, in_thread
+from perdure.adapters.tools.shell import folders, grep, texts
+from perdure.adapters.tools.shell.grammar import Grammar, Parsed, read
+from perdure.adapters.tools.shell.lexer import Word, refused, split
+from perdure.adapters.tools.shell.sources import PageFull, Place
+from perdure.adapters.tools.shell.versioning import git
+from perdure.domain.agent.levels import READONLY_SHELL
+from perdure.domain.errors import ToolFailure
+from perdure.tooling import ToolContext, tool
+
+Run = Callable[[Place, Parsed], None]
+
+COMMANDS: dict[str, tuple[Grammar, Run]] = {
+    "cat": (texts.CAT, texts.cat),
+    "head": (texts.HEAD, texts.head),
+    "tail": (texts.TAIL, texts.tail),
+    "wc": (texts.WC, texts.wc),
+    "sort": (texts.SORT, texts.sort),
+    "uniq": (texts.UNIQ, texts.uniq),
+    "cut": (texts.CUT, texts.cut),
+    "diff": (texts.DIFF, texts.diff),
+    "grep": (grep.GREP, grep.grep),
+    "ls": (folders.LS, folders.ls),
+    "stat": (folders.STAT, folders.stat),
+}
+_NAMES = frozenset({*COMMANDS, "find", "git"})
+
+
+@tool(name=READONLY_SHELL, access="execute", idempotent=True, aliases=("bash", "shell"))
+async def shell_readonly(command: str, context: ToolContext) -> str:
+    """Run one reading command in the workspace: cat, head, tail, ls, wc, grep, find, sort, uniq,
+    cut, stat, diff, or git status, log, diff, show, blame, branch, ls-files. There is no shell:
+    no pipes, redirections, variables or unquoted globs.
+
+    Args:
+        command: the command line, such as grep -rn "def main" src
+    """
+    words = split(command)
+    name = words[0]
+    if not name.bare or name.text not in _NAMES:
+        raise refused(f"{name.text[:80]!r} is not on the list ({', '.join(sorted(_NAMES))})")
+    if name.text == "git":
+        return await git(words[1:], root=context.grant.root)
+    stop = Stop()
+    try:
+        page = await in_thread(lambda: _read_page(words, context, stop))
+    except asyncio.CancelledError:
+        stop.set()
+        raise
+    return str(page)
+
+
+def _read_page(words: tuple[Word, ...], context: ToolContext, stop: Stop) -> str:
+    name = words[0].text
+    with Beneath(context.grant.root) as files:
+        place = Place(files=files, stopping=lambda: stop.is_set() or context.stopping())
+        try:
+            if name == "find":
+                folders.find(place, words[1:])
+            else:
+                grammar, run = COMMANDS[name]
+                run(place, read(name, words[1:], grammar))
+        except PageFull as full:
+            return f"{place.page}\n[… stopped: {full} …]"
+        except RecursionError as error:
+            raise ToolFailure("The folders are nested too deeply.", reason="too_deep") from error
+        return place.page or "(no output)"

@@ -1,0 +1,181 @@
+"""`@tool`: a typed function becomes a tool that loops can call.
+
+The name, description and JSON Schema come from the function itself: its annotations, its defaults
+and its Google-style docstring. The function stays callable as before.
+"""
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, ParamSpec, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, create_model
+
+from perdure.domain.errors import InvalidInput
+from perdure.domain.tools import DEFAULT_TIMEOUT_S, AccessClass, Grant, ToolFact
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*")
+_ARGUMENT = re.compile(r"^\*{0,2}(?P<name>\w+)(\s*\([^)]*\))?:\s*(?P<text>.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Facts about the call; a parameter annotated with this type gets it and is not an argument.
+
+    `idempotency_key` stays the same when a lost call is tried again. `stopping()` turns true when
+    the deadline passed or the run was stopped: long synchronous work should look at it.
+    """
+
+    run: str
+    call_id: str
+    idempotency_key: str
+    grant: Grant
+    conversation: str = ""
+    stopping: Callable[[], bool] = field(default=lambda: False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool(Generic[P, R_co]):
+    """A function with its facts; call it as the function, or register it as a tool."""
+
+    fact: ToolFact
+    function: Callable[P, R_co]
+    arguments: type[BaseModel]
+    context_name: str | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        return self.function(*args, **kwargs)
+
+
+def tool(
+    *,
+    access: AccessClass = "read",
+    idempotent: bool = False,
+    needs_approval: bool = False,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    name: str | None = None,
+    exclusive: bool = False,
+    aliases: tuple[str, ...] = (),
+) -> Callable[[Callable[P, R]], Tool[P, R]]:
+    """Make a typed function, synchronous or asynchronous, a tool.
+
+    Args:
+        access: what it touches: `read`, `write`, `execute`, `network` or `person`.
+        idempotent: a repeat with the same arguments changes nothing more, so it may be retried.
+        needs_approval: a person approves each call.
+        timeout_s: deadline of a call in seconds.
+        name: full name such as `texts.count`; the function's name when absent.
+        exclusive: never run beside other calls of the same turn.
+        aliases: other names that models use for it.
+
+    Raises:
+        InvalidInput: a parameter has no annotation, or the name is malformed.
+    """
+
+    def decorate(function: Callable[P, R]) -> Tool[P, R]:
+        full_name = name or function.__name__
+        if not _NAME.fullmatch(full_name):
+            raise InvalidInput(
+                f"The tool name {full_name!r} is malformed.",
+                cure="Use lower-case words joined by dots, such as texts.count.",
+            )
+        summary, described = read_docstring(inspect.getdoc(function) or "")
+        arguments, context_name = _argument_model(function, full_name, described=described)
+        fact = ToolFact(
+            name=full_name,
+            description=summary or full_name,
+            parameters=_schema(arguments),
+            access=access,
+            idempotent=idempotent,
+            needs_approval=needs_approval,
+            timeout_s=timeout_s,
+            exclusive=exclusive,
+            aliases=aliases,
+        )
+        return Tool(fact=fact, function=function, arguments=arguments, context_name=context_name)
+
+    return decorate
+
+
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The description and the `Args:` section of a Google-style docstring."""
+    summary, _, rest = text.partition("\nArgs:\n")
+    described: dict[str, str] = {}
+    current = ""
+    for line in rest.splitlines():
+        if line and not line.startswith(" "):
+            break
+        matched = _ARGUMENT.match(line.strip()) if _indent(line) <= 4 else None
+        if matched:
+            current = matched["name"]
+            described[current] = matched["text"].strip()
+        elif current and line.strip():
+            described[current] = f"{described[current]} {line.strip()}"
+    return re.split(r"\n(?:Returns|Raises|Yields):\n", summary)[0].strip(), described
+
+
+def _argument_model(
+    function: Callable[..., object], name: str, *, described: Mapping[str, str]
+) -> tuple[type[BaseModel], str | None]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    fields: dict[str, object] = {}
+    context_name: str | None = None
+    for parameter in inspect.signature(function).parameters.values():
+        _require_plain(parameter, hints, tool_name=name)
+        annotation = hints[parameter.name]
+        if annotation is ToolContext:
+            context_name = parameter.name
+            continue
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        detail = Field(default=default, description=described.get(parameter.name))
+        fields[parameter.name] = (annotation, detail)
+    build: Callable[..., type[BaseModel]] = create_model
+    model = build(re.sub(r"\W", "_", name), __config__=ConfigDict(extra="forbid"), **fields)
+    return model, context_name
+
+
+def _require_plain(
+    parameter: inspect.Parameter, hints: Mapping[str, object], *, tool_name: str
+) -> None:
+    if parameter.name not in hints:
+        raise InvalidInput(
+            f"The parameter {parameter.name!r} of tool {tool_name} has no type annotation.",
+            cure="Annotate it; the JSON Schema that models see comes from it.",
+        )
+    if parameter.kind not in {
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+    }:
+        raise InvalidInput(
+            f"The parameter {parameter.name!r} of tool {tool_name} cannot be passed by name.",
+            cure="Use plain parameters, no *args, **kwargs or positional-only ones.",
+        )
+
+
+def _schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:
+    schema = TypeAdapter(dict[str, JsonValue]).validate_python(arguments.model_json_schema())
+    return {key: _without_titles(value) for key, value in schema.items() if key != "title"}
+
+
+def _without_titles(value: JsonValue) -> JsonValue:
+    """Pydantic's generated titles repeat the names; models pay for every word."""
+    if isinstance(value, list):
+        return [_without_titles(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    is_schema = isinstance(value.get("title"), str)
+    return {
+        key: _without_titles(item)
+        for key, item in value.items()
+        if not (is_schema and key == "title")
+    }
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
