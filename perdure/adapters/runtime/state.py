@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from perdure.adapters.runtime.processes import ProcessRef
+from perdure.adapters.runtime.processes import ProcessRef, is_alive
 from perdure.domain.base import Frozen
 from perdure.domain.ports import Endpoints
 
@@ -24,6 +24,10 @@ class PartState(Frozen):
     port: int | None = None
     restarts: int = 0
     detail: str = ""
+
+    @property
+    def is_serving(self) -> bool:
+        return self.status == "running" and self.process is not None and is_alive(self.process)
 
 
 class RuntimeState(Frozen):
@@ -45,8 +49,11 @@ class RuntimeState(Frozen):
 
     @property
     def is_serving(self) -> bool:
-        """Whether everything was started, and nothing is down at the moment."""
-        return self.status == "ready" and all(part.status == "running" for part in self.parts)
+        """Whether everything was started, and nothing is down.
+
+        Looks at the processes too: a part may have died before the supervisor could write it down.
+        """
+        return self.status == "ready" and all(part.is_serving for part in self.parts)
 
     def part(self, name: str) -> PartState | None:
         return next((part for part in self.parts if part.name == name), None)

@@ -8,7 +8,7 @@ import pytest
 
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.settings import Settings
-from tests.adapters.runtime.support import WORKER, python
+from tests.adapters.runtime.support import WORKER, free_port, python
 
 MakeSettings = Callable[..., Settings]
 MakeRuntime = Callable[..., EmbeddedRuntime]
@@ -31,8 +31,10 @@ def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
 def settings_of(home: Path) -> MakeSettings:
     """Settings of the temporary home, with a stub worker and no model unless told otherwise."""
 
+    ports = {"temporal_port": free_port(), "ui_port": free_port(), "model_port": free_port()}
+
     def make(**overrides: object) -> Settings:
-        stubs = {"home": home, "local_model": "off", "worker_command": python(WORKER)}
+        stubs = {"home": home, "local_model": "off", "worker_command": python(WORKER)} | ports
         return Settings.load(**(stubs | overrides))
 
     return make

@@ -2,14 +2,15 @@
 
 import asyncio
 import os
+import random
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
 
 import psutil
 
+from perdure.adapters.runtime.ports import is_free
 from perdure.adapters.runtime.processes import ProcessRef
 from perdure.adapters.runtime.state import RuntimeState
 
@@ -32,9 +33,8 @@ def python(script: str, *arguments: str) -> tuple[str, ...]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A free port below the range that the system hands out, so that it stays free."""
+    return next(port for port in iter(lambda: random.randrange(20_000, 32_000), 0) if is_free(port))
 
 
 async def eventually(probe: Callable[[], bool], *, within_s: float = 30) -> None:

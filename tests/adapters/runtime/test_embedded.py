@@ -49,12 +49,7 @@ async def _start_run(endpoints: Endpoints, run: str) -> None:
 async def test_all_parts_serve_and_down_leaves_no_process(
     runtime_of: MakeRuntime, home: Path
 ) -> None:
-    runtime = runtime_of(
-        model_command=python(SERVER, "{port}"),
-        local_model="auto",
-        workers=2,
-        model_port=free_port(),
-    )
+    runtime = runtime_of(model_command=python(SERVER, "{port}"), local_model="auto", workers=2)
     told: list[str] = []
     endpoints = await runtime.ensure(told.append)
     state = await runtime.state()
