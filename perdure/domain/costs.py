@@ -1,0 +1,78 @@
+"""What a run spent, added up from the rows of the journal: by phase, by model, by day."""
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Literal
+
+from perdure.domain.base import Frozen
+from perdure.domain.ports import AttemptRow
+from perdure.domain.status import BudgetStatus
+from perdure.domain.usage import Usage, add_cost
+
+
+class CostLine(Frozen):
+    """One sum; `cost_usd` is None as soon as one price in it is unknown."""
+
+    attempts: int = 0
+    usage: Usage = Usage()
+    cost_usd: Decimal | None = Decimal(0)
+    seconds: float = 0.0
+
+    def plus(self, row: AttemptRow) -> "CostLine":
+        """The sum with one attempt more."""
+        return CostLine(
+            attempts=self.attempts + 1,
+            usage=self.usage + row.usage,
+            cost_usd=add_cost(self.cost_usd, row.cost_usd),
+            seconds=round(self.seconds + row.seconds, 3),
+        )
+
+
+class CostReport(Frozen):
+    """Spend as the journal knows it.
+
+    `unconfirmed` is the part of `total` that nobody confirmed: attempts that died with their
+    worker, at their estimate, and duplicates. `source` says where the budget comes from.
+    """
+
+    runs: tuple[str, ...]
+    total: CostLine = CostLine()
+    by_phase: dict[str, CostLine] = {}
+    by_model: dict[str, CostLine] = {}
+    by_day: dict[str, CostLine] = {}
+    unconfirmed: CostLine = CostLine()
+    budget: BudgetStatus | None = None
+    source: Literal["run", "store"] = "store"
+
+
+UNCONFIRMED = frozenset({"lost", "duplicate"})
+
+
+def add_up(
+    runs: Iterable[str], rows: Iterable[AttemptRow], *, budget: BudgetStatus | None = None
+) -> CostReport:
+    """The report over all attempts of some runs; open attempts count with what is known of them."""
+    rows = list(rows)
+    return CostReport(
+        runs=tuple(runs),
+        total=_sum(rows),
+        by_phase=_grouped(rows, lambda row: row.phase),
+        by_model=_grouped(rows, lambda row: row.model),
+        by_day=_grouped(rows, lambda row: row.started_at.date().isoformat()),
+        unconfirmed=_sum([row for row in rows if row.state in UNCONFIRMED]),
+        budget=budget,
+    )
+
+
+def _grouped(rows: list[AttemptRow], key: Callable[[AttemptRow], str]) -> dict[str, CostLine]:
+    lines: dict[str, CostLine] = {}
+    for row in rows:
+        lines[key(row)] = lines.get(key(row), CostLine()).plus(row)
+    return dict(sorted(lines.items()))
+
+
+def _sum(rows: list[AttemptRow]) -> CostLine:
+    line = CostLine()
+    for row in rows:
+        line = line.plus(row)
+    return line

@@ -1,0 +1,135 @@
+"""What the gateway is told about its surroundings, and what it says about runs."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from perdure.domain.base import Frozen
+from perdure.domain.control import Phase
+from perdure.domain.gates import Gate
+from perdure.domain.names import LoopKind
+from perdure.domain.outcomes import Lifecycle, Outcome
+from perdure.domain.run import AgentSpec, RefineSpec, Timing
+
+Spec = AgentSpec | RefineSpec
+ResolveModels = Callable[[Spec], Awaitable[Spec]]
+RUN_FAILED = "RunFailed"
+
+
+def worker_command(folder: str | None) -> str:
+    """The command that starts a worker."""
+    return f"cd {folder} && perdure worker" if folder else "perdure worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteFacts:
+    """The installation.
+
+    Args:
+        address: the Temporal server, as people know it.
+        namespace: the namespace of all runs.
+        ui_url: where Temporal's Web UI answers, or None.
+        timing: the figures that each run is started with.
+        worker_command: the command that starts the worker of a workspace folder (None: of no
+            folder in particular).
+    """
+
+    address: str
+    namespace: str = "default"
+    ui_url: str | None = None
+    timing: Timing = field(default_factory=Timing)
+    worker_command: Callable[[str | None], str] = worker_command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """How long the gateway waits, in seconds."""
+
+    ready: float = 5.0
+    query: float = 3.0
+    update: float = 10.0
+    poll_first: float = 0.25
+    poll_last: float = 2.0
+    outage: float = 60.0
+
+
+class QueueState(Frozen):
+    """Whether somebody answers on a queue that a run needs; `cure` says what to do if not."""
+
+    queue: str
+    serves: Literal["loops", "models", "tools"]
+    workspace: str | None = None
+    ready: bool = False
+    version: str | None = None
+    cure: str = ""
+
+
+class RunFilter(Frozen):
+    """Which runs to list; a None takes all. `cursor` comes from the page before."""
+
+    status: Lifecycle | Literal["cancelled"] | None = None
+    kind: LoopKind | None = None
+    label: str | None = None
+    outcome: Outcome | None = None
+    phase: Phase | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+class RunRow(Frozen):
+    """One run in a list."""
+
+    id: str
+    kind: str
+    goal: str
+    label: str | None = None
+    lifecycle: str
+    phase: str | None = None
+    blocked_on: str | None = None
+    outcome: str | None = None
+    iteration: int | None = None
+    score: float | None = None
+    cost_usd: float | None = None
+    parent: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    source: Literal["run", "store"] = "run"
+
+
+class RunPage(Frozen):
+    """One page of a list; `note` says what may be missing."""
+
+    runs: tuple[RunRow, ...] = ()
+    cursor: str | None = None
+    note: str = ""
+
+
+class OpenGate(Frozen):
+    """A question that waits, and the run that asks it."""
+
+    run: str
+    kind: str
+    goal: str
+    gate: Gate
+
+
+class OpenGates(Frozen):
+    """All open questions, oldest first; `unread` are waiting runs whose worker does not answer."""
+
+    gates: tuple[OpenGate, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+class BulkReport(Frozen):
+    """What a verb on many runs did: ids it was taken by, and reasons of those that refused."""
+
+    verb: str
+    taken: tuple[str, ...] = ()
+    refused: dict[str, str] = {}
+    note: str = ""
+
+    @property
+    def matched(self) -> int:
+        """How many open runs were found."""
+        return len(self.taken) + len(self.refused)

@@ -1,0 +1,78 @@
+"""What the Temporal client raises, in the words of our error tree."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from temporalio.client import WorkflowQueryFailedError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.domain.errors import NoReadyWorker, NotFound, PerdureError, ServiceUnavailable
+
+# A query that no worker takes ends in one of these: at our deadline, or at once when the server
+# has not seen a poller for minutes.
+_NO_WORKER = frozenset(
+    {
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.CANCELLED,
+        RPCStatusCode.FAILED_PRECONDITION,
+    }
+)
+
+
+@contextmanager
+def translated(address: str, *, run: str | None = None) -> Generator[None]:
+    """Raise `PerdureError`s in place of RPC errors.
+
+    Args:
+        address: the server, for the message.
+        run: the run that the call was about; without one a missing object is the server's fault.
+    """
+    try:
+        yield
+    except RPCError as error:
+        raise _of_rpc(error, address, run) from error
+    except WorkflowQueryFailedError as error:
+        raise ServiceUnavailable(
+            f"The worker of run {run} cannot answer: {error.message}",
+            cure="Read its log with `perdure logs worker`.",
+        ) from error
+
+
+def unreachable(address: str, why: str) -> ServiceUnavailable:
+    """The Temporal server does not answer."""
+    return ServiceUnavailable(
+        f"The Temporal server at {address} does not answer: {why}.",
+        cure="Start it with `perdure up --detach`, or correct TEMPORAL_ADDRESS.",
+    )
+
+
+def unknown_run(run: str, hint: str = "") -> NotFound:
+    """Neither server nor store knows the run."""
+    return NotFound(f"There is no run {run}.{hint}", cure="`perdure list` shows what there is.")
+
+
+def no_answer(run: str, *, asked: str = "") -> NoReadyWorker:
+    """A worker did not take a query or an update in time."""
+    return NoReadyWorker(
+        f"No worker answers for run {run}.{asked}",
+        cure="Start one with `perdure worker` (or `perdure up --detach`); the run is not lost.",
+    )
+
+
+def sentence(error: BaseException | None) -> str:
+    """What a validator or handler said, without the class names around it."""
+    if isinstance(error, ApplicationError):
+        return error.message
+    return str(error) if error is not None else "no reason was given"
+
+
+def _of_rpc(error: RPCError, address: str, run: str | None) -> PerdureError:
+    if run is not None and error.status == RPCStatusCode.NOT_FOUND:
+        return NotFound(
+            f"The Temporal server at {address} has no run {run}.",
+            cure="`perdure list` shows what there is.",
+        )
+    if run is not None and error.status in _NO_WORKER:
+        return no_answer(run)
+    return unreachable(address, error.message or error.status.name)

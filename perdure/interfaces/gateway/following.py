@@ -1,0 +1,130 @@
+"""Following a run: look cheaply, ask its worker only when something moved, end at `ended`."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from perdure.domain.errors import NoReadyWorker, NotFound, ServiceUnavailable
+from perdure.domain.events import Event
+from perdure.domain.messages import EventsQuery
+from perdure.domain.ports import RecordStore
+from perdure.interfaces.gateway.facts import Waits
+from perdure.interfaces.gateway.faults import unknown_run
+from perdure.interfaces.gateway.server import Look, Server
+from perdure.interfaces.gateway.statuses import stored_status, torn_status
+
+
+class Pace:
+    """The time between two looks: short after news, growing while nothing happens."""
+
+    def __init__(self, *, first: float, last: float) -> None:
+        self._first, self._last = first, last
+        self.seconds = first
+
+    def news(self) -> None:
+        """Look again soon."""
+        self.seconds = self._first
+
+    def quiet(self) -> None:
+        """Take more time for the next look."""
+        self.seconds = min(self._last, self.seconds * 1.5)
+
+
+class Follower:
+    """Reads the events of one run from a sequence number on."""
+
+    def __init__(
+        self,
+        run: str,
+        *,
+        server: Server,
+        records: RecordStore,
+        waits: Waits,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._run = run
+        self._server = server
+        self._records = records
+        self._waits = waits
+        self._now = now
+        self._pace = Pace(first=waits.poll_first, last=waits.poll_last)
+        self._seen: tuple[object, ...] | None = None
+
+    async def events(self, since: int) -> AsyncGenerator[Event]:
+        """Events after `since`, as they come; the last one is `ended`."""
+        away = 0.0
+        while True:
+            try:
+                look = await self._server.look(self._run)
+                away = 0.0
+            except ServiceUnavailable:
+                away += self._pace.seconds
+                if away > self._waits.outage or await self._is_over():
+                    raise
+                await self._sleep()
+                continue
+            for event in await self._fresh(look, since):
+                since = event.seq
+                yield event
+                if event.type == "ended":
+                    return
+            if look is None or not look.open:
+                yield await self._last_word(look, since)
+                return
+            await self._sleep()
+
+    async def _fresh(self, look: Look | None, since: int) -> list[Event]:
+        mark = _mark(look)
+        if look is None or mark == self._seen:
+            self._pace.quiet()
+            return []
+        try:
+            events = await self._server.query(
+                self._run, "events", list[Event], given=EventsQuery(since=since)
+            )
+        except (NoReadyWorker, ServiceUnavailable, NotFound):
+            # Its worker is away, or its history just left: the next look tells.
+            self._pace.quiet()
+            return []
+        self._seen = mark
+        fresh = [event for event in events if event.seq > since]
+        if fresh:
+            self._pace.news()
+        else:
+            self._pace.quiet()
+        return fresh
+
+    async def _last_word(self, look: Look | None, since: int) -> Event:
+        """The `ended` event of a run whose own is out of reach."""
+        row = await self._records.run(self._run)
+        if row is None and look is None:
+            raise unknown_run(self._run)
+        data: dict[str, JsonValue] = {}
+        if row is not None:
+            status = stored_status(row)
+            status = status if status.phase == "ended" else torn_status(status, look)
+            data = {
+                "lifecycle": status.lifecycle,
+                "outcome": status.outcome,
+                "reason": status.reason,
+                "explanation": status.explanation,
+            }
+        elif look is not None:
+            data = {"ending": look.ending}
+        at = (row.ended_at if row else None) or (look.closed_at if look else None) or self._now()
+        return Event(seq=since + 1, at=at, run=self._run, iteration=0, type="ended", data=data)
+
+    async def _is_over(self) -> bool:
+        row = await self._records.run(self._run)
+        return row is None or row.ended_at is not None
+
+    async def _sleep(self) -> None:
+        await asyncio.sleep(self._pace.seconds)
+
+
+def _mark(look: Look | None) -> tuple[object, ...] | None:
+    if look is None:
+        return None
+    return (look.execution, look.history_length, look.ending, look.text("PerdureLifecycle"))

@@ -1,0 +1,213 @@
+"""The one way from any door to runs: start, look, follow, steer, list."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from perdure.domain.costs import CostReport
+from perdure.domain.errors import PerdureError
+from perdure.domain.events import Event
+from perdure.domain.gates import Gate
+from perdure.domain.messages import AnyMessage, Receipt
+from perdure.domain.names import LoopKind
+from perdure.domain.ports import BlobStore, Journal, RecordStore
+from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.status import RunStatus
+from perdure.interfaces.gateway.facts import (
+    BulkReport,
+    OpenGate,
+    OpenGates,
+    QueueState,
+    ResolveModels,
+    RunFilter,
+    RunPage,
+    SiteFacts,
+    Spec,
+    Waits,
+)
+from perdure.interfaces.gateway.following import Follower
+from perdure.interfaces.gateway.listing import Listing
+from perdure.interfaces.gateway.looking import Looking
+from perdure.interfaces.gateway.server import Connect, Look, Server
+from perdure.interfaces.gateway.starting import Starter, checked_id
+from perdure.interfaces.gateway.steering import Steering
+from perdure.interfaces.gateway.visibility import OURS, every
+
+GATES = list[Gate]
+WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
+
+
+async def as_they_are(spec: Spec) -> Spec:
+    """Resolves nothing: the models stay as the specification names them."""
+    return spec
+
+
+def utc_now() -> datetime:
+    """The clock of doors."""
+    return datetime.now(UTC)
+
+
+class Gateway:
+    """What every door calls; nothing else talks to Temporal.
+
+    Args:
+        connect: makes the Temporal client, at first need; its data converter comes with it.
+        blobs: texts that are too long for a message, and outputs.
+        records: rows of runs, for answers without server or worker.
+        journal: what was spent.
+        facts: the installation.
+        resolve: fills in and checks the models of a specification; raises `InvalidInput`.
+        waits: bounds in time.
+        now: the clock.
+
+    Every method raises `ServiceUnavailable` when the server does not answer and the store cannot
+    stand in, and `NotFound` for an unknown run.
+    """
+
+    def __init__(
+        self,
+        *,
+        connect: Connect,
+        blobs: BlobStore,
+        records: RecordStore,
+        journal: Journal,
+        facts: SiteFacts,
+        resolve: ResolveModels = as_they_are,
+        waits: Waits | None = None,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._facts = facts
+        self._waits = waits or Waits()
+        self._records = records
+        self._resolve = resolve
+        self._now = now
+        self._server = Server(connect, address=facts.address, waits=self._waits)
+        self._starter = Starter(
+            server=self._server, records=records, facts=facts, resolve=resolve, now=now
+        )
+        self._looking = Looking(
+            server=self._server,
+            blobs=blobs,
+            records=records,
+            journal=journal,
+            links=self._links,
+            now=now,
+        )
+        self._steering = Steering(server=self._server, blobs=blobs, records=records)
+        self._listing = Listing(server=self._server, records=records)
+
+    async def start(
+        self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
+    ) -> str:
+        """Start a run and return its id.
+
+        The same id, or the same key with the same goal, starts one run however often and however
+        fast it is asked for.
+
+        Raises:
+            InvalidInput: the specification cannot be run here.
+            NoReadyWorker: a queue that it needs has no worker; nothing was started.
+            NotAllowed: the id or key belongs to another specification.
+        """
+        named = checked_id(run_id) if run_id is not None else None
+        return await self._starter.start(spec, run=named, key=idempotency_key)
+
+    async def readiness(self, spec: Spec) -> tuple[QueueState, ...]:
+        """Whether somebody answers on each queue that a specification needs."""
+        site = await self._starter.site(await self._resolve(spec))
+        return await self._starter.readiness(site)
+
+    async def status(self, run: str) -> RunStatus:
+        """One look at a run; `source` is `store` when its worker did not answer."""
+        return await self._looking.status(run)
+
+    async def result(self, run: str, *, wait: bool = True) -> RunResult:
+        """The end of a run, with all records and the whole output.
+
+        Raises:
+            NotAllowed: it has not ended, and `wait` is off.
+        """
+        return await self._looking.result(run, wait=wait)
+
+    async def records(self, run: str) -> list[IterationRecord]:
+        """The iterations that are written to the store, in order."""
+        return await self._looking.records(run)
+
+    async def costs(self, run: str | None = None) -> CostReport:
+        """Spend by phase, model and day of one run, or of all that the store knows."""
+        return await self._looking.costs(run)
+
+    def events(self, run: str, *, since: int = 0) -> AsyncGenerator[Event]:
+        """Events after `since` as they come, up to and including `ended`."""
+        follower = Follower(
+            run, server=self._server, records=self._records, waits=self._waits, now=self._now
+        )
+        return follower.events(since)
+
+    async def verb(self, run: str, message: AnyMessage) -> Receipt:
+        """Ask a run to do something.
+
+        Raises:
+            NotAllowed: its state forbids it; the message is the reason alone.
+            NoReadyWorker: no worker took it in time.
+        """
+        return await self._steering.verb(run, message)
+
+    async def verb_all(
+        self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None
+    ) -> BulkReport:
+        """Ask all open runs, those of one kind, or those of one tree; each is looked at first."""
+        return await self._steering.verb_all(message, kind=kind, root=root)
+
+    async def gates(self) -> OpenGates:
+        """All questions that wait for a person, oldest first."""
+        waiting = [look async for look in every(self._server, WAITING)]
+        answers = await asyncio.gather(*(self._gates_of(look) for look in waiting))
+        unread = [look.id for look, gates in zip(waiting, answers, strict=True) if gates is None]
+        found = [
+            OpenGate(run=look.id, kind=look.kind, goal=look.memo.get("goal", ""), gate=gate)
+            for look, gates in zip(waiting, answers, strict=True)
+            for gate in gates or ()
+            if gate.open
+        ]
+        return OpenGates(
+            gates=tuple(sorted(found, key=lambda item: item.gate.opened_at)),
+            unread=tuple(unread),
+        )
+
+    async def list(self, wanted: RunFilter | None = None) -> RunPage:
+        """One page of root runs: the server's, then those that only the store remembers."""
+        return await self._listing.page(wanted or RunFilter())
+
+    async def resolve(self, name: str) -> str:
+        """The run id that a unique prefix or `@last` means.
+
+        Raises:
+            InvalidInput: it is the beginning of several ids, which the message lists.
+            NotFound: it is the beginning of none; the message names the nearest.
+        """
+        return await self._listing.resolve(name)
+
+    async def history_export(self, run: str) -> bytes:
+        """The history of a run's newest execution as JSON, for replay."""
+        return (await self._server.history(run)).encode()
+
+    def web_url(self, run: str) -> str | None:
+        """The page of a run in Temporal's Web UI, where there is one."""
+        if self._facts.ui_url is None:
+            return None
+        base = self._facts.ui_url.rstrip("/")
+        namespace = quote(self._facts.namespace, safe="")
+        return f"{base}/namespaces/{namespace}/workflows/{quote(run, safe='')}"
+
+    async def _gates_of(self, look: Look) -> "tuple[Gate, ...] | None":
+        try:
+            found = await self._server.query(look.id, "gates", GATES)
+        except PerdureError:
+            return None
+        return tuple(found)
+
+    def _links(self, run: str) -> dict[str, str]:
+        url = self.web_url(run)
+        return {} if url is None else {"temporal": url}

@@ -1,0 +1,35 @@
+"""What a workflow is started with: one maker per kind of loop, found by the kind's name."""
+
+from collections.abc import Callable
+
+from perdure.domain.errors import InvalidInput
+from perdure.domain.run import AgentSpec, LoopInput, Site
+from perdure.domain.state import AgentInput
+from perdure.interfaces.gateway.facts import Spec
+
+MakeInput = Callable[[Spec, str, Site], LoopInput]
+
+
+def agent_input(spec: Spec, run: str, site: Site) -> LoopInput:
+    """Input of `AgentLoop`."""
+    if not isinstance(spec, AgentSpec):
+        raise TypeError(f"an agent loop is started with a {type(spec).__name__}")
+    return AgentInput(run=run, site=site, spec=spec)
+
+
+LOOP_INPUTS: dict[str, MakeInput] = {"agent": agent_input}
+
+
+def loop_input(spec: Spec, run: str, site: Site) -> LoopInput:
+    """The input of the workflow that runs this specification.
+
+    Raises:
+        InvalidInput: this build has no loop of that kind.
+    """
+    make = LOOP_INPUTS.get(spec.kind)
+    if make is None:
+        raise InvalidInput(
+            f"kind: found {spec.kind}; runs of this kind cannot be started yet.",
+            cure=f"Use one of {', '.join(sorted(LOOP_INPUTS))}.",
+        )
+    return make(spec, run, site)

@@ -1,0 +1,158 @@
+"""Lists of runs from the server, then from the store for what the server no longer keeps."""
+
+import base64
+import binascii
+import difflib
+import re
+from dataclasses import dataclass
+
+from perdure.domain.errors import InvalidInput, NotFound, ServiceUnavailable
+from perdure.domain.ports import RecordStore, StoredRun
+from perdure.interfaces.gateway.facts import RunFilter, RunPage, RunRow
+from perdure.interfaces.gateway.server import Server
+from perdure.interfaces.gateway.visibility import (
+    ONE_EACH,
+    OURS,
+    fits,
+    query_of,
+    quoted,
+    row_of,
+    row_of_stored,
+)
+
+LAST = "@last"
+STORED_RUNS = 1_000
+CANDIDATES = 10
+MAX_LIMIT = 500
+AWAY_NOTE = "The Temporal server does not answer; this is what the store keeps."
+_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where the next page begins: a token of the server, or a place in the store."""
+
+    token: bytes | None = None
+    offset: int | None = None
+
+    def text(self) -> str:
+        """As it is handed out."""
+        if self.offset is not None:
+            return f"store.{self.offset}"
+        return "run." + base64.urlsafe_b64encode(self.token or b"").decode()
+
+    @classmethod
+    def read(cls, text: str) -> "Cursor":
+        """Read what `text` gave; raises `InvalidInput` for anything else."""
+        kind, _, rest = text.partition(".")
+        try:
+            if kind == "store":
+                return cls(offset=int(rest))
+            if kind == "run":
+                return cls(token=base64.urlsafe_b64decode(rest.encode()))
+        except (ValueError, binascii.Error):
+            pass
+        raise InvalidInput(
+            f"{text[:40]!r} is no cursor of a list.", cure="Start again without one."
+        )
+
+
+class Listing:
+    """Lists and finds runs."""
+
+    def __init__(self, *, server: Server, records: RecordStore) -> None:
+        self._server = server
+        self._records = records
+
+    async def page(self, wanted: RunFilter) -> RunPage:
+        """One page of runs; see `Gateway.list`."""
+        limit = max(1, min(MAX_LIMIT, wanted.limit))
+        cursor = Cursor.read(wanted.cursor) if wanted.cursor else Cursor()
+        if cursor.offset is not None:
+            return await self._stored(wanted, limit=limit, offset=cursor.offset, note="")
+        try:
+            found, token = await self._server.page(
+                query_of(wanted), limit=limit, cursor=cursor.token
+            )
+        except ServiceUnavailable:
+            return await self._stored(wanted, limit=limit, offset=0, note=AWAY_NOTE)
+        rows = tuple(row_of(look) for look in found)
+        if token is not None:
+            return RunPage(runs=rows, cursor=Cursor(token=token).text())
+        if len(rows) == limit:
+            return RunPage(runs=rows, cursor=Cursor(offset=0).text())
+        rest = await self._stored(wanted, limit=limit - len(rows), offset=0, note="")
+        return rest.model_copy(update={"runs": (*rows, *rest.runs)})
+
+    async def resolve(self, name: str) -> str:
+        """The id that a prefix or `@last` means; see `Gateway.resolve`."""
+        if name == LAST:
+            return await self._last()
+        if not _ID.fullmatch(name):
+            raise InvalidInput(
+                f"{name[:80]!r} cannot be the beginning of a run id.",
+                cure="Ids have letters, digits, dashes and dots; @last is the newest run.",
+            )
+        if await self._records.run(name) is not None:
+            return name
+        found = await self._starting_with(name)
+        if name in found or len(found) == 1:
+            return name if name in found else found[0]
+        if not found:
+            raise await self._unknown(name)
+        shown = ", ".join(found[:CANDIDATES]) + (" …" if len(found) > CANDIDATES else "")
+        raise InvalidInput(
+            f"{name!r} is the beginning of {len(found)} run ids: {shown}.",
+            cure="Give more of it.",
+        )
+
+    async def _last(self) -> str:
+        newest = await self._records.find_runs(limit=1)
+        if not newest:
+            raise NotFound("There is no run yet.", cure='Start one: perdure run "a goal".')
+        return newest[0].id
+
+    async def _starting_with(self, prefix: str) -> list[str]:
+        found = [row.id for row in await self._records.find_runs(prefix=prefix)]
+        query = f"{OURS} AND {ONE_EACH} AND WorkflowId STARTS_WITH {quoted(prefix)}"
+        try:
+            looks, _ = await self._server.page(query, limit=100)
+        except ServiceUnavailable:
+            looks = []
+        return list(dict.fromkeys([*found, *(look.id for look in looks)]))
+
+    async def _unknown(self, name: str) -> NotFound:
+        known = [row.id for row in await self._records.find_runs(limit=STORED_RUNS)]
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f" The nearest: {', '.join(near)}." if near else ""
+        return NotFound(
+            f"There is no run {name}.{hint}", cure="`perdure list` shows what there is."
+        )
+
+    async def _stored(self, wanted: RunFilter, *, limit: int, offset: int, note: str) -> RunPage:
+        """Ended runs that the server does not list any more; all of them while it is away."""
+        stored = await self._records.find_runs(limit=STORED_RUNS)
+        rows: list[RunRow] = []
+        while offset < len(stored) and len(rows) < limit:
+            batch = stored[offset : offset + limit]
+            known = set[str]() if note else await self._known(batch)
+            for row in batch:
+                offset += 1
+                if (row.ended_at or note) and row.id not in known and fits(row, wanted):
+                    rows.append(row_of_stored(row))
+                    if len(rows) == limit:
+                        break
+        more = Cursor(offset=offset).text() if offset < len(stored) else None
+        return RunPage(runs=tuple(rows), cursor=more, note=note)
+
+    async def _known(self, rows: list[StoredRun]) -> set[str]:
+        if not rows:
+            return set()
+        names = ", ".join(quoted(row.id) for row in rows)
+        try:
+            looks, _ = await self._server.page(
+                f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=MAX_LIMIT
+            )
+        except ServiceUnavailable:
+            return set()
+        return {look.id for look in looks}

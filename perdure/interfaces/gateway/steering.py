@@ -1,0 +1,116 @@
+"""Verbs on runs: one at a time through updates, or many through one visibility query."""
+
+import asyncio
+
+from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, PerdureError
+from perdure.domain.messages import (
+    AddInput,
+    Amend,
+    Answer,
+    AnyMessage,
+    Escalate,
+    Pause,
+    Receipt,
+    Resume,
+    Retry,
+    Stop,
+    too_long,
+)
+from perdure.domain.names import LoopKind
+from perdure.domain.ports import BlobStore, RecordStore
+from perdure.interfaces.gateway.facts import BulkReport
+from perdure.interfaces.gateway.faults import unknown_run
+from perdure.interfaces.gateway.server import Look, Server
+from perdure.interfaces.gateway.visibility import OURS, every, quoted
+
+VERB_OF: dict[type[AnyMessage], str] = {
+    Pause: "pause",
+    Resume: "resume",
+    Stop: "stop",
+    Escalate: "escalate",
+    Answer: "answer",
+    Amend: "amend",
+    Retry: "retry",
+    AddInput: "add_input",
+}
+AT_ONCE = 8
+STALE_NOTE = "Runs started in the last seconds may be missing; ask again to be sure."
+
+
+class Steering:
+    """Sends verbs, and says in plain words why one was not taken."""
+
+    def __init__(self, *, server: Server, blobs: BlobStore, records: RecordStore) -> None:
+        self._server = server
+        self._blobs = blobs
+        self._records = records
+
+    async def verb(self, run: str, message: AnyMessage) -> Receipt:
+        """Ask a run to do something; see `Gateway.verb`."""
+        sent = await self._shortened(message)
+        try:
+            return await self._server.update(run, VERB_OF[type(message)], sent)
+        except NotFound:
+            raise await self._why_not(run) from None
+
+    async def verb_all(
+        self, message: AnyMessage, *, kind: LoopKind | None, root: str | None
+    ) -> BulkReport:
+        """Ask every open run of a kind, or of a tree; see `Gateway.verb_all`."""
+        if root is not None:
+            wanted = f"RootWorkflowId = {quoted(root)}"
+        else:
+            # Children follow the run above them.
+            wanted = "ParentWorkflowId IS NULL"
+        by_kind = f" AND PerdureKind = {quoted(kind)}" if kind else ""
+        query = f"ExecutionStatus = 'Running' AND {OURS} AND {wanted}{by_kind}"
+        found = [look.id async for look in every(self._server, query)]
+        limit = asyncio.Semaphore(AT_ONCE)
+        answers = await asyncio.gather(*(self._one(run, message, limit) for run in found))
+        refused = {run: why for run, why in zip(found, answers, strict=True) if why is not None}
+        return BulkReport(
+            verb=VERB_OF[type(message)],
+            taken=tuple(run for run in found if run not in refused),
+            refused=refused,
+            note=STALE_NOTE,
+        )
+
+    async def _one(self, run: str, message: AnyMessage, limit: asyncio.Semaphore) -> str | None:
+        """Look at the run itself first: what the list says is seconds old."""
+        async with limit:
+            try:
+                look = await self._server.look(run)
+                if look is None or not look.open:
+                    return "the run has ended meanwhile"
+                await self.verb(run, message)
+            except PerdureError as error:
+                return error.message
+            return None
+
+    async def _shortened(self, message: AnyMessage) -> AnyMessage:
+        match message:
+            case AddInput() if message.text and too_long(message.text):
+                ref = await self._blobs.put_text(message.text)
+                return message.model_copy(update={"text": "", "ref": ref})
+            case Answer(text=text) | Amend(guidance=text) | Escalate(note=text) | Retry(note=text):
+                if too_long(text):
+                    raise InvalidInput(
+                        f"The text is {len((text or '').encode())} bytes; 8192 are allowed here.",
+                        cure="Send it with `perdure add`, which stores it, and refer to it.",
+                    )
+                return message
+            case _:
+                return message
+
+    async def _why_not(self, run: str) -> PerdureError:
+        """The server has no open run of that id: it ended, or never was."""
+        look: Look | None = await self._server.look(run)
+        row = await self._records.run(run)
+        if look is None and row is None:
+            return unknown_run(run)
+        outcome = (row.outcome if row else None) or (look.text("PerdureOutcome") if look else None)
+        how = f" ({outcome})" if outcome else ""
+        return NotAllowed(
+            f"The run {run} has ended{how} and takes no more of these.",
+            cure=f"`perdure result {run}` shows how it ended.",
+        )
