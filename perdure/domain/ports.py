@@ -275,6 +275,14 @@ class ModelClient(Protocol):
         ...
 
 
+class Models(Protocol):
+    """Finds the client of a model by its name."""
+
+    def client(self, model: str) -> ModelClient:
+        """Return the client; raises `InvalidInput` naming the nearest known model."""
+        ...
+
+
 class ToolHost(Protocol):
     """Where tools live and run."""
 
@@ -294,6 +302,10 @@ class Workspaces(Protocol):
         """Make (or find again) the run's working folder and return its absolute path."""
         ...
 
+    async def base(self, *, run: str) -> Ref:
+        """The tree that the working folder began with; `NotFound` for a run that works in place."""
+        ...
+
     async def snapshot(self, *, run: str, root: str) -> Ref:
         """Store the tree (path → blob) and return the reference of its manifest."""
         ...
@@ -311,6 +323,10 @@ class Workspaces(Protocol):
 
         Raises `NotAllowed` naming the files that changed meanwhile.
         """
+        ...
+
+    async def release(self, *, run: str) -> None:
+        """Remove the run's working folder; stored trees stay. A repeat does nothing."""
         ...
 
 

@@ -110,6 +110,29 @@ class Beneath:
                 return None
             raise
 
+    def replace_link(self, parent: int, name: str, target: str) -> None:
+        """Put a symbolic link in place of whatever file is there, in one step."""
+        temporary = temporary_name()
+        os.symlink(target, temporary, dir_fd=parent)
+        try:
+            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        except OSError:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=parent)
+            raise
+
+    def entry(self, parts: Parts) -> Entry | None:
+        """What is at a path, or None; behind a link or a file there is nothing."""
+        try:
+            status = self.status(parts)
+        except ToolFailure as failure:
+            if failure.reason == "link":
+                return None
+            raise
+        if status is None:
+            return None
+        return Entry(name=parts[-1] if parts else ".", kind=kind_of(status.st_mode), status=status)
+
     def read(self, parts: Parts, *, cap: int = READ_CAP) -> bytes:
         """The content of a regular file of at most `cap` bytes."""
         with self.file(parts) as descriptor:
@@ -170,6 +193,27 @@ class Beneath:
                 os.unlink(temporary, dir_fd=parent)
             raise
 
+    def remove(self, parts: Parts) -> None:
+        """Remove whatever is at a path: a file, a link, or a folder with all in it."""
+        entry = self.entry(parts)
+        if entry is None:
+            return
+        if entry.kind == "folder":
+            self.remove_tree(parts)
+        else:
+            with self.folder(parts[:-1]) as parent:
+                os.unlink(parts[-1], dir_fd=parent)
+
+    def prune(self, parts: Parts) -> None:
+        """Remove folders that became empty, from here upwards, never the root."""
+        while parts:
+            try:
+                with self.folder(parts[:-1]) as parent:
+                    os.rmdir(parts[-1], dir_fd=parent)
+            except (OSError, ToolFailure):
+                return
+            parts = parts[:-1]
+
     def remove_tree(self, parts: Parts) -> None:
         """Remove a folder below the root and everything in it, without following links."""
         for entry in self.entries(parts):
@@ -186,7 +230,7 @@ class Beneath:
 
 def stage(parent: int, data: bytes, *, mode: int) -> str:
     """Write a new file under a temporary name into an opened folder and return the name."""
-    name = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp"
+    name = temporary_name()
     descriptor = os.open(name, _NEW_FLAGS, 0o600, dir_fd=parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -198,6 +242,11 @@ def stage(parent: int, data: bytes, *, mode: int) -> str:
         os.unlink(name, dir_fd=parent)
         raise
     return name
+
+
+def temporary_name() -> str:
+    """A name that no file has; files of this form are never part of a tree."""
+    return f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp"
 
 
 def read_all(descriptor: int, *, cap: int) -> bytes:

@@ -1,0 +1,1 @@
+"""Working copies, snapshots, patches and their application."""

@@ -1,0 +1,182 @@
+"""Taking a run's changes over into the user's folder: refused on any conflict, else all of them.
+
+New contents are written beside their places first; then each is put in place by one rename. A
+failure on the way puts back what was there. A crash on the way leaves whole files of one side or
+the other, and repeating the command finishes it.
+"""
+
+import os
+import posixpath
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from perdure.adapters.files.beneath import Beneath, Parts, stage, temporary_name
+from perdure.adapters.files.paths import protected, shown
+from perdure.adapters.workspaces.snapshots import content
+from perdure.adapters.workspaces.trees import LINK, Leaf, Mode
+from perdure.domain.errors import NotAllowed, ToolFailure
+
+_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path with what it held in the base and what it is to hold (None: no file)."""
+
+    path: str
+    before: tuple[Mode, bytes] | None
+    after: tuple[Mode, bytes] | None
+
+    @property
+    def parts(self) -> Parts:
+        return tuple(self.path.split("/"))
+
+
+def apply_changes(target: str, changes: list[Change]) -> tuple[str, ...]:
+    """Write the changes into `target` and return the paths that were changed.
+
+    Raises:
+        NotAllowed: a path is protected, or the user's file is neither as in the base nor as it
+            is to become; all such paths are named, and nothing was written.
+    """
+    _require_permitted(changes)
+    with Beneath(target) as files, files.locked(()):
+        wanted = _open_changes(files, changes)
+        with _undone_on_failure() as undo:
+            staged = {change.path: _staged(files, change, undo) for change in wanted}
+            for change in wanted:
+                _place(files, change, staged, undo)
+            undo.keep()
+        for change in wanted:
+            if change.after is None:
+                files.prune(change.parts[:-1])
+    return tuple(change.path for change in changes)
+
+
+def _require_permitted(changes: list[Change]) -> None:
+    refused = [
+        f"{shown(change.path)} ({reason})" for change in changes if (reason := _reason(change))
+    ]
+    if refused:
+        raise NotAllowed(
+            f"The result changes files that are never taken over: {_listed(refused)}.",
+            cure="Nothing was written. Look at the patch and make these changes yourself.",
+        )
+
+
+def _reason(change: Change) -> str | None:
+    if change.after is not None and change.after[0] == LINK:
+        goal = os.fsdecode(change.after[1])
+        inside = posixpath.normpath(posixpath.join(posixpath.dirname(change.path), goal))
+        if goal.startswith("/") or inside == ".." or inside.startswith("../"):
+            return "a link that leads outside"
+    return protected(change.parts, use="write")
+
+
+def _open_changes(files: Beneath, changes: list[Change]) -> list[Change]:
+    """The changes still to be made; raises when the user's files stand against one."""
+    conflicts: list[str] = []
+    wanted: list[Change] = []
+    for change in changes:
+        try:
+            now = content(files, change.parts)
+            in_the_way = now is None and _is_blocked(files, change.parts)
+        except ToolFailure:
+            now, in_the_way = None, True
+        if in_the_way or now not in (change.before, change.after):
+            conflicts.append(shown(change.path))
+        elif now != change.after:
+            wanted.append(change)
+    if conflicts:
+        raise NotAllowed(
+            f"These files changed in your folder since the run began: {_listed(conflicts)}.",
+            cure="Nothing was written. Commit or undo your changes there, or take the patch "
+            "and merge it by hand.",
+        )
+    return wanted
+
+
+def _is_blocked(files: Beneath, parts: Parts) -> bool:
+    """Whether a folder stands at the path, or something else where a folder is needed."""
+    if files.entry(parts) is not None:
+        return True
+    return any(
+        (entry := files.entry(parts[:depth])) is not None and entry.kind != "folder"
+        for depth in range(1, len(parts))
+    )
+
+
+@dataclass(slots=True)
+class _Undo:
+    """How to take everything back, newest first, and what to clear away in the end."""
+
+    steps: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    clearing: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    kept: bool = False
+
+    def keep(self) -> None:
+        self.kept = True
+
+
+@contextmanager
+def _undone_on_failure() -> Generator[_Undo]:
+    undo = _Undo()
+    try:
+        yield undo
+    finally:
+        for step in [] if undo.kept else reversed(undo.steps):
+            step()
+        for step in undo.clearing:
+            with suppress(OSError, ToolFailure):
+                step()
+
+
+def _staged(files: Beneath, change: Change, undo: _Undo) -> str | None:
+    """Write the new content beside its place and return the temporary name."""
+    if change.after is None:
+        return None
+    mode, data = change.after
+    folder = change.parts[:-1]
+    for depth in range(1, len(folder) + 1):
+        if files.entry(folder[:depth]) is None:
+            undo.steps.append(lambda made=folder[:depth]: files.prune(made))
+    with files.folder(folder, create=True) as parent:
+        if mode == LINK:
+            name = temporary_name()
+            os.symlink(os.fsdecode(data), name, dir_fd=parent)
+        else:
+            name = stage(parent, data, mode=Leaf(blob="", mode=mode).permissions)
+    path = (*folder, name)
+    undo.clearing.append(lambda: files.remove(path))
+    undo.steps.append(lambda: files.remove(path))
+    return name
+
+
+def _place(files: Beneath, change: Change, staged: Mapping[str, str | None], undo: _Undo) -> None:
+    """Put one change in place, keeping the old file under another name until all are done."""
+    name, temporary = change.parts[-1], staged[change.path]
+    folder = change.parts[:-1]
+    backup = temporary_name()
+    with files.folder(folder) as parent:
+        if change.before is not None and files.entry(change.parts) is not None:
+            if temporary is None:
+                os.rename(name, backup, src_dir_fd=parent, dst_dir_fd=parent)
+            else:
+                os.link(name, backup, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+            undo.clearing.append(lambda: files.remove((*folder, backup)))
+            undo.steps.append(lambda: _moved(files, folder, backup, name))
+        else:
+            undo.steps.append(lambda: files.remove(change.parts))
+        if temporary is not None:
+            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _moved(files: Beneath, folder: Parts, source: str, target: str) -> None:
+    with files.folder(folder) as parent:
+        os.rename(source, target, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _listed(items: list[str]) -> str:
+    more = len(items) - _NAMED
+    return ", ".join(items[:_NAMED]) + (f" and {more} more" if more > 0 else "")

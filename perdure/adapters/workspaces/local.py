@@ -1,0 +1,218 @@
+"""Working folders on this machine (port `Workspaces`): one per run, never the user's own to write.
+
+A folder's note is written last, so a preparation that died half-way is simply made again.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from perdure.adapters.git.shadow import find_repository
+from perdure.adapters.workspaces import copies
+from perdure.adapters.workspaces.applying import Change, apply_changes
+from perdure.adapters.workspaces.listing import list_files
+from perdure.adapters.workspaces.patches import unified_patch
+from perdure.adapters.workspaces.snapshots import Snapshots, restore
+from perdure.adapters.workspaces.trees import (
+    Leaf,
+    Mode,
+    changed_paths,
+    load_tree,
+    store_tree,
+)
+from perdure.domain.base import Frozen
+from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.ports import BlobStore
+from perdure.domain.refs import Ref
+
+Kind = Literal["worktree", "copy", "scratch"]
+
+
+class WorkingFolder(Frozen):
+    """The note of one prepared folder."""
+
+    run: str
+    kind: Kind
+    source: str | None
+    root: str
+    base: Ref
+
+
+class LocalWorkspaces:
+    """Working copies below one folder of this machine.
+
+    Args:
+        home: where working folders live; made when missing, readable by this user alone.
+        blobs: where trees and contents are stored.
+    """
+
+    def __init__(self, home: Path, blobs: BlobStore) -> None:
+        self._home = home.absolute()
+        self._blobs = blobs
+        self._snapshots = Snapshots(blobs)
+
+    async def prepare(self, *, run: str, source: str | None, writable: bool) -> str:
+        """Make (or find again) the run's working folder and return its absolute path.
+
+        Without write access the run reads the user's folder in place. Uncommitted and new files
+        are in the copy, ignored ones are not.
+
+        Raises:
+            InvalidInput: the source is no folder, or too large for a copy.
+        """
+        if source is not None:
+            source = _folder(source)
+            if not writable:
+                return source
+        async with self._locked(run):
+            note = self._note(run)
+            if note is not None and Path(note.root).is_dir():
+                return note.root
+            return (await self._make(run, source)).root
+
+    async def base(self, *, run: str) -> Ref:
+        """The tree that the run's working folder began with."""
+        return self._required(run).base
+
+    async def snapshot(self, *, run: str, root: str) -> Ref:
+        """Store the tree (path to blob and mode) and return the reference of its manifest."""
+        note = self._note(run)
+        known = await load_tree(self._blobs, note.base.hash) if note else {}
+        return await store_tree(self._blobs, await self._snapshots.take(root, also=known))
+
+    async def restore(self, *, run: str, root: str, tree: str) -> None:
+        """Make the working folder equal to a stored tree; ignored files stay.
+
+        Raises:
+            NotAllowed: `root` is not the working folder of this run.
+        """
+        note = self._required(run)
+        if os.path.realpath(root) != os.path.realpath(note.root):
+            raise NotAllowed(
+                f"{root} is not the working folder of {run}.", cure=f"That is {note.root}."
+            )
+        wanted = await load_tree(self._blobs, tree)
+        known = await load_tree(self._blobs, note.base.hash)
+        present = await list_files(root, also=known)
+        await restore(self._blobs, root=root, tree=wanted, present=present)
+
+    async def patch(self, *, base: str, tree: str) -> str:
+        """The unified diff from one stored tree to another."""
+        return await unified_patch(
+            self._blobs, await load_tree(self._blobs, base), await load_tree(self._blobs, tree)
+        )
+
+    async def apply(self, *, base: str, tree: str, target: str) -> tuple[str, ...]:
+        """Write the changes into the user's folder, all or nothing; returns changed paths.
+
+        Raises:
+            NotAllowed: files changed meanwhile, or are protected; each is named.
+        """
+        old, new = await load_tree(self._blobs, base), await load_tree(self._blobs, tree)
+        changes = [
+            Change(path, await self._content(old.get(path)), await self._content(new.get(path)))
+            for path in changed_paths(old, new)
+        ]
+        return await asyncio.to_thread(apply_changes, _folder(target), changes)
+
+    async def release(self, *, run: str) -> None:
+        """Remove the run's working folder; trees stay in the store. A repeat does nothing."""
+        async with self._locked(run):
+            await self._discard(run)
+
+    async def _make(self, run: str, source: str | None) -> WorkingFolder:
+        await self._discard(run)
+        place = self._place(run)
+        root = str(place / "work")
+        place.mkdir(parents=True, mode=0o700)
+        kind: Kind = "scratch"
+        if source is None:
+            os.mkdir(root, 0o700)
+        else:
+            # Known before anything is registered in the user's repository, for a clean retry.
+            (place / "source").write_text(source, encoding="utf-8")
+            kind = await self._copy(source, root)
+        tree = await self._snapshots.take(root)
+        base = await store_tree(self._blobs, tree)
+        note = WorkingFolder(run=run, kind=kind, source=source, root=root, base=base)
+        draft = place / "note.new"
+        draft.write_text(note.model_dump_json(), encoding="utf-8")
+        draft.replace(place / "note.json")
+        return note
+
+    async def _copy(self, source: str, root: str) -> Kind:
+        paths = await list_files(source)
+        repository = find_repository(source)
+        if repository is not None and await copies.add_worktree(repository, root):
+            await asyncio.to_thread(copies.copy_files, source, root, paths)
+            return "worktree"
+        await asyncio.to_thread(copies.require_size, source, paths)
+        shutil.rmtree(root, ignore_errors=True)
+        os.mkdir(root, 0o700)
+        await asyncio.to_thread(copies.copy_files, source, root, paths)
+        return "copy"
+
+    async def _discard(self, run: str) -> None:
+        place = self._place(run)
+        if not place.is_dir():
+            return
+        root = str(place / "work")
+        origin = place / "source"
+        if origin.is_file():
+            await copies.remove_worktree(origin.read_text(encoding="utf-8"), root)
+        self._snapshots.forget(root)
+        await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+
+    async def _content(self, leaf: Leaf | None) -> tuple[Mode, bytes] | None:
+        return None if leaf is None else (leaf.mode, await self._blobs.get(leaf.blob))
+
+    def _place(self, run: str) -> Path:
+        readable = re.sub(r"[^A-Za-z0-9-]+", "-", run)[:60]
+        return self._home / f"{readable}-{hashlib.sha256(run.encode()).hexdigest()[:12]}"
+
+    def _note(self, run: str) -> WorkingFolder | None:
+        try:
+            text = (self._place(run) / "note.json").read_text(encoding="utf-8")
+            return WorkingFolder.model_validate_json(text)
+        except (FileNotFoundError, ValidationError):
+            return None
+
+    def _required(self, run: str) -> WorkingFolder:
+        note = self._note(run)
+        if note is None:
+            raise NotFound(
+                f"The run {run} has no working folder here.",
+                cure="Prepare it first; runs without write access have none of their own.",
+            )
+        return note
+
+    @asynccontextmanager
+    async def _locked(self, run: str) -> AsyncGenerator[None]:
+        """One preparation of a run at a time, over all processes of this machine."""
+        self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(
+            self._home / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
+        try:
+            await asyncio.to_thread(fcntl.flock, descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _folder(path: str) -> str:
+    real = os.path.realpath(path)
+    if not os.path.isdir(real):
+        raise InvalidInput(
+            f"The workspace {path} is not a folder.", cure="Name a folder that exists."
+        )
+    return real
