@@ -1,0 +1,206 @@
+"""The blob store: both shelves, plain and encrypted, keep one contract."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perdure.adapters.stores import Database
+from perdure.adapters.stores.blobs import SealedBlobs, Shelf
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.file_shelf import STALE_SECONDS, FileShelf
+from perdure.adapters.stores.table_shelf import TableShelf
+from perdure.adapters.stores.vault import Vault
+from perdure.domain.errors import InvalidInput, NotFound, StoreError
+from perdure.domain.tokens import estimate
+
+KEY = bytes(range(32))
+OTHER_KEY = bytes(32)
+ABSENT = "sha256:" + "0" * 64
+
+
+@pytest.fixture(params=["files", "sqlite", "postgresql"])
+async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Shelf]:
+    if request.param == "files":
+        files = FileShelf(tmp_path / "blobs")
+        files.open()
+        yield files
+        return
+    url = (
+        f"sqlite:///{tmp_path / 'blobs.sqlite'}"
+        if request.param == "sqlite"
+        else request.getfixturevalue("postgresql_url")
+    )
+    database = await Database.open(url)
+    yield TableShelf(database, now=utc_now)
+    await database.close()
+
+
+@pytest.fixture(params=[None, KEY], ids=["plain", "encrypted"])
+def key(request: pytest.FixtureRequest) -> bytes | None:
+    return request.param
+
+
+@pytest.fixture
+def blobs(shelf: Shelf, key: bytes | None) -> SealedBlobs:
+    return SealedBlobs(shelf, Vault(key))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"a", bytes(range(256)), b"x" * 3_000_000], ids=["empty", "one", "all", "3MB"]
+)
+async def test_what_is_put_is_got(blobs: SealedBlobs, data: bytes) -> None:
+    address = await blobs.put(data)
+    assert await blobs.get(address) == data
+    assert await blobs.exists(address)
+
+
+async def test_equal_content_has_one_address_and_one_copy(blobs: SealedBlobs) -> None:
+    addresses = {await blobs.put(b"same") for _ in range(3)}
+    assert len(addresses) == 1
+    assert len([found async for found in blobs.addresses()]) == 1
+
+
+async def test_many_writers_of_equal_content(blobs: SealedBlobs) -> None:
+    addresses = await asyncio.gather(*(blobs.put(bytes([n % 3]) * 50_000) for n in range(12)))
+    assert len(set(addresses)) == 3
+    assert [await blobs.get(address) for address in addresses] == [
+        bytes([n % 3]) * 50_000 for n in range(12)
+    ]
+
+
+async def test_text_comes_with_its_size(blobs: SealedBlobs) -> None:
+    text = "Ein Satz über Größe.\nx = {1: 2}\n日本語\n\x00"
+    ref = await blobs.put_text(text)
+    assert (ref.bytes, ref.tokens) == (len(text.encode()), estimate(text))
+    assert await blobs.get_text(ref.hash) == text
+
+
+async def test_text_that_utf8_cannot_write_is_refused(blobs: SealedBlobs) -> None:
+    with pytest.raises(InvalidInput, match="lone surrogate at character 2"):
+        await blobs.put_text("ab\ud800")
+
+
+async def test_bytes_are_not_given_out_as_text(blobs: SealedBlobs) -> None:
+    with pytest.raises(StoreError, match="not UTF-8"):
+        await blobs.get_text(await blobs.put(b"\xff\xfe"))
+
+
+@pytest.mark.parametrize("address", [ABSENT, "hmac:" + "1" * 64, "sha256:../../etc/passwd", ""])
+async def test_an_unknown_address_is_not_found(blobs: SealedBlobs, address: str) -> None:
+    with pytest.raises(NotFound):
+        await blobs.get(address)
+
+
+async def test_deleting_returns_what_was_freed(blobs: SealedBlobs) -> None:
+    kept, dropped = await blobs.put(b"kept"), await blobs.put(b"x" * 1000)
+    freed = await blobs.delete([dropped, ABSENT])
+    assert freed >= 1000
+    assert not await blobs.exists(dropped)
+    assert await blobs.get(kept) == b"kept"
+    assert await blobs.delete([dropped]) == 0
+
+
+async def test_all_addresses_are_listed_with_size_and_time(blobs: SealedBlobs) -> None:
+    before = datetime.now(UTC).timestamp() - 1
+    put = {await blobs.put(bytes([n]) * 10) for n in range(20)}
+    found = [entry async for entry in blobs.addresses()]
+    assert {address for address, _, _ in found} == put
+    assert all(size >= 10 and time.timestamp() > before for _, size, time in found)
+
+
+async def test_a_repeated_put_renews_the_time(blobs: SealedBlobs, shelf: Shelf) -> None:
+    """Garbage collection goes by this time, so content that is in use again must look new."""
+    await blobs.put(b"old")
+    [(_, _, first)] = [entry async for entry in blobs.addresses()]
+    if isinstance(shelf, FileShelf):
+        [file] = [path for path in shelf._root.glob("??/*") if path.is_file()]
+        os.utime(file, (1, 1))
+        first = datetime.fromtimestamp(1, UTC)
+    await blobs.put(b"old")
+    [(_, _, second)] = [entry async for entry in blobs.addresses()]
+    assert second > first
+
+
+async def _damage(shelf: Shelf, address: str) -> None:
+    stored = await shelf.read(address)
+    assert stored
+    await shelf.write(address, stored[:-1] + bytes([stored[-1] ^ 1]))
+
+
+async def test_damaged_content_is_never_given_out(blobs: SealedBlobs, shelf: Shelf) -> None:
+    address = await blobs.put(b"precious")
+    await _damage(shelf, address)
+    with pytest.raises(StoreError, match=address):
+        await blobs.get(address)
+
+
+async def test_encrypted_content_is_unreadable_on_the_shelf(shelf: Shelf) -> None:
+    blobs = SealedBlobs(shelf, Vault(KEY))
+    address = await blobs.put(b"a secret goal")
+    stored = await shelf.read(address)
+    assert stored is not None
+    assert b"secret" not in stored
+    assert address.startswith("hmac:")
+    assert address != await SealedBlobs(shelf, Vault(OTHER_KEY)).put(b"a secret goal")
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [(None, "has no key"), (OTHER_KEY, "another key wrote it")],
+    ids=["no key", "wrong key"],
+)
+async def test_without_the_right_key_nothing_is_read(
+    shelf: Shelf, key: bytes | None, words: str
+) -> None:
+    address = await SealedBlobs(shelf, Vault(KEY)).put(b"a secret goal")
+    with pytest.raises(StoreError, match=words):
+        await SealedBlobs(shelf, Vault(key)).get(address)
+
+
+async def test_a_store_that_got_its_key_later_reads_its_plain_blobs(shelf: Shelf) -> None:
+    address = await SealedBlobs(shelf, Vault(None)).put(b"plain")
+    assert await SealedBlobs(shelf, Vault(KEY)).get(address) == b"plain"
+
+
+async def test_files_of_killed_writers_are_dropped_once_stale(tmp_path: Path) -> None:
+    shelf = FileShelf(tmp_path / "blobs")
+    shelf.open()
+    stale, fresh = tmp_path / "blobs/unfinished/1-a", tmp_path / "blobs/unfinished/1-b"
+    for file in (stale, fresh):
+        file.write_bytes(b"half")
+    long_ago = time.time() - STALE_SECONDS - 1
+    os.utime(stale, (long_ago, long_ago))
+    shelf.open()
+    assert (stale.exists(), fresh.exists()) == (False, True)
+    assert [found async for found in shelf.addresses()] == []
+
+
+async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
+    shelf = FileShelf(tmp_path / "blobs")
+    shelf.open()
+    await SealedBlobs(shelf, Vault(None)).put(b"private")
+    modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "blobs").rglob("*")}
+    assert modes == {0}
+
+
+@given(data=st.binary(max_size=500), key=st.binary(min_size=32, max_size=32))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+def test_sealing_is_undone_by_opening(data: bytes, key: bytes) -> None:
+    vault = Vault(key)
+    address = vault.address(data)
+    sealed = vault.seal(address, data)
+    assert vault.open(address, sealed) == data
+    assert len(sealed) == vault.stored_size(len(data))
+
+
+@pytest.mark.parametrize("size", [0, 16, 31, 33])
+def test_a_key_of_another_size_is_refused(size: int) -> None:
+    with pytest.raises(InvalidInput, match=f"has {size} bytes instead of 32"):
+        Vault(bytes(size))

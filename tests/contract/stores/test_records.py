@@ -1,0 +1,121 @@
+"""Run rows, iteration records and registries: every write may be repeated."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from perdure.adapters.stores import Database
+from perdure.adapters.stores.records import SqlRecords
+from perdure.domain.errors import InvalidInput
+from perdure.domain.ports import StoredRun
+
+START = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
+
+
+@pytest.fixture
+def records(database: Database) -> SqlRecords:
+    return SqlRecords(database)
+
+
+def _run(name: str, *, hours: int = 0, lifecycle: str = "running") -> StoredRun:
+    return StoredRun(
+        id=name,
+        kind="agent",
+        goal="péruse",
+        label=None,
+        lifecycle=lifecycle,
+        outcome=None,
+        started_at=START + timedelta(hours=hours),
+    )
+
+
+async def test_the_installation_keeps_its_id(records: SqlRecords, database: Database) -> None:
+    ids = await asyncio.gather(*(SqlRecords(database).installation() for _ in range(8)))
+    assert {await records.installation(), *ids} == {ids[0]}
+    assert len(ids[0]) == 8
+
+
+async def test_a_folder_keeps_its_id(records: SqlRecords) -> None:
+    ids = await asyncio.gather(*(records.workspace("/home/me/work") for _ in range(8)))
+    other = await records.workspace("/home/me/other")
+    assert len(set(ids)) == 1
+    assert await records.workspaces() == {ids[0]: "/home/me/work", other: "/home/me/other"}
+
+
+async def test_a_run_is_replaced_by_its_id(records: SqlRecords) -> None:
+    await records.put_run(_run("agent-a-1"))
+    ended = _run("agent-a-1", lifecycle="completed").model_copy(
+        update={"ended_at": START + timedelta(days=1), "result": "{}", "label": "x"}
+    )
+    await records.put_run(ended)
+    assert await records.run("agent-a-1") == ended
+    assert await records.run("agent-a") is None
+
+
+async def test_times_keep_their_moment_in_any_zone(records: SqlRecords) -> None:
+    moment = datetime.fromisoformat("2026-01-02T03:04:05+02:00")
+    await records.put_run(_run("a").model_copy(update={"started_at": moment}))
+    found = await records.run("a")
+    assert found is not None
+    assert found.started_at == moment
+
+
+@pytest.mark.parametrize(
+    ("prefix", "limit", "expected"),
+    [
+        ("", 100, ["refine-c", "agent-b", "Agent-x", "agent-a"]),
+        ("agent", 100, ["agent-b", "agent-a"]),
+        ("agent-_", 100, []),
+        ("%", 100, []),
+        ("", 2, ["refine-c", "agent-b"]),
+    ],
+    ids=["all", "prefix", "underscore", "percent", "limit"],
+)
+async def test_runs_are_found_by_prefix_newest_first(
+    records: SqlRecords, prefix: str, limit: int, expected: list[str]
+) -> None:
+    for hours, name in enumerate(["agent-a", "Agent-x", "agent-b", "refine-c"]):
+        await records.put_run(_run(name, hours=hours))
+    found = await records.find_runs(prefix=prefix, limit=limit)
+    assert [run.id for run in found] == expected
+
+
+async def test_records_come_in_order_and_repeat(records: SqlRecords) -> None:
+    for index in (10, 2, 1, 2):
+        await records.put_record("r", index, f'{{"n": {index}}}')
+    await records.put_record("r", 2, '{"n": "again"}')
+    await records.put_record("other", 1, "{}")
+    assert await records.records("r") == ['{"n": 1}', '{"n": "again"}', '{"n": 10}']
+
+
+async def test_a_script_entry_is_taken_once_a_call(records: SqlRecords) -> None:
+    for key, entry in [("b", 0), ("b", 0), ("a", 0), ("a", 3)]:
+        await records.take_script_entry("r", key, entry)
+    await records.take_script_entry("child", "c", 0)
+    assert await records.script_entries("r") == {0: ("b", "a"), 3: ("a",)}
+    assert await records.script_entries("none") == {}
+
+
+async def test_live_text_follows_the_newest_attempt(records: SqlRecords) -> None:
+    assert await records.live_text("r") is None
+    await records.set_live_text("r", "k1", 2, "second")
+    await records.set_live_text("r", "k1", 1, "a late first")
+    assert await records.live_text("r") == "second"
+    await records.set_live_text("r", "k1", 2, "second, longer")
+    assert await records.live_text("r") == "second, longer"
+    await records.set_live_text("r", "k2", 1, "next call")
+    assert await records.live_text("r") == "next call"
+    await records.clear_live_text("r")
+    await records.clear_live_text("r")
+    assert await records.live_text("r") is None
+
+
+async def test_live_text_takes_what_a_model_says(records: SqlRecords) -> None:
+    await records.set_live_text("r", "k", 1, "a\x00b\ud800c")
+    assert await records.live_text("r") == "a\ufffdb\ufffdc"
+
+
+async def test_a_goal_that_cannot_be_kept_is_the_callers_error(records: SqlRecords) -> None:
+    with pytest.raises(InvalidInput, match="cannot be kept"):
+        await records.put_run(_run("a").model_copy(update={"goal": "a\ud800"}))
