@@ -1,0 +1,69 @@
+"""The compose file and the files it names: structure only, since no container engine is assumed."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+CONDITIONS = {"service_healthy", "service_completed_successfully", "service_started"}
+
+
+def test_top_level_keys_are_those_of_compose() -> None:
+    known = {"name", "services", "volumes", "networks", "configs", "secrets"}
+    assert {key for key in COMPOSE if not key.startswith("x-")} <= known
+    assert {"postgresql", "temporal", "temporal-ui", "worker"} <= SERVICES.keys()
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_a_service_is_built_here_or_pinned_by_version(name: str) -> None:
+    service = SERVICES[name]
+    assert ("image" in service) != ("build" in service)
+    if "image" in service:
+        assert re.fullmatch(r"[\w./-]+:\d+\.\d+(\.\d+)?", service["image"])
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_dependencies_exist_and_can_be_met(name: str) -> None:
+    for other, condition in SERVICES[name].get("depends_on", {}).items():
+        assert condition["condition"] in CONDITIONS
+        if condition["condition"] == "service_healthy":
+            assert "healthcheck" in SERVICES[other]
+        if condition["condition"] == "service_completed_successfully":
+            assert "entrypoint" in SERVICES[other]
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_ports_are_bound_to_loopback(name: str) -> None:
+    for port in SERVICES[name].get("ports", []):
+        assert re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port)
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_volumes_and_scripts_exist(name: str) -> None:
+    service = SERVICES[name]
+    for volume in service.get("volumes", []):
+        source = volume.split(":")[0]
+        assert (ROOT / source).is_dir() if source.startswith(".") else source in COMPOSE["volumes"]
+    named = [*service.get("entrypoint", []), *service.get("environment", {}).values()]
+    for word in named:
+        if str(word).startswith("/ops/"):
+            assert (ROOT / word.removeprefix("/")).is_file()
+
+
+def test_the_worker_reaches_the_services_by_their_names() -> None:
+    environment = SERVICES["worker"]["environment"]
+    assert environment["TEMPORAL_ADDRESS"] == "temporal:7233"
+    assert "@postgresql:5432/" in environment["PERDURE_DATABASE_URL"]
+    assert (ROOT / SERVICES["worker"]["build"]["dockerfile"]).is_file()
+
+
+def test_the_image_copies_what_exists() -> None:
+    lines = (ROOT / "ops" / "Dockerfile").read_text("utf-8").splitlines()
+    assert any(re.fullmatch(r"FROM python:3\.11\.\d+-slim-bookworm", line) for line in lines)
+    copied = [line.split()[1:-1] for line in lines if re.match(r"COPY (?!--from)", line)]
+    assert all((ROOT / source).exists() for sources in copied for source in sources)
