@@ -2,7 +2,14 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AwareDatetime,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from perdure.domain.base import Frozen
 from perdure.domain.problems import Problem, problems_of
@@ -127,13 +134,20 @@ class Combined(Frozen):
 
     type: Literal["combined"]
     operator: Literal["and", "or"]
-    conditions: tuple["Condition", ...] = Field(min_length=1)
+    conditions: tuple["Condition", ...]
 
     @model_validator(mode="before")
     @classmethod
     def _any_case(cls, value: object) -> object:
         if isinstance(value, dict) and isinstance(value.get("operator"), str):
             return {**value, "operator": value["operator"].lower()}
+        return value
+
+    @field_validator("conditions")
+    @classmethod
+    def _not_empty(cls, value: tuple["Condition", ...]) -> tuple["Condition", ...]:
+        if not value:
+            raise ValueError("at least one condition")
         return value
 
 

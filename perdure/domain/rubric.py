@@ -42,6 +42,13 @@ class JudgeEvaluator(Frozen):
     judge: JudgeParameters
 
 
+class WorkedExample(Frozen):
+    """A request and its right answer, for another subject than the task's."""
+
+    ask: str = Field(min_length=1)
+    answer: str = Field(min_length=1)
+
+
 def _evaluator_tag(value: object) -> str:
     if isinstance(value, JudgeEvaluator):
         return "as_judge"
@@ -84,7 +91,7 @@ class Dimension(Frozen):
         decides: a check on which success depends; all of them passing ends the run at once.
         part: the part of the output it looks at, from 1 (a line, with `output.parts: lines`).
         hint: what it demands, in the words for the model that writes.
-        example: a worked example of the part, for another subject.
+        example: a worked example of the whole part; one dimension of a part gives it.
     """
 
     name: str = Field(min_length=1)
@@ -94,7 +101,7 @@ class Dimension(Frozen):
     decides: bool = False
     part: int | None = Field(default=None, ge=1)
     hint: str = ""
-    example: str = ""
+    example: WorkedExample | None = None
 
     @model_validator(mode="after")
     def _only_checks_decide(self) -> "Dimension":
@@ -171,6 +178,10 @@ class Rubric(RootModel[tuple[Dimension, ...]]):
     def of_part(self, part: int) -> Iterator[Dimension]:
         """The dimensions bound to one part."""
         return (item for item in self.root if item.part == part)
+
+    def example_of(self, part: int) -> WorkedExample | None:
+        """The worked example of a part, or None."""
+        return next((item.example for item in self.of_part(part) if item.example), None)
 
     def get(self, name: str) -> Dimension | None:
         """A dimension by name."""

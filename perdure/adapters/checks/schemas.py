@@ -22,9 +22,9 @@ Schema = Mapping[str, JsonValue]
 
 
 def _descend(
-    validator: Validator, key: str, value: object, schema: Schema
+    validator: Validator, key: str, value: JsonValue, schema: Schema
 ) -> Iterator[ValidationError]:
-    for error in validator.evolve(schema=schema).iter_errors(value):
+    for error in validator.evolve(schema=dict(schema)).iter_errors(value):
         error.path.appendleft(key)
         yield error
 

@@ -32,10 +32,12 @@ class OutputSettings(Frozen):
     """How the output is taken apart, and whether a later prompt shows the previous draft.
 
     `auto` follows the model: off for a small one, which a bad draft misleads, else on.
+    `example_goal` is the goal that the worked examples of the rubric answer.
     """
 
     parts: PartKind = "whole"
     show_draft: Switch = "auto"
+    example_goal: str = ""
 
     @field_validator("parts", mode="before")
     @classmethod
