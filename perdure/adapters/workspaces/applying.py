@@ -7,7 +7,7 @@ the other, and repeating the command finishes it.
 
 import os
 import posixpath
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ from perdure.adapters.files.beneath import Beneath, Parts, stage, temporary_name
 from perdure.adapters.files.paths import protected, shown
 from perdure.adapters.workspaces.snapshots import content
 from perdure.adapters.workspaces.trees import LINK, Leaf, Mode
-from perdure.domain.errors import NotAllowed, ToolFailure
+from perdure.domain.errors import NotAllowed, StoreError, ToolFailure
 
 _NAMED = 20
 
@@ -43,15 +43,39 @@ def apply_changes(target: str, changes: list[Change]) -> tuple[str, ...]:
     _require_permitted(changes)
     with Beneath(target) as files, files.locked(()):
         wanted = _open_changes(files, changes)
-        with _undone_on_failure() as undo:
-            staged = {change.path: _staged(files, change, undo) for change in wanted}
-            for change in wanted:
-                _place(files, change, staged, undo)
-            undo.keep()
+        try:
+            _write(files, wanted)
+        except (OSError, ToolFailure) as error:
+            raise StoreError(
+                f"The changes could not be written to {target} ({error}).",
+                cure="What was there has been put back. Check rights and free space, and repeat.",
+            ) from error
         for change in wanted:
             if change.after is None:
                 files.prune(change.parts[:-1])
     return tuple(change.path for change in changes)
+
+
+def _write(files: Beneath, wanted: list[Change]) -> None:
+    """Files that make room for a folder (or the other way round) go first, the rest is staged."""
+    early = [change for change in wanted if change.after is None and _makes_room(change, wanted)]
+    later = [change for change in wanted if change not in early]
+    with _undone_on_failure() as undo:
+        for change in early:
+            _place(files, change, None, undo)
+            files.prune(change.parts[:-1])
+        staged = [(change, _staged(files, change, undo)) for change in later]
+        for change, name in staged:
+            _place(files, change, name, undo)
+        undo.keep()
+
+
+def _makes_room(change: Change, wanted: list[Change]) -> bool:
+    return any(
+        other.path.startswith(f"{change.path}/") or change.path.startswith(f"{other.path}/")
+        for other in wanted
+        if other.after is not None
+    )
 
 
 def _require_permitted(changes: list[Change]) -> None:
@@ -77,11 +101,12 @@ def _reason(change: Change) -> str | None:
 def _open_changes(files: Beneath, changes: list[Change]) -> list[Change]:
     """The changes still to be made; raises when the user's files stand against one."""
     conflicts: list[str] = []
+    leaving = {change.path for change in changes if change.after is None}
     wanted: list[Change] = []
     for change in changes:
         try:
             now = content(files, change.parts)
-            in_the_way = now is None and _is_blocked(files, change.parts)
+            in_the_way = now is None and _is_blocked(files, change.parts, leaving)
         except ToolFailure:
             now, in_the_way = None, True
         if in_the_way or now not in (change.before, change.after):
@@ -97,12 +122,20 @@ def _open_changes(files: Beneath, changes: list[Change]) -> list[Change]:
     return wanted
 
 
-def _is_blocked(files: Beneath, parts: Parts) -> bool:
-    """Whether a folder stands at the path, or something else where a folder is needed."""
-    if files.entry(parts) is not None:
+def _is_blocked(files: Beneath, parts: Parts, leaving: set[str]) -> bool:
+    """Whether something that stays is at the path, or stands where a folder is needed."""
+    entry = files.entry(parts)
+    if entry is not None and entry.kind == "folder":
+        return any(
+            inner.kind != "folder" and "/".join(path) not in leaving
+            for path, inner in files.walk(parts)
+        )
+    if entry is not None:
         return True
     return any(
-        (entry := files.entry(parts[:depth])) is not None and entry.kind != "folder"
+        (above := files.entry(parts[:depth])) is not None
+        and above.kind != "folder"
+        and "/".join(parts[:depth]) not in leaving
         for depth in range(1, len(parts))
     )
 
@@ -125,9 +158,7 @@ def _undone_on_failure() -> Generator[_Undo]:
     try:
         yield undo
     finally:
-        for step in [] if undo.kept else reversed(undo.steps):
-            step()
-        for step in undo.clearing:
+        for step in [*([] if undo.kept else reversed(undo.steps)), *undo.clearing]:
             with suppress(OSError, ToolFailure):
                 step()
 
@@ -153,28 +184,32 @@ def _staged(files: Beneath, change: Change, undo: _Undo) -> str | None:
     return name
 
 
-def _place(files: Beneath, change: Change, staged: Mapping[str, str | None], undo: _Undo) -> None:
-    """Put one change in place, keeping the old file under another name until all are done."""
-    name, temporary = change.parts[-1], staged[change.path]
-    folder = change.parts[:-1]
-    backup = temporary_name()
-    with files.folder(folder) as parent:
-        if change.before is not None and files.entry(change.parts) is not None:
-            if temporary is None:
-                os.rename(name, backup, src_dir_fd=parent, dst_dir_fd=parent)
-            else:
-                os.link(name, backup, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
-            undo.clearing.append(lambda: files.remove((*folder, backup)))
-            undo.steps.append(lambda: _moved(files, folder, backup, name))
-        else:
+def _place(files: Beneath, change: Change, staged: str | None, undo: _Undo) -> None:
+    """Put one change in place, keeping the old file at the top until all are done."""
+    name, folder, backup = change.parts[-1], change.parts[:-1], temporary_name()
+    with files.folder(folder) as parent, files.folder(()) as top:
+        if change.before is None:
             undo.steps.append(lambda: files.remove(change.parts))
-        if temporary is not None:
-            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        else:
+            _keep(parent, name, top, backup, in_place=staged is not None)
+            undo.clearing.append(lambda: files.remove((backup,)))
+            undo.steps.append(lambda: _put_back(files, backup, change.parts))
+        if staged is not None:
+            os.rename(staged, name, src_dir_fd=parent, dst_dir_fd=parent)
 
 
-def _moved(files: Beneath, folder: Parts, source: str, target: str) -> None:
-    with files.folder(folder) as parent:
-        os.rename(source, target, src_dir_fd=parent, dst_dir_fd=parent)
+def _keep(parent: int, name: str, top: int, backup: str, *, in_place: bool) -> None:
+    """Keep the old file under another name; by a link where it is replaced, so it never lacks."""
+    if in_place:
+        with suppress(OSError):  # some file systems have no hard links
+            os.link(name, backup, src_dir_fd=parent, dst_dir_fd=top, follow_symlinks=False)
+            return
+    os.rename(name, backup, src_dir_fd=parent, dst_dir_fd=top)
+
+
+def _put_back(files: Beneath, backup: str, parts: Parts) -> None:
+    with files.folder(parts[:-1], create=True) as parent, files.folder(()) as top:
+        os.rename(backup, parts[-1], src_dir_fd=top, dst_dir_fd=parent)
 
 
 def _listed(items: list[str]) -> str:

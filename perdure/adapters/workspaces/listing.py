@@ -40,12 +40,16 @@ async def list_files(root: str, *, also: Iterable[str] = ()) -> list[str]:
             )
         names = {os.fsdecode(name) for name in listed.stdout.split(b"\0") if name}
     with Beneath(root) as files:
-        found = set(_walked(files, (), _CACHES)) if names is None else set(_existing(files, names))
-        found.update(_existing(files, also))
+        found = (
+            set(_walked(files, (), _CACHES))
+            if names is None
+            else set(_existing(files, names, folders=True))
+        )
+        found.update(_existing(files, also, folders=False))
     return sorted(path for path in found if is_safe_tree_path(path))
 
 
-def _existing(files: Beneath, names: Iterable[str]) -> Iterator[str]:
+def _existing(files: Beneath, names: Iterable[str], *, folders: bool) -> Iterator[str]:
     """The names that are files or links now; a folder (a nested repository) is looked into."""
     for name in names:
         parts = tuple(part for part in name.split("/") if part)
@@ -56,7 +60,7 @@ def _existing(files: Beneath, names: Iterable[str]) -> Iterator[str]:
             continue
         if entry.kind in {"file", "link"}:
             yield "/".join(parts)
-        elif entry.kind == "folder":
+        elif entry.kind == "folder" and folders:
             yield from _walked(files, parts, _CLOSED)
 
 

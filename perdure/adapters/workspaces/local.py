@@ -34,6 +34,8 @@ from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
 from perdure.domain.ports import BlobStore
 from perdure.domain.refs import Ref
 
+LOCK_POLL_S = 0.05
+
 Kind = Literal["worktree", "copy", "scratch"]
 
 
@@ -199,14 +201,24 @@ class LocalWorkspaces:
     async def _locked(self, run: str) -> AsyncGenerator[None]:
         """One preparation of a run at a time, over all processes of this machine."""
         self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(
-            self._home / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
+        name = self._home / f".{self._place(run).name}.lock"
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(name, flags, 0o600)
         try:
-            await asyncio.to_thread(fcntl.flock, descriptor, fcntl.LOCK_EX)
+            # Asked for again and again, not waited for: a blocked thread could not be cancelled.
+            while not _try_lock(descriptor):  # noqa: ASYNC110 - another process may hold it
+                await asyncio.sleep(LOCK_POLL_S)
             yield
         finally:
             os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _folder(path: str) -> str:
