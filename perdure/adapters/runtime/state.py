@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from perdure.adapters.runtime.processes import ProcessRef, is_alive
 from perdure.domain.base import Frozen
+from perdure.domain.errors import RuntimeUnavailable
 from perdure.domain.ports import Endpoints
 
 PartStatus = Literal["starting", "running", "restarting", "failed", "stopped"]
@@ -66,8 +67,14 @@ class HomeFiles:
         self.home = home
         self.logs = home / "logs"
         self.run = home / "run"
-        for folder in (home, self.logs, self.run):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            for folder in (home, self.logs, self.run):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise RuntimeUnavailable(
+                f"The folder {home} cannot be used: {error.strerror}.",
+                cure="Make it writable, or set PERDURE_HOME to another folder.",
+            ) from error
         self.state = home / "state.json"
         self.lock = self.run / "supervisor.lock"
         self.start_lock = self.run / "start.lock"

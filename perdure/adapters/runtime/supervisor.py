@@ -206,6 +206,9 @@ class _Supervisor:
                 "parts": tuple(part.state for part in self._keepers),
             }
         )
-        write_state(self._files, self._state)
+        try:
+            write_state(self._files, self._state)
+        except OSError as error:  # a full disk must not take the services down
+            _log.error("state_not_written", error=error.strerror)
         if self._on_change is not None:
             self._on_change(self._state)

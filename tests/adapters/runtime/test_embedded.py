@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import httpx2
 import pytest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
@@ -253,3 +254,11 @@ async def test_a_named_server_is_used(
     state = await guest.state()
     assert endpoints.temporal_address == server.temporal_address
     assert state is not None and [part.name for part in state.parts] == ["worker"]
+
+
+@pytest.mark.model
+async def test_the_packaged_model_is_served(runtime_of: MakeRuntime) -> None:
+    endpoints = await runtime_of(local_model="on").ensure()
+    assert endpoints.model_url is not None
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        assert (await client.get(f"{endpoints.model_url}/health")).is_success

@@ -18,7 +18,7 @@ from perdure.adapters.runtime.ready import is_announced
 from perdure.adapters.runtime.services import worker_environment
 from perdure.adapters.runtime.state import HomeFiles, RuntimeState, read_state, write_state
 from perdure.adapters.settings import Settings
-from perdure.domain.errors import NotFound
+from perdure.domain.errors import NotFound, RuntimeUnavailable
 from perdure.domain.ports import Endpoints
 from tests.adapters.runtime.support import python
 
@@ -73,6 +73,13 @@ def test_state_survives_the_file_and_rubbish_is_none(home: Path) -> None:
 def test_home_is_for_the_user_alone(home: Path) -> None:
     HomeFiles(home)
     assert home.stat().st_mode & 0o077 == 0
+
+
+def test_a_home_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(RuntimeUnavailable, match="set PERDURE_HOME"):
+        HomeFiles(blocked / "home")
 
 
 def test_digests_name_what_changed_and_hide_values(
