@@ -7,7 +7,13 @@ from temporalio.client import WorkflowQueryFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from perdure.domain.errors import NoReadyWorker, NotFound, PerdureError, ServiceUnavailable
+from perdure.domain.errors import (
+    InvalidInput,
+    NoReadyWorker,
+    NotFound,
+    PerdureError,
+    ServiceUnavailable,
+)
 
 # A query that no worker takes ends in one of these: at our deadline, or at once when the server
 # has not seen a poller for minutes.
@@ -68,11 +74,26 @@ def sentence(error: BaseException | None) -> str:
 
 
 def _of_rpc(error: RPCError, address: str, run: str | None) -> PerdureError:
-    if run is not None and error.status == RPCStatusCode.NOT_FOUND:
-        return NotFound(
-            f"The Temporal server at {address} has no run {run}.",
-            cure="`perdure list` shows what there is.",
-        )
-    if run is not None and error.status in _NO_WORKER:
-        return no_answer(run)
-    return unreachable(address, error.message or error.status.name)
+    said = error.message or error.status.name
+    match error.status:
+        case RPCStatusCode.NOT_FOUND if run is not None:
+            return NotFound(
+                f"The Temporal server at {address} has no run {run}.",
+                cure="`perdure list` shows what there is.",
+            )
+        case status if run is not None and status in _NO_WORKER:
+            return no_answer(run)
+        case RPCStatusCode.INVALID_ARGUMENT:
+            return InvalidInput(f"The Temporal server at {address} refused the request: {said}.")
+        case RPCStatusCode.RESOURCE_EXHAUSTED:
+            return ServiceUnavailable(
+                f"The Temporal server at {address} takes no more now: {said}.",
+                cure="Try again in a few seconds.",
+            )
+        case RPCStatusCode.PERMISSION_DENIED | RPCStatusCode.UNAUTHENTICATED:
+            return ServiceUnavailable(
+                f"The Temporal server at {address} does not let us in: {said}.",
+                cure="Check TEMPORAL_API_KEY, the TLS files and the namespace of the profile.",
+            )
+        case _:
+            return unreachable(address, said)

@@ -49,7 +49,7 @@ class Cursor:
             if kind == "store":
                 return cls(offset=int(rest))
             if kind == "run":
-                return cls(token=base64.urlsafe_b64decode(rest.encode()))
+                return cls(token=base64.b64decode(rest, altchars=b"-_", validate=True))
         except (ValueError, binascii.Error):
             pass
         raise InvalidInput(

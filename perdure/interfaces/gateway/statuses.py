@@ -5,9 +5,9 @@ from datetime import datetime
 
 from perdure.domain.budget import BudgetLimits
 from perdure.domain.control import Phase
-from perdure.domain.outcomes import Lifecycle, Outcome, explain
+from perdure.domain.outcomes import Lifecycle, Outcome, explain, lifecycle
 from perdure.domain.ports import StoredRun
-from perdure.domain.result import IterationRecord, Mark, RunResult, lifecycle_of
+from perdure.domain.result import IterationRecord, Mark, RunResult
 from perdure.domain.status import BudgetStatus, Point, RunStatus
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.gateway.server import Look
@@ -70,13 +70,13 @@ def away_status(look: Look, row: StoredRun | None) -> RunStatus:
 
 def torn_status(base: RunStatus, look: Look | None) -> RunStatus:
     """The status of a run that ended without saying so."""
-    lifecycle, explanation = "failed", NEVER_STARTED
+    stands, explanation = "failed", NEVER_STARTED
     if look is not None and look.ending is not None:
-        lifecycle = torn_lifecycle(look.ending)
+        stands = torn_lifecycle(look.ending)
         explanation = torn_sentence(look.ending)
     return base.model_copy(
         update={
-            "lifecycle": lifecycle,
+            "lifecycle": stands,
             "phase": "ended",
             "explanation": explanation,
             "source": "store",
@@ -130,7 +130,7 @@ def of_result(result: RunResult, *, goal: str = "", label: str | None = None) ->
         kind=result.kind,
         goal=goal,
         label=label,
-        lifecycle=lifecycle_of(result.outcome),
+        lifecycle=lifecycle(result.outcome),
         phase="ended",
         budget=BudgetStatus(limits=UNLIMITED),
         started_at=result.started_at,
@@ -157,7 +157,7 @@ def _with_result(status: RunStatus, result: RunResult) -> RunStatus:
     )
     return status.model_copy(
         update={
-            "lifecycle": lifecycle_of(result.outcome),
+            "lifecycle": lifecycle(result.outcome),
             "outcome": result.outcome,
             "reason": result.reason,
             "explanation": result.explanation,

@@ -1,0 +1,35 @@
+import pytest
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.domain.errors import (
+    InvalidInput,
+    NoReadyWorker,
+    NotFound,
+    PerdureError,
+    ServiceUnavailable,
+)
+from perdure.interfaces.gateway.faults import translated
+
+
+@pytest.mark.parametrize(
+    ("status", "run", "error", "words"),
+    [
+        (RPCStatusCode.NOT_FOUND, "r", NotFound, "no run r"),
+        (RPCStatusCode.NOT_FOUND, None, ServiceUnavailable, "does not answer: oops"),
+        (RPCStatusCode.DEADLINE_EXCEEDED, "r", NoReadyWorker, "No worker answers for run r"),
+        (RPCStatusCode.DEADLINE_EXCEEDED, None, ServiceUnavailable, "does not answer"),
+        (RPCStatusCode.FAILED_PRECONDITION, "r", NoReadyWorker, "perdure worker"),
+        (RPCStatusCode.UNAVAILABLE, "r", ServiceUnavailable, "perdure up"),
+        (RPCStatusCode.INVALID_ARGUMENT, "r", InvalidInput, "refused the request: oops"),
+        (RPCStatusCode.RESOURCE_EXHAUSTED, "r", ServiceUnavailable, "in a few seconds"),
+        (RPCStatusCode.PERMISSION_DENIED, None, ServiceUnavailable, "TEMPORAL_API_KEY"),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_rpc_errors_become_ours(
+    status: RPCStatusCode, run: str | None, error: type[PerdureError], words: str
+) -> None:
+    with pytest.raises(error) as caught, translated("host:7233", run=run):
+        raise RPCError("oops", status, b"")
+    assert words in str(caught.value)
+    assert type(caught.value) is error

@@ -1,0 +1,128 @@
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from perdure.domain.errors import NotFound, ServiceUnavailable
+from perdure.domain.events import Event
+from perdure.domain.messages import AddInput, Pause, Resume, Stop
+from perdure.interfaces.gateway import Gateway
+from perdure.interfaces.gateway.following import Pace
+from perdure.interfaces.gateway.server import Server
+from tests.interfaces.gateway.tiny import MemoryRecords, Site, row, spec
+
+
+async def collected(gateway: Gateway, run: str, since: int = 0) -> list[Event]:
+    return [event async for event in gateway.events(run, since=since)]
+
+
+async def test_events_come_in_order_and_end_with_ended(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    following = asyncio.create_task(collected(site.gateway, run))
+    await site.gateway.verb(run, Pause())
+    await site.gateway.verb(run, Resume())
+    await site.gateway.verb(run, Stop())
+    events = await following
+
+    assert [event.type for event in events] == ["run_started", "paused", "resumed", "ended"]
+    assert [event.seq for event in events] == [1, 2, 3, 4]
+
+
+async def test_following_starts_behind_what_was_seen(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    await site.gateway.verb(run, Pause())
+    await site.gateway.verb(run, Stop())
+    await site.gateway.result(run)
+
+    assert [event.seq for event in await collected(site.gateway, run, since=2)] == [3]
+
+
+async def test_a_quiet_run_is_looked_at_but_not_asked(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    looks, asked = 0, 0
+    look, query = Server.look, Server.query
+
+    async def counting_look(self: Server, name: str) -> object:
+        nonlocal looks
+        looks += 1
+        if looks == 8:
+            await site.gateway.verb(run, Stop())
+        return await look(self, name)
+
+    async def counting_query(self: Server, *args: object, **named: object) -> object:
+        nonlocal asked
+        asked += 1
+        return await query(self, *args, **named)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(Server, "look", counting_look)
+    monkeypatch.setattr(Server, "query", counting_query)
+    events = await collected(site.gateway, run)
+
+    assert events[-1].type == "ended"
+    assert looks >= 8
+    assert asked <= 4, f"{asked} queries in {looks} looks"
+
+
+async def test_a_run_that_was_terminated_ends_with_ended_too(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    following = asyncio.create_task(collected(site.gateway, run))
+    await site.client.get_workflow_handle(run).terminate("by hand")
+    last = (await following)[-1]
+
+    assert last.type == "ended"
+    assert last.data["lifecycle"] == "stopped"
+
+
+async def test_a_stored_end_is_told_when_the_history_is_gone(site: Site) -> None:
+    ended = datetime(2026, 1, 2, tzinfo=UTC)
+    stored = row("gone-1", lifecycle="completed", outcome="accepted", ended_at=ended)
+    await site.records.put_run(stored)
+    events = await collected(site.gateway, "gone-1")
+
+    assert [(event.type, event.at) for event in events] == [("ended", ended)]
+    assert events[0].data["outcome"] == "accepted"
+
+
+async def test_an_unknown_run_is_not_found(site: Site) -> None:
+    with pytest.raises(NotFound):
+        await collected(site.gateway, "nowhere")
+
+
+async def test_a_long_outage_of_the_server_ends_the_following(
+    away: Gateway, records: MemoryRecords
+) -> None:
+    await records.put_run(row("open-1"))
+    with pytest.raises(ServiceUnavailable):
+        await collected(away, "open-1")
+
+
+async def test_events_go_on_when_the_worker_comes_back(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    await site.rest()
+    following = asyncio.create_task(collected(site.gateway, run))
+    await asyncio.wait({following}, timeout=1.5)
+    assert not following.done()
+    await site.work()
+    await site.gateway.verb(run, AddInput(text="more"))
+    await site.gateway.verb(run, Stop())
+
+    assert [event.type for event in await following] == ["run_started", "input_added", "ended"]
+
+
+def test_the_pace_grows_to_its_bound_and_falls_back_on_news() -> None:
+    pace = Pace(first=0.25, last=2.0)
+    seen = [pace.seconds]
+    for _ in range(7):
+        pace.quiet()
+        seen.append(pace.seconds)
+    pace.news()
+
+    assert seen == sorted(seen)
+    assert (seen[-1], pace.seconds) == (2.0, 0.25)

@@ -1,0 +1,153 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from perdure.domain.errors import InvalidInput, NotFound
+from perdure.domain.messages import Stop
+from perdure.interfaces.gateway import Gateway, RunFilter
+from perdure.interfaces.gateway.listing import Cursor
+from perdure.interfaces.gateway.visibility import query_of
+from tests.interfaces.gateway.tiny import MemoryRecords, Site, eventually, row, spec
+
+ENDED = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "part"),
+    [
+        (RunFilter(status="running"), "PerdureLifecycle = 'running' AND ExecutionStatus"),
+        (RunFilter(status="cancelled"), "PerdureLifecycle = 'stopped'"),
+        (RunFilter(kind="refine", phase="evaluating"), "PerdureKind = 'refine' AND PerdurePhase"),
+        (RunFilter(outcome="best_effort"), "PerdureOutcome = 'best_effort'"),
+        (RunFilter(label="a b"), "PerdureLabel = 'a b'"),
+    ],
+)
+def test_a_filter_becomes_a_query_of_root_runs(wanted: RunFilter, part: str) -> None:
+    query = query_of(wanted)
+    assert part in query
+    assert "ParentWorkflowId IS NULL" in query
+
+
+@pytest.mark.parametrize("label", ["' OR 1=1", 'a"b', "a\\b", "a\nb", "x" * 513])
+def test_a_label_cannot_leave_its_literal(label: str) -> None:
+    with pytest.raises(InvalidInput, match="cannot be looked for"):
+        query_of(RunFilter(label=label))
+
+
+@pytest.mark.parametrize("text", ["", "store.x", "elsewhere.1", "run.%%%"])
+def test_a_made_up_cursor_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="no cursor"):
+        Cursor.read(text)
+
+
+@pytest.mark.parametrize("cursor", [Cursor(token=b"\x00abc"), Cursor(offset=7)])
+def test_a_cursor_reads_back(cursor: Cursor) -> None:
+    assert Cursor.read(cursor.text()) == cursor
+
+
+async def test_runs_are_listed_by_filter_and_page_by_page(site: Site) -> None:
+    await site.work()
+    label = f"l{site.records.name}"
+    runs = {await site.gateway.start(spec(metadata={"label": label})) for _ in range(3)}
+
+    async def listed() -> bool:
+        return len((await site.gateway.list(RunFilter(label=label))).runs) == 3
+
+    await eventually(listed)
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page = await site.gateway.list(RunFilter(label=label, limit=2, cursor=cursor))
+        seen += [item.id for item in page.runs]
+        if (cursor := page.cursor) is None:
+            break
+    assert sorted(seen) == sorted(runs)
+    assert (await site.gateway.list(RunFilter(label=label, status="paused"))).runs == ()
+
+
+async def test_runs_beyond_retention_follow_from_the_store(site: Site) -> None:
+    await site.work()
+    label = f"l{site.records.name}"
+    run = await site.gateway.start(spec(metadata={"label": label}))
+    for name, more in (
+        ("old-1", {"label": label, "lifecycle": "completed", "ended_at": ENDED}),
+        ("old-2", {"label": "another", "lifecycle": "completed", "ended_at": ENDED}),
+    ):
+        await site.records.put_run(row(name, **more))
+
+    async def listed() -> bool:
+        found = await site.gateway.list(RunFilter(label=label))
+        return [(item.id, item.source) for item in found.runs] == [
+            (run, "run"),
+            ("old-1", "store"),
+        ]
+
+    await eventually(listed)
+
+
+async def test_without_the_server_the_store_lists_and_says_so(
+    away: Gateway, records: MemoryRecords
+) -> None:
+    await records.put_run(row("open-1"))
+    page = await away.list()
+
+    assert [item.id for item in page.runs] == ["open-1"]
+    assert "does not answer" in page.note
+
+
+async def test_a_terminated_run_is_not_listed_as_running(site: Site) -> None:
+    await site.work()
+    label = f"l{site.records.name}"
+    run = await site.gateway.start(spec(metadata={"label": label}))
+    await site.client.get_workflow_handle(run).terminate("by hand")
+
+    async def stopped() -> bool:
+        found = (await site.gateway.list(RunFilter(label=label))).runs
+        return [item.lifecycle for item in found] == ["stopped"]
+
+    await eventually(stopped)
+    assert (await site.gateway.list(RunFilter(label=label, status="running"))).runs == ()
+
+
+async def test_a_unique_prefix_and_last_are_enough(away: Gateway, records: MemoryRecords) -> None:
+    await records.put_run(row("agent-steel-aaa", started_at=ENDED))
+    await records.put_run(row("agent-stone-bbb"))
+
+    assert await away.resolve("agent-ste") == "agent-steel-aaa"
+    assert await away.resolve("agent-stone-bbb") == "agent-stone-bbb"
+    assert await away.resolve("@last") == "agent-steel-aaa"
+    with pytest.raises(InvalidInput, match="agent-steel-aaa, agent-stone-bbb"):
+        await away.resolve("agent-st")
+    with pytest.raises(NotFound, match="The nearest: agent-steel-aaa"):
+        await away.resolve("agent-steal")
+    with pytest.raises(InvalidInput, match="cannot be the beginning"):
+        await away.resolve("a' OR '1")
+
+
+async def test_an_exact_id_wins_over_longer_ones(away: Gateway, records: MemoryRecords) -> None:
+    await records.put_run(row("run-1"))
+    await records.put_run(row("run-11"))
+    assert await away.resolve("run-1") == "run-1"
+
+
+async def test_last_of_nothing_says_how_to_begin(away: Gateway) -> None:
+    with pytest.raises(NotFound, match="no run yet"):
+        await away.resolve("@last")
+
+
+async def test_a_run_that_only_the_server_knows_is_found(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec(), run_id=f"far-{site.records.name}-1")
+    kept = site.records.rows.pop(run)
+    try:
+
+        async def found() -> bool:
+            try:
+                return await site.gateway.resolve(run[:-2]) == run
+            except NotFound:
+                return False
+
+        await eventually(found)
+    finally:
+        site.records.rows[run] = kept
+        await site.gateway.verb(run, Stop())
