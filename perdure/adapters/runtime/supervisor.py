@@ -208,7 +208,7 @@ class _Supervisor:
         )
         try:
             write_state(self._files, self._state)
-        except OSError as error:  # a full disk must not take the services down
-            _log.error("state_not_written", error=error.strerror)
+        except OSError as failure:  # a full disk must not take the services down
+            _log.error("state_not_written", error=failure.strerror)
         if self._on_change is not None:
             self._on_change(self._state)
