@@ -89,7 +89,7 @@ class SqlJournal:
             first = await _reply(connection, attempt.key)
             if first is not None and (first.attempt, first.opening) == (row.attempt, row.opening):
                 return first.text == reply
-            if row.state == "duplicate":
+            if first is not None and row.state in ("duplicate", "failed"):
                 return False
             booking = Booking(usage=usage, cost_usd=cost_usd, seconds=seconds)
             await close_row(
@@ -114,7 +114,7 @@ class SqlJournal:
         async with self._writing(attempt) as connection:
             row = await self._find_or_open(connection, attempt)
             first = await _reply(connection, attempt.key)
-            if row.state not in ("started", "lost") or _is_fixed(row, first):
+            if _is_fixed(row, first):
                 return
             if lost:
                 await lose(connection, _same_attempt(row), seconds=seconds)
@@ -192,7 +192,13 @@ def fits(attempt: Attempt, account: Account) -> bool:
 
 
 def _is_fixed(row: Row, first: _Reply | None) -> bool:
-    return row.settled or (row.state == "lost" and first is not None)
+    match row.state:
+        case "started":
+            return False
+        case "lost":
+            return row.settled or first is not None
+        case "answered" | "failed" | "duplicate":
+            return True
 
 
 def _same_attempt(row: Row) -> ColumnElement[bool]:
