@@ -25,7 +25,9 @@ class EmbeddedTransport(httpx2.AsyncBaseTransport):
     """Sits under the official client; only streamed messages, counts and errors pass through."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport | None = None) -> None:
-        self._inner = inner or httpx2.AsyncHTTPTransport(trust_env=False)
+        # The engine now and then closes a connection it has just kept alive: a new one each time.
+        fresh = httpx2.Limits(max_keepalive_connections=0)
+        self._inner = inner or httpx2.AsyncHTTPTransport(limits=fresh, trust_env=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         prepared, as_text = await _prepared(request)
