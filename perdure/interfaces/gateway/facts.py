@@ -31,6 +31,7 @@ class SiteFacts:
         namespace: the namespace of all runs.
         ui_url: where Temporal's Web UI answers, or None.
         timing: the figures that each run is started with.
+        notifies: whether a channel is configured that tells people of gates.
         worker_command: the command that starts the worker of a workspace folder (None: of no
             folder in particular).
     """
@@ -39,6 +40,7 @@ class SiteFacts:
     namespace: str = "default"
     ui_url: str | None = None
     timing: Timing = field(default_factory=Timing)
+    notifies: bool = False
     worker_command: Callable[[str | None], str] = worker_command
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from perdure.domain.errors import InvalidInput
-from perdure.domain.run import AgentSpec, LoopInput, Site
+from perdure.domain.refine.state import RefineInput
+from perdure.domain.run import AgentSpec, LoopInput, RefineSpec, Site
 from perdure.domain.state import AgentInput
 from perdure.interfaces.gateway.facts import Spec
 
@@ -17,7 +18,14 @@ def agent_input(spec: Spec, run: str, site: Site) -> LoopInput:
     return AgentInput(run=run, site=site, spec=spec)
 
 
-LOOP_INPUTS: dict[str, MakeInput] = {"agent": agent_input}
+def refine_input(spec: Spec, run: str, site: Site) -> LoopInput:
+    """Input of `RefineLoop`."""
+    if not isinstance(spec, RefineSpec):
+        raise TypeError(f"a refine loop is started with a {type(spec).__name__}")
+    return RefineInput(run=run, site=site, spec=spec)
+
+
+LOOP_INPUTS: dict[str, MakeInput] = {"agent": agent_input, "refine": refine_input}
 
 
 def loop_input(spec: Spec, run: str, site: Site) -> LoopInput:

@@ -83,6 +83,7 @@ class Starter:
             folder=folder,
             writable=spec.tools.access == "full",
             timing=self._facts.timing,
+            notifies=self._facts.notifies,
         )
 
     async def readiness(self, site: Site) -> tuple[QueueState, ...]:

@@ -3,13 +3,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from perdure.domain.errors import NotFound, ServiceUnavailable
+from perdure.domain.errors import NoReadyWorker, NotFound, ServiceUnavailable
 from perdure.domain.events import Event
 from perdure.domain.messages import AddInput, Pause, Resume, Stop
 from perdure.interfaces.gateway import Gateway
 from perdure.interfaces.gateway.following import Pace
 from perdure.interfaces.gateway.server import Server
-from tests.interfaces.gateway.tiny import MemoryRecords, Site, row, spec
+from tests.interfaces.gateway.tiny import MemoryRecords, Site, eventually, row, spec
 
 
 async def collected(gateway: Gateway, run: str, since: int = 0) -> list[Event]:
@@ -110,9 +110,16 @@ async def test_events_go_on_when_the_worker_comes_back(site: Site) -> None:
     await asyncio.wait({following}, timeout=1.5)
     assert not following.done()
     await site.work()
-    await site.gateway.verb(run, AddInput(text="more"))
-    await site.gateway.verb(run, Stop())
 
+    async def taken() -> bool:
+        try:
+            await site.gateway.verb(run, AddInput(text="more", request_id="once"))
+        except NoReadyWorker:  # a task that the old worker took with it is given out again later
+            return False
+        return True
+
+    await eventually(taken, within=30)
+    await site.gateway.verb(run, Stop())
     assert [event.type for event in await following] == ["run_started", "input_added", "ended"]
 
 
