@@ -1,0 +1,114 @@
+"""Puts an evaluation together from checks, a verdict, and what was known before."""
+
+from collections.abc import Sequence
+
+from perdure.domain.evaluation import (
+    DimensionScore,
+    Evaluation,
+    overall_score,
+    stale_copy,
+    still_open,
+)
+from perdure.domain.result import DimensionRecord
+from perdure.domain.rubric import Rubric
+
+DETAIL_CHARACTERS = 400
+FINDINGS_KEPT = 60
+
+
+def combined(
+    rubric: Rubric,
+    *,
+    checks: Sequence[DimensionScore],
+    judged: Sequence[DimensionScore] | None,
+    before: Evaluation | None,
+    resolved: Sequence[str] = (),
+) -> Evaluation:
+    """The evaluation of an output, in the order of the rubric.
+
+    `judged` None means that the judge failed: its dimensions are carried forward and stale, so the
+    iteration stays unscored. An open finding closes only when an evaluation that looked says so.
+    """
+    fresh = {item.name: item for item in (*checks, *(judged or ()))}
+    dimensions: list[DimensionScore] = []
+    for dimension in rubric.dimensions:
+        item = fresh.get(dimension.name)
+        known = before.get(dimension.name) if before else None
+        if item is None:
+            dimensions.append(_missing(dimension.name, dimension.source, known))
+        elif dimension.is_judged and known is not None:
+            kept = [one for one in still_open(known.findings, item) if one.id not in resolved]
+            new = [one for one in item.findings if one.id not in {k.id for k in kept}]
+            dimensions.append(item.model_copy(update={"findings": (*kept, *new)[:FINDINGS_KEPT]}))
+        else:
+            dimensions.append(item)
+    return Evaluation(
+        dimensions=tuple(_clipped(item) for item in dimensions),
+        mode="failed" if judged is None and rubric.judged else "full",
+    )
+
+
+def next_finding(evaluation: Evaluation | None) -> int:
+    """The number of the next finding; ids are run-wide (`F1`, `F2`, …)."""
+    known = [finding.id for finding in evaluation.findings] if evaluation else []
+    numbers = [int(name[1:]) for name in known if name[1:].isdigit()]
+    return max(numbers, default=0) + 1
+
+
+def dimension_records(evaluation: Evaluation | None) -> dict[str, DimensionRecord]:
+    """Scores as a record shows them; a dimension without a score is left out."""
+    if evaluation is None:
+        return {}
+    return {
+        item.name: DimensionRecord(
+            score=item.capped,
+            source=item.source,
+            carried=item.carried,
+            stale=item.stale,
+            gap=item.gap,
+        )
+        for item in evaluation.dimensions
+        if item.capped is not None
+    }
+
+
+def part_states(rubric: Rubric, evaluation: Evaluation | None) -> tuple[tuple[str, bool, str], ...]:
+    """Name, whether it passes, and what is missing: by part, or by dimension without parts."""
+    if evaluation is None:
+        return ()
+    if not rubric.parts:
+        return tuple(
+            (item.name, (item.capped or 0.0) >= 1.0, item.gap) for item in evaluation.dimensions
+        )
+    rows: list[tuple[str, bool, str]] = []
+    for part in rubric.parts:
+        items = [evaluation.get(dimension.name) for dimension in rubric.of_part(part)]
+        gaps = [item.gap for item in items if item is not None and (item.capped or 0.0) < 1.0]
+        rows.append((f"line {part}", not gaps and None not in items, "; ".join(gaps)))
+    return tuple(rows)
+
+
+def score_of(rubric: Rubric, evaluation: Evaluation | None) -> float | None:
+    """The overall score, None when unscored."""
+    return None if evaluation is None else overall_score(rubric, evaluation)
+
+
+def _missing(name: str, source: str, known: DimensionScore | None) -> DimensionScore:
+    if known is not None:
+        return stale_copy(known)
+    return DimensionScore.model_validate(
+        {"name": name, "score": None, "source": source, "gap": "the judge gave no usable verdict"}
+    )
+
+
+def _clipped(item: DimensionScore) -> DimensionScore:
+    findings = tuple(
+        finding.model_copy(
+            update={
+                "detail": finding.detail[:DETAIL_CHARACTERS],
+                "fix": finding.fix[:DETAIL_CHARACTERS],
+            }
+        )
+        for finding in item.findings
+    )
+    return item.model_copy(update={"findings": findings, "gap": item.gap[:DETAIL_CHARACTERS]})

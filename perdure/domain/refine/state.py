@@ -1,0 +1,101 @@
+"""The state of a `RefineLoop`, and what its steps bring back."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from perdure.domain.agent.turn import TurnState
+from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.evaluation import DimensionScore, Evaluation
+from perdure.domain.progress import Trajectory
+from perdure.domain.refine.repeats import SeenOutputs
+from perdure.domain.refs import Ref
+from perdure.domain.result import EvaluationKind, IterationRecord
+from perdure.domain.rubric import Rubric
+from perdure.domain.run import LoopInput, RefineSpec
+from perdure.domain.state import CoreState
+
+Stage = Literal["execute", "evaluate", "decide"]
+
+
+class Draft(BaseModel):
+    """The iteration in progress: what was written, and what is known of it so far."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pieces: list[str] = []
+    replies: dict[int, str] = {}
+    output: Ref | None = None
+    output_hash: str | None = None
+    evaluation: Evaluation | None = None
+    kind: EvaluationKind = "none"
+    checked: bool = False
+    problems: tuple[str, ...] = ()
+    judged_head: str | None = None
+    failure: str | None = None
+    failure_reason: str | None = None
+    overflow: bool = False
+    ended_by: str | None = None
+    tree: str | None = None
+
+
+class Kept(Frozen):
+    """An output with its evaluation: the best one, or the newest."""
+
+    iteration: int
+    output: Ref
+    score: float | None = None
+    evaluation: Evaluation | None = None
+    tree: str | None = None
+
+
+class RefineState(CoreState):
+    """State of a `RefineLoop`."""
+
+    iteration: int = 0
+    stage: Stage = "execute"
+    turn: TurnState = TurnState()
+    turning: bool = False
+    draft: Draft = Draft()
+    trajectory: Trajectory = Trajectory()
+    seen: SeenOutputs = SeenOutputs()
+    kept: Kept | None = None
+    newest: Kept | None = None
+    failures_in_a_row: int = 0
+    last_error: str | None = None
+    tool_loop: Literal["none", "critical", "broken"] = "none"
+    rubric: Rubric | None = None
+    notes: list[str] = []
+    unwritten: list[IterationRecord] = []
+    evaluations_skipped: int = 0
+    judge_calls_saved: int = 0
+
+
+class RefineInput(LoopInput):
+    """Input of `RefineLoop`."""
+
+    spec: RefineSpec
+    state: RefineState | None = None
+
+
+class CheckRequest(StepMessage):
+    """All deterministic checks of one output, as one activity.
+
+    `pieces` are joined to the output; with `kept` and `replies` the output is the merge of new
+    versions of parts into the kept one.
+    """
+
+    frame: str
+    pieces: tuple[str, ...] = ()
+    kept: str | None = None
+    kept_evaluation: Evaluation | None = None
+    replies: dict[int, str] = {}
+
+
+class CheckReport(StepMessage):
+    """The output as it is scored, its canonical hash, and the scores of the checks."""
+
+    output: Ref
+    output_hash: str | None = None
+    dimensions: tuple[DimensionScore, ...] = ()
+    seconds: float = 0.0
