@@ -11,7 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from perdure.adapters.stores.dialect import DatabaseDialect, Upsert
-from perdure.adapters.stores.migrations import migrate
+from perdure.adapters.stores.migrations import is_current, migrate
 from perdure.adapters.stores.postgresql import PostgresqlDialect
 from perdure.adapters.stores.sqlite import SqliteDialect
 from perdure.domain.errors import InvalidInput, PerdureError, StoreError
@@ -31,7 +31,7 @@ class Database:
     """A migrated database; made by `Database.open`, ended by `close`."""
 
     def __init__(self, *, url: URL, dialect: DatabaseDialect, engine: AsyncEngine) -> None:
-        self._place = url.database or "" if dialect.name == "sqlite" else url.render_as_string()
+        self._place = _place(url)
         self._dialect = dialect
         self._engine = engine
 
@@ -103,6 +103,10 @@ class Database:
     async def _prepare(self) -> None:
         with _Translated(self._dialect, self._place):
             await self._dialect.prepare(self._engine)
+        # A store that is up to date can be looked at when the disk is full or read-only.
+        async with self.read() as connection:
+            if await is_current(connection, self._dialect):
+                return
         async with self.write() as connection:
             await migrate(connection, self._dialect)
 
@@ -145,6 +149,12 @@ class _Translated:
                 )
             case _:
                 return None
+
+
+def _place(url: URL) -> str:
+    if url.drivername == _SQLITE_DRIVER:
+        return url.database or ""
+    return url.set(drivername="postgresql", query={}).render_as_string()
 
 
 def _fact(error: Exception) -> str:

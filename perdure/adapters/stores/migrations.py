@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.dialect import DatabaseDialect
@@ -39,12 +39,19 @@ def migrations(dialect_name: str) -> tuple[Migration, ...]:
         match = _FILE.fullmatch(file.name)
         if match and match["dialect"] in (None, dialect_name):
             sql = file.read_text(encoding="utf-8")
-            found.append(Migration(int(match["number"]), match["name"], _statements(sql)))
+            found.append(Migration(int(match["number"]), match["name"], split_statements(sql)))
     return tuple(sorted(found, key=lambda step: step.number))
 
 
-async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> int:
-    """Apply what is missing inside the caller's write transaction; returns the version.
+async def is_current(connection: AsyncConnection, dialect: DatabaseDialect) -> bool:
+    """Whether nothing is left to do, found out without writing; raises like `migrate`."""
+    if not await connection.run_sync(lambda inner: inspect(inner).has_table("schema_versions")):
+        return False
+    return await _version(connection, dialect) == migrations(dialect.name)[-1].number
+
+
+async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> None:
+    """Apply what is missing inside the caller's write transaction.
 
     Safe when several processes start at once: they queue at the lock, and the later ones find
     nothing to do. Raises `StoreError` when the database is newer than this program.
@@ -52,18 +59,21 @@ async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> int:
     # In PostgreSQL even CREATE TABLE IF NOT EXISTS collides with itself; hence the lock first.
     await dialect.lock(connection, "perdure schema")
     await connection.execute(text(_VERSIONS))
-    current = await connection.scalar(text("SELECT max(number) FROM schema_versions")) or 0
-    steps = migrations(dialect.name)
-    newest = steps[-1].number
+    current = await _version(connection, dialect)
+    for step in migrations(dialect.name):
+        if step.number > current:
+            await _apply(connection, step, dialect)
+
+
+async def _version(connection: AsyncConnection, dialect: DatabaseDialect) -> int:
+    current: int = await connection.scalar(text("SELECT max(number) FROM schema_versions")) or 0
+    newest = migrations(dialect.name)[-1].number
     if current > newest:
         raise StoreError(
             f"The database has schema {current}; this version of Perdure knows {newest}.",
             cure="Run the newer version of Perdure that wrote it, or name another database.",
         )
-    for step in steps:
-        if step.number > current:
-            await _apply(connection, step, dialect)
-    return newest
+    return current
 
 
 async def _apply(connection: AsyncConnection, step: Migration, dialect: DatabaseDialect) -> None:
@@ -75,6 +85,7 @@ async def _apply(connection: AsyncConnection, step: Migration, dialect: Database
     )
 
 
-def _statements(sql: str) -> tuple[str, ...]:
+def split_statements(sql: str) -> tuple[str, ...]:
+    """The statements of a file, without comment lines and final semicolons."""
     lines = [line for line in sql.splitlines() if not line.startswith("--")]
     return tuple(part.strip() for part in _END.split("\n".join(lines)) if part.strip())

@@ -1,6 +1,6 @@
 """Transcripts: same content gives the same head, prefixes are shared, turns cost no reads."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 import pytest
@@ -73,7 +73,7 @@ def counting() -> CountingBlobs:
     return CountingBlobs(SealedBlobs(shelf, Vault(None)))  # pyright: ignore[reportArgumentType]
 
 
-def _use(arguments: dict[str, object]) -> Message:
+def _use(arguments: Mapping[str, object]) -> Message:
     block = ToolUseBlock.model_validate(
         {"type": "tool_use", "id": "1", "name": "fs.read", "arguments": arguments}
     )

@@ -1,0 +1,215 @@
+"""Errors of databases in plain words, with nothing half written; migrations."""
+
+import asyncio
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import event, text
+
+from perdure.adapters.stores import Database, open_stores
+from perdure.adapters.stores.journal import SqlJournal
+from perdure.adapters.stores.migrations import migrations
+from perdure.adapters.stores.records import SqlRecords
+from perdure.domain.errors import InvalidInput, StoreError
+from perdure.domain.usage import Usage
+from tests.contract.stores.programs.die import ATTEMPT
+
+
+@contextmanager
+def pragma(database: Database, setting: str) -> Generator[None]:
+    """Every SQLite connection that is made meanwhile carries this setting."""
+
+    def set_up(connection: sqlite3.Connection, _entry: object) -> None:
+        connection.cursor().execute(f"PRAGMA {setting}")
+
+    event.listen(database.engine.sync_engine, "connect", set_up)
+    try:
+        yield
+    finally:
+        event.remove(database.engine.sync_engine, "connect", set_up)
+
+
+async def _answer(journal: SqlJournal, reply: str) -> bool:
+    return await journal.answer(
+        ATTEMPT, usage=Usage(output_tokens=1), cost_usd=Decimal(0), reply=reply, seconds=1
+    )
+
+
+async def test_a_full_disk_writes_nothing_and_heals(sqlite: Database) -> None:
+    journal = SqlJournal(sqlite)
+    await journal.begin(ATTEMPT)
+    await sqlite.engine.dispose()
+    with pragma(sqlite, "max_page_count=60"):
+        with pytest.raises(StoreError, match=r"is full.*nothing was written.*Free disk space"):
+            await _answer(journal, "x" * 2_000_000)
+        assert [row.state for row in await journal.rows("run")] == ["started"]
+        await sqlite.engine.dispose()
+    assert await _answer(journal, "x" * 2_000_000)
+    assert [row.state for row in await journal.rows("run")] == ["answered"]
+
+
+async def test_a_locked_file_is_waited_for_then_named(sqlite: Database) -> None:
+    records = SqlRecords(sqlite)
+    await sqlite.engine.dispose()
+    holder = sqlite3.connect(sqlite.engine.url.database or "", isolation_level=None)
+    try:
+        holder.execute("BEGIN IMMEDIATE")
+        with pragma(sqlite, "busy_timeout=20"):
+            with pytest.raises(StoreError, match="locked by another process"):
+                await records.put_record("r", 1, "{}")
+            # Who only reads is not held up.
+            assert await records.records("r") == []
+        holder.execute("ROLLBACK")
+        await records.put_record("r", 1, "{}")
+        assert await records.records("r") == ["{}"]
+    finally:
+        holder.close()
+
+
+async def test_a_read_only_file_is_named(sqlite: Database) -> None:
+    await sqlite.engine.dispose()
+    with pragma(sqlite, "query_only=ON"), pytest.raises(StoreError, match="read-only"):
+        await SqlRecords(sqlite).put_record("r", 1, "{}")
+
+
+async def test_every_connection_is_safe(sqlite: Database) -> None:
+    async with sqlite.read() as first, sqlite.read() as second:
+        for connection in (first, second):
+            found = [
+                await connection.scalar(text(f"PRAGMA {name}"))
+                for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
+            ]
+            assert found == ["wal", 2, 10_000, 1]
+
+
+async def test_only_the_owner_can_read_the_database(sqlite: Database) -> None:
+    file = Path(sqlite.engine.url.database or "")
+    assert {path.stat().st_mode & 0o077 for path in (file, file.parent)} == {0}
+
+
+async def test_a_failure_inside_a_transaction_undoes_it(database: Database) -> None:
+    async def fail_half_way() -> None:
+        async with database.write() as connection:
+            await connection.execute(text("INSERT INTO workspaces VALUES ('a', '/a')"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail_half_way()
+    assert await SqlRecords(database).workspaces() == {}
+
+
+async def test_a_broken_statement_is_a_store_error(database: Database) -> None:
+    with pytest.raises(StoreError, match="no_such_table"):
+        async with database.read() as connection:
+            await connection.execute(text("SELECT * FROM no_such_table"))
+
+
+async def test_writers_of_one_process_take_turns(database: Database) -> None:
+    """The turn survives what SQLite's own poll would not: many writers at once."""
+    records = SqlRecords(database)
+    await asyncio.gather(*(records.put_record("r", n, "{}") for n in range(1, 41)))
+    assert len(await records.records("r")) == 40
+
+
+async def test_opening_again_changes_nothing(database_url: str) -> None:
+    databases = await asyncio.gather(*(Database.open(database_url) for _ in range(4)))
+    async with databases[0].read() as connection:
+        versions = (await connection.scalars(text("SELECT number FROM schema_versions"))).all()
+    for opened in databases:
+        await opened.close()
+    assert list(versions) == [step.number for step in migrations(databases[0].dialect_name)]
+
+
+async def test_opening_needs_no_writing(sqlite: Database) -> None:
+    await SqlRecords(sqlite).put_record("r", 1, "{}")
+    holder = sqlite3.connect(sqlite.engine.url.database or "", isolation_level=None)
+    try:
+        # Nobody can write now; opening must not need to.
+        holder.execute("BEGIN IMMEDIATE")
+        again = await Database.open(sqlite.engine.url)
+        assert await SqlRecords(again).records("r") == ["{}"]
+        await again.close()
+    finally:
+        holder.close()
+
+
+async def test_a_newer_database_is_refused(database_url: str) -> None:
+    database = await Database.open(database_url)
+    async with database.write() as connection:
+        await connection.execute(text("INSERT INTO schema_versions VALUES (9999, 'future')"))
+    await database.close()
+    with pytest.raises(StoreError, match=r"has schema 9999.*Run the newer version"):
+        await Database.open(database_url)
+
+
+async def test_another_file_is_no_database(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("not a database, and long enough to be sure of it. " * 50)
+    with pytest.raises(StoreError, match=r"notes\.txt is not an SQLite database"):
+        await Database.open(f"sqlite:///{file}")
+
+
+async def test_a_file_in_the_way_of_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    with pytest.raises(StoreError, match="cannot be opened"):
+        await open_stores(tmp_path / "home")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mysql://user:hunter2@host/db", "kind 'mysql'"),
+        ("hunter2", "cannot be read"),
+        ("sqlite://", "names no file"),
+    ],
+    ids=["other product", "no url", "memory"],
+)
+async def test_an_unusable_url_is_the_callers_error(url: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words) as caught:
+        await Database.open(url)
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_a_server_that_is_away_is_named_without_the_password() -> None:
+    with pytest.raises(StoreError, match="cannot be reached") as caught:
+        await Database.open("postgresql://user:hunter2@127.0.0.1:1/db")
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_a_read_only_server_is_named(postgresql_url: str) -> None:
+    database = await Database.open(postgresql_url)
+    await database.close()
+    option = "&options=-c%20default_transaction_read_only=on"
+    read_only = await Database.open(postgresql_url + option)
+    try:
+        with pytest.raises(StoreError, match="is read-only"):
+            await SqlRecords(read_only).put_record("r", 1, "{}")
+    finally:
+        await read_only.close()
+
+
+async def test_a_stuck_row_lock_is_named(postgresql_url: str) -> None:
+    database = await Database.open(f"{postgresql_url}&options=-c%20lock_timeout=50")
+    try:
+        await SqlRecords(database).put_record("r", 1, "{}")
+        with psycopg.connect(postgresql_url) as holder:
+            holder.execute("UPDATE iterations SET record = 'held'")
+            with pytest.raises(StoreError, match="held a row locked"):
+                await SqlRecords(database).put_record("r", 1, "{}")
+            holder.rollback()
+        await SqlRecords(database).put_record("r", 1, "{}")
+    finally:
+        await database.close()
+
+
+async def test_a_path_may_look_like_a_url(tmp_path: Path) -> None:
+    home = tmp_path / "a b?c=%20#d"
+    stores = await open_stores(home)
+    await stores.records.put_record("r", 1, "{}")
+    await stores.close()
+    assert (home / "perdure.sqlite").is_file()
