@@ -36,7 +36,12 @@ class EmbeddedTransport(httpx2.AsyncBaseTransport):
         if response.status_code >= 400:
             return await _as_error(response)
         if as_text and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _TextStream(response.stream)
+            return httpx2.Response(
+                response.status_code,
+                headers=response.headers,
+                stream=_TextStream(response.stream),
+                extensions=response.extensions,
+            )
         return response
 
     async def aclose(self) -> None:
