@@ -156,6 +156,14 @@ async def test_a_late_failure_corrects_the_estimate_of_an_unfinished_key(
     assert await journal.account(attempt().key) == confirmed(2, 7)
 
 
+async def test_a_reply_books_older_attempts_that_began_late(journal: SqlJournal) -> None:
+    """A slow worker opens its attempt after its successor, and is never heard of again."""
+    await journal.begin(attempt(2))
+    await journal.begin(attempt(1))
+    await answer(journal, attempt(2))
+    assert await journal.account(attempt().key) == LOST + confirmed(7)
+
+
 @pytest.mark.parametrize(
     ("lost", "expected"), [(False, confirmed(7)), (True, LOST)], ids=["reported", "unknown"]
 )
