@@ -1,0 +1,115 @@
+"""Following a run to its end: a live picture, plain lines, or JSON lines."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import datetime
+
+from rich.spinner import Spinner
+
+from perdure.domain.events import Event
+from perdure.domain.result import RunResult, exit_code
+from perdure.domain.status import RunStatus
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.events import event_line
+from perdure.interfaces.cli.views.live import live_view
+from perdure.interfaces.cli.views.result import result_view
+from perdure.interfaces.services import RunGateway, Services
+
+TICK_S = 1.0
+LOOK_AGAIN_S = 10.0
+
+
+async def follow(session: Session, services: Services, run: str) -> RunResult:
+    """Tell the run's story as it happens, and return its end."""
+    session.following = run
+    gateway = services.gateway
+    if session.output.as_json:
+        async for event in gateway.events(run):
+            session.output.emit(event)
+    elif session.output.is_terminal:
+        await _live(session, gateway, run)
+    else:
+        await _lines(session, gateway, run)
+    result = await gateway.result(run, wait=True)
+    session.following = None
+    return result
+
+
+async def follow_to_end(session: Session, services: Services, run: str) -> int:
+    """Follow, show the result, and return the exit code that it means."""
+    result = await follow(session, services, run)
+    show_result(session, services, result)
+    return exit_code(result.outcome)
+
+
+def show_result(session: Session, services: Services, result: RunResult) -> None:
+    """The result, as its last JSON line or as a picture."""
+    web = services.gateway.web_url(result.id)
+    session.output.show(result_view(result, web_url=web), result)
+
+
+async def _lines(session: Session, gateway: RunGateway, run: str) -> None:
+    status = await gateway.status(run)
+    async for event in gateway.events(run):
+        told = event_line(event, limit=status.iteration_limit)
+        if told is not None:
+            session.output.tell(told)
+
+
+async def _live(session: Session, gateway: RunGateway, run: str) -> None:
+    """The picture below, the story above it; a look at the run only when something happened."""
+    spinner = Spinner("dots")
+    status = await gateway.status(run)
+    looked = session.context.now()
+    with session.output.live(live_view(status, spinner=spinner)) as live:
+        async for events in _batches(gateway.events(run)):
+            for event in events:
+                told = event_line(event, limit=status.iteration_limit)
+                if told is not None:
+                    live.console.print(told)
+            now = session.context.now()
+            if events or (now - looked).total_seconds() >= LOOK_AGAIN_S:
+                status, looked = await gateway.status(run), now
+            live.update(live_view(_aged(status, looked, now), spinner=spinner))
+
+
+def _aged(status: RunStatus, looked: datetime, now: datetime) -> RunStatus:
+    """The last look with its clock moved on."""
+    elapsed = status.elapsed_s + (now - looked).total_seconds()
+    return status.model_copy(update={"elapsed_s": elapsed})
+
+
+async def _batches(events: AsyncIterator[Event]) -> AsyncIterator[list[Event]]:
+    """What has come since the last batch; an empty one whenever a second passes without any."""
+    queue: asyncio.Queue[Event | None] = asyncio.Queue()
+    feeding = asyncio.create_task(_feed(events, queue))
+    try:
+        is_open = True
+        while is_open:
+            batch: list[Event] = []
+            with suppress(TimeoutError):
+                first = await asyncio.wait_for(queue.get(), timeout=TICK_S)
+                for item in (first, *_waiting(queue)):
+                    if item is None:
+                        is_open = False
+                    else:
+                        batch.append(item)
+            yield batch
+        await feeding  # hands on what ended it
+    finally:
+        feeding.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(feeding, return_exceptions=True)
+
+
+async def _feed(events: AsyncIterator[Event], queue: "asyncio.Queue[Event | None]") -> None:
+    try:
+        async for event in events:
+            queue.put_nowait(event)
+    finally:
+        queue.put_nowait(None)
+
+
+def _waiting(queue: "asyncio.Queue[Event | None]") -> list[Event | None]:
+    return [queue.get_nowait() for _ in range(queue.qsize())]

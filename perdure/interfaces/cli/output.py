@@ -1,0 +1,128 @@
+"""Where output goes: a terminal gets colours and live pictures, a pipe lines, a program JSON."""
+
+import json
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from pydantic import BaseModel
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.status import Status
+from rich.text import Text
+
+from perdure.domain.errors import PerdureError
+from perdure.interfaces.cli.views.layout import BAD, line, plain, stack
+from perdure.interfaces.cli.views.wording import safe
+
+Json = BaseModel | Sequence[BaseModel] | Mapping[str, object]
+REFRESHES_PER_SECOND = 8
+
+
+class Output:
+    """One command's output.
+
+    Args:
+        stdout: results, nothing else.
+        stderr: progress, hints and errors.
+        as_json: results are JSON values, one per line.
+    """
+
+    def __init__(self, stdout: TextIO, stderr: TextIO, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self._stdout = stdout
+        self._out = Console(file=stdout, highlight=False, markup=False, emoji=False)
+        self._err = Console(file=stderr, highlight=False, markup=False, emoji=False)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person looks at the results as they come."""
+        return self._out.is_terminal and not self.as_json
+
+    def show(self, view: RenderableType, data: Json) -> None:
+        """Give a result: `data` to programs, `view` to people."""
+        if self.as_json:
+            self.emit(data)
+        else:
+            self.tell(view)
+
+    def emit(self, data: Json) -> None:
+        """Write one JSON line."""
+        self._write(json.dumps(_jsonable(data), ensure_ascii=False))
+
+    def tell(self, view: RenderableType) -> None:
+        """Show something to people, on standard output."""
+        if self._out.is_terminal:
+            self._out.print(view)
+        else:
+            self._write(plain(view))
+
+    def raw(self, text: str) -> None:
+        """Write text as it is to a pipe, and without control characters to a terminal."""
+        body = safe(text) if self._out.is_terminal else text
+        self._stdout.write(body if body.endswith("\n") else f"{body}\n")
+        self._stdout.flush()
+
+    def note(self, text: str, *, style: str = "") -> None:
+        """Progress or a hint, on standard error; programs get none."""
+        if not self.as_json:
+            self._err.print(Text(safe(text), style=style if self._err.is_terminal else ""))
+
+    @contextmanager
+    def working(self, what: str) -> Generator["Progress"]:
+        """Show that something takes a while; in a pipe each step is one line."""
+        if self.as_json or not self._err.is_terminal:
+            yield Progress(self)
+            return
+        with self._err.status(Text(what)) as status:
+            yield Progress(self, status)
+
+    @contextmanager
+    def live(self, view: RenderableType) -> Generator[Live]:
+        """A picture that changes in place; `tell` prints above it."""
+        with Live(
+            view, console=self._out, refresh_per_second=REFRESHES_PER_SECOND, transient=True
+        ) as live:
+            yield live
+
+    def error(self, error: PerdureError) -> None:
+        """What happened, and what to do next."""
+        if self.as_json:
+            fields = {"type": "error", "code": error.code, "exit_code": error.exit_code}
+            self.emit({**fields, "message": error.message, "cure": error.cure})
+        cure = line("→ ", safe(error.cure)) if error.cure else None
+        head = line(("error: ", f"bold {BAD}"), safe(error.message))
+        if self._err.is_terminal:
+            self._err.print(stack(head, cure))
+        else:
+            self._err.file.write(plain(stack(head, cure)) + "\n")
+            self._err.file.flush()
+
+    def _write(self, text: str) -> None:
+        self._stdout.write(f"{text}\n")
+        self._stdout.flush()
+
+
+class Progress:
+    """Steps of something that takes a while."""
+
+    def __init__(self, output: Output, status: Status | None = None) -> None:
+        self._output = output
+        self._status = status
+
+    def __call__(self, text: str) -> None:
+        """Name the present step."""
+        if self._status is None:
+            self._output.note(text)
+        else:
+            self._status.update(Text(safe(text)))
+
+
+def _jsonable(data: object) -> object:
+    match data:
+        case BaseModel():
+            return data.model_dump(mode="json")
+        case list() | tuple():
+            return [_jsonable(item) for item in data]
+        case _:
+            return data

@@ -1,0 +1,47 @@
+"""What one command works with: the context, its output, and the runs that a person means."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from perdure.domain.errors import InvalidInput
+from perdure.interfaces.cli.output import Output
+from perdure.interfaces.services import AppContext, Services
+
+ALL = "all"
+LAST = "@last"
+
+
+@dataclass(slots=True)
+class Session:
+    """One invocation; `following` is the run that Ctrl-C leaves alone."""
+
+    context: AppContext
+    output: Output
+    following: str | None = None
+
+    @asynccontextmanager
+    async def connected(self, *, start: bool = False) -> AsyncGenerator[Services]:
+        """The services; with `start`, embedded ones are started first if they are away."""
+        with self.output.working("connecting") as progress:
+            opening = self.context.connect(start=start, on_progress=progress)
+            services = await opening.__aenter__()
+        try:
+            yield services
+        finally:
+            await opening.__aexit__(None, None, None)
+
+
+async def each_run(services: Services, given: Sequence[str]) -> list[str]:
+    """The full ids of what a person named, each once, in order.
+
+    Raises:
+        InvalidInput: nothing was named, or `all` among others.
+    """
+    if not given:
+        raise InvalidInput(
+            "No run was named.", cure="Give a run id, a unique beginning of one, or @last."
+        )
+    if ALL in given:
+        raise InvalidInput("`all` was given beside other ids.", cure="Give `all` alone.")
+    return list(dict.fromkeys([await services.gateway.resolve(item) for item in given]))

@@ -1,0 +1,1 @@
+"""Pictures: pure functions from domain types to rich renderables, for terminals and pipes alike."""

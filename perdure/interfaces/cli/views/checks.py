@@ -1,0 +1,100 @@
+"""Lists of things that were looked at: `doctor`, replayed histories, collected blobs, services."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from perdure.domain.ports import Endpoints
+from perdure.interfaces.cli.chaos import ChaosReport
+from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line, pairs, stack, table
+from perdure.interfaces.cli.views.wording import one_line, plural
+from perdure.interfaces.services import Check, Collected, Replayed, RuntimeView
+
+_MARKS = {"ok": ("✓", GOOD), "warning": ("!", WARN), "failed": ("✗", BAD)}
+_STATUS_STYLES = {"running": GOOD, "ready": GOOD, "failed": BAD, "stopped": DIM}
+
+
+def doctor_view(checks: Sequence[Check]) -> RenderableType:
+    """Every check with what was found, and below what to do."""
+    rows = [(Text(*_MARKS[check.state]), check.name, check.found) for check in checks]
+    cures = [
+        line(("→ ", "cyan"), f"{check.name}: {check.cure}")
+        for check in checks
+        if check.cure and check.state != "ok"
+    ]
+    return stack(table(("", "check", "found"), rows), *cures, _verdict(checks))
+
+
+def replay_view(replays: Sequence[Replayed]) -> RenderableType:
+    """Every history, and whether this code still decides as it did."""
+    rows = [
+        (
+            Text(*_MARKS["ok" if item.problem is None else "failed"]),
+            item.source,
+            plural(item.events, "event"),
+            one_line(item.problem or "same decisions", 300),
+        )
+        for item in replays
+    ]
+    return table(("", "history", "size", "replayed"), rows)
+
+
+def collected_view(collected: Collected) -> Text:
+    """What was dropped."""
+    verb = "would drop" if collected.dry_run else "dropped"
+    size = f"{collected.bytes / 1024 / 1024:.1f} MiB"
+    return line(f"{verb} {plural(collected.blobs, 'blob')} ({size}), kept {collected.kept:,}")
+
+
+def services_view(state: RuntimeView) -> RenderableType:
+    """The embedded services, one row each, and where they answer."""
+    rows = [
+        (
+            part.name,
+            Text(part.status, style=_STATUS_STYLES.get(part.status, WARN)),
+            str(part.port or ""),
+            str(part.restarts or ""),
+            one_line(part.detail),
+        )
+        for part in state.parts
+    ]
+    columns = ("service", "status", "port", "restarts", "note")
+    return stack(table(columns, rows), endpoints_view(state.endpoints))
+
+
+def endpoints_view(endpoints: Endpoints) -> RenderableType:
+    """Every address of an installation, and its folder."""
+    return pairs(
+        [
+            ("Temporal", f"{endpoints.temporal_address} (namespace {endpoints.namespace})"),
+            ("Web UI", endpoints.ui_url),
+            ("model", endpoints.model_url),
+            ("folder", endpoints.home),
+        ]
+    )
+
+
+def _verdict(checks: Sequence[Check]) -> Text:
+    failed = sum(check.state == "failed" for check in checks)
+    warned = sum(check.state == "warning" for check in checks)
+    if failed:
+        return line((f"{plural(failed, 'problem')} to mend", BAD))
+    if warned:
+        return line((f"usable, with {plural(warned, 'warning')}", WARN))
+    return line(("all is well", GOOD))
+
+
+def chaos_view(report: ChaosReport) -> RenderableType:
+    """What the killed worker cost."""
+    fine = report.nothing_lost
+    mark = ("✓ nothing was lost", GOOD) if fine else ("✗ something was lost", BAD)
+    rows = [
+        ("killed", f"{report.killed.name} (process {report.killed.pid})"),
+        ("back after", f"{report.back_after_s} s"),
+        ("replies from before", f"{report.kept} of {report.answered_before} still count"),
+        ("paid for again", str(report.paid_again)),
+        ("attempts that died", f"{report.lost_attempts}, booked at their estimate"),
+        ("ended", report.outcome.replace("_", " ")),
+    ]
+    return stack(line(mark), pairs(rows))

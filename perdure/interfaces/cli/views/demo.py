@@ -1,0 +1,86 @@
+"""How the demo ends: what was reached, what it cost, where to look, what to try next."""
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from perdure.domain.result import IterationRecord, RunResult
+from perdure.interfaces.cli.comparison import Arm, Comparison
+from perdure.interfaces.cli.views.layout import (
+    BAD,
+    DIM,
+    GOOD,
+    WARN,
+    address,
+    heading,
+    line,
+    pairs,
+    stack,
+    table,
+)
+from perdure.interfaces.cli.views.result import spend_words
+from perdure.interfaces.cli.views.wording import plural, safe, score, sparkline
+
+NEXT = (
+    ('perdure new "a haiku about rain, 3 lines"', "writes a task file with checks"),
+    ("perdure run FILE --dry-run", "shows the plan and the worst case"),
+    ("perdure demo --seeds 10", "measures the loop against best-of-n"),
+    ("perdure up", "keeps the services for your own runs"),
+)
+
+
+def demo_view(result: RunResult, *, web_url: str | None) -> RenderableType:
+    """The end of the single run."""
+    best = _best_record(result)
+    scores = [record.score for record in result.iterations]
+    facts: list[tuple[str, Text | str | None]] = [
+        ("score", f"{score(result.best.score if result.best else None)}  {sparkline(scores)}"),
+        ("spend", spend_words(result.spend)),
+    ]
+    return stack(
+        Text(safe(result.output or "").rstrip() + "\n") if result.output else None,
+        _verdict(result, best),
+        pairs(facts),
+        address("Web UI", web_url),
+        _try_next(),
+    )
+
+
+def comparison_table(comparison: Comparison) -> RenderableType:
+    """Both arms, iteration by iteration."""
+    numbers = tuple(str(number) for number in range(1, comparison.iterations + 1))
+    columns = ("arm", *numbers, "all pass", "calls", "output tokens")
+    rows = [_row(arm, comparison.seeds) for arm in (comparison.loop, comparison.best_of_n)]
+    calls = "best of n makes as many calls as the loop had made by that iteration"
+    return stack(
+        heading(f"Mean best score after each iteration, {plural(comparison.seeds, 'seed')}"),
+        table(columns, rows, right=columns[1:]),
+        line((f"From the runs just made; {calls}.", DIM)),
+    )
+
+
+def _row(arm: Arm, seeds: int) -> tuple[str, ...]:
+    scores = (f"{value:.3f}" for value in arm.scores)
+    passes = f"{arm.full_passes} of {seeds}"
+    return (arm.name, *scores, passes, f"{arm.calls:.1f}", f"{arm.output_tokens:.0f}")
+
+
+def _best_record(result: RunResult) -> IterationRecord | None:
+    index = result.best.iteration if result.best else None
+    return next((record for record in result.iterations if record.index == index), None)
+
+
+def _verdict(result: RunResult, best: IterationRecord | None) -> Text:
+    count = plural(result.iteration_count or len(result.iterations), "iteration")
+    if best is None or not best.dimensions:
+        return line((f"✗ {result.explanation}", BAD))
+    passed = sum(item.score >= 1 for item in best.dimensions.values())
+    total = len(best.dimensions)
+    if passed == total:
+        return line((f"✓ all {total} checks pass after {count}", GOOD))
+    kept = f"● {passed} of {total} checks pass: stopped after {count}, the best one is kept."
+    why = f"\n  {result.explanation}\n  A loop that ends on time with its best draft did its work."
+    return line((kept, WARN), (why, DIM))
+
+
+def _try_next() -> RenderableType:
+    return stack(heading("What to try next"), pairs((f"  {what}", why) for what, why in NEXT))

@@ -1,0 +1,53 @@
+"""Open questions to people, and how to answer them from a shell."""
+
+import shlex
+from datetime import datetime
+
+from rich.console import RenderableType
+
+from perdure.domain.gates import Gate
+from perdure.interfaces.cli.views.layout import DIM, WARN, line, stack
+from perdure.interfaces.cli.views.wording import ago, duration, one_line, safe
+from perdure.interfaces.gateway.facts import OpenGate, OpenGates
+
+
+def how_to_answer(gate: Gate, run: str) -> str:
+    """The command that answers a gate."""
+    choice = "|".join(gate.choices)
+    wanted = choice if gate.choices else '"your answer"'
+    return f"perdure answer {shlex.quote(f'{run}:{gate.id}')} {wanted}"
+
+
+def gates_view(found: OpenGates, now: datetime) -> RenderableType:
+    """All that waits for a person, oldest first."""
+    unread = [
+        line((f"{run} waits too, but no worker answers for it: start one with `perdure up`", WARN))
+        for run in found.unread
+    ]
+    if not found.gates and not unread:
+        return line("Nothing waits for a person.")
+    return stack(*(_gate(item, now) for item in found.gates), *unread)
+
+
+def _gate(item: OpenGate, now: datetime) -> RenderableType:
+    run, gate = item.run, item.gate
+    facts = [gate.kind.replace("_", " "), f"opened {ago(gate.opened_at, now)}"]
+    if gate.deadline is not None:
+        left = (gate.deadline - now).total_seconds()
+        facts.append(f"expires in {duration(max(0.0, left))}, then {_expiry(gate.on_expiry)}")
+    return stack(
+        line((f"{run}:{gate.id}", "bold magenta"), (f"  {' · '.join(facts)}", DIM)),
+        line((one_line(item.goal), DIM), indent=2),
+        *(line(row, indent=2) for row in safe(gate.prompt).strip().splitlines()),
+        line(("→ " + how_to_answer(gate, run), "cyan"), indent=2),
+    )
+
+
+def _expiry(policy: str) -> str:
+    match policy:
+        case "wait":
+            return "it goes on waiting"
+        case "end":
+            return "the run ends"
+        case _:
+            return f"{policy.removeprefix('default:')} is taken"

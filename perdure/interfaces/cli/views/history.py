@@ -1,0 +1,142 @@
+"""The iterations of a run: scores, what changed, what was found, and two of them side by side."""
+
+import difflib
+from collections.abc import Sequence
+from decimal import Decimal
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from perdure.domain.result import IterationRecord
+from perdure.domain.usage import add_cost
+from perdure.interfaces.cli.views.layout import (
+    BAD,
+    DIM,
+    GOOD,
+    WARN,
+    heading,
+    line,
+    stack,
+    table,
+)
+from perdure.interfaces.cli.views.wording import duration, money, one_line, safe, score, tokens
+
+_SEVERITY_STYLES = {"blocker": BAD, "important": WARN}
+
+
+def history_view(records: Sequence[IterationRecord], best: int | None) -> RenderableType:
+    """One row per iteration, then what was found in each."""
+    if not records:
+        return line("No iteration is complete yet.")
+    columns = ("#", "score", "decision", "evaluation", "dimensions", "tokens", "cost", "time")
+    rows = [_row(record, best) for record in records]
+    found = (_findings(record) for record in records)
+    return stack(
+        table(columns, rows, right=("#", "score", "tokens", "cost", "time")), _sum(records), *found
+    )
+
+
+def comparison_view(
+    first: IterationRecord, second: IterationRecord, *, texts: tuple[str, str]
+) -> RenderableType:
+    """Two iterations: their scores by dimension, and the lines that differ."""
+    names = list(dict.fromkeys((*first.dimensions, *second.dimensions)))
+    rows = [("overall", *_compared(first.score, second.score))]
+    rows += [
+        (name, *_compared(_dimension(first, name), _dimension(second, name))) for name in names
+    ]
+    columns = ("dimension", f"iteration {first.index}", f"iteration {second.index}", "change")
+    return stack(
+        table(columns, rows, right=columns[1:]),
+        Text(),
+        *diff_lines(*texts, names=(f"iteration {first.index}", f"iteration {second.index}")),
+    )
+
+
+def diff_lines(before: str, after: str, *, names: tuple[str, str]) -> list[Text]:
+    """A unified diff of two texts, coloured."""
+    rows = difflib.unified_diff(
+        safe(before).splitlines(), safe(after).splitlines(), *names, lineterm=""
+    )
+    lines = coloured_diff("\n".join(rows))
+    return lines or [line("The texts are the same.")]
+
+
+def coloured_diff(patch: str) -> list[Text]:
+    """The lines of a unified diff: added green, taken away red."""
+    return [line((safe(row), _diff_style(row))) for row in patch.splitlines()]
+
+
+def _row(record: IterationRecord, best: int | None) -> tuple[str | Text, ...]:
+    mark = "★" if record.index == best else " "
+    style = GOOD if record.index == best else ""
+    total = record.usage.counted_tokens()
+    return (
+        f"{record.index}{mark}",
+        line((score(record.score), style)),
+        record.decision.replace("_", " "),
+        record.evaluation.replace("_", " "),
+        _dimensions(record),
+        tokens(total),
+        money(record.cost_usd),
+        duration(record.duration_s),
+    )
+
+
+def _dimensions(record: IterationRecord) -> str:
+    if record.error:
+        return one_line(record.error, 80)
+    if not record.dimensions:
+        return one_line(", ".join(call.name for call in record.calls), 80)
+    low = [
+        f"{one_line(name, 30)} {score(item.score)}{' (carried)' if item.carried else ''}"
+        for name, item in record.dimensions.items()
+        if item.score < 1
+    ]
+    passed = len(record.dimensions) - len(low)
+    return ", ".join([f"{passed} of {len(record.dimensions)} full", *low[:4]]) + (
+        f" and {len(low) - 4} more" if len(low) > 4 else ""
+    )
+
+
+def _findings(record: IterationRecord) -> RenderableType | None:
+    if not record.findings:
+        return None
+    rows: list[Text] = []
+    for finding in record.findings:
+        words = {name: str(value) for name, value in finding.items() if value is not None}
+        severity = words.get("severity", "")
+        told = f"{words.get('dimension', '')}: {one_line(words.get('title', ''))}"
+        fix = f"  → {one_line(words['fix'])}" if words.get("fix") else ""
+        style = _SEVERITY_STYLES.get(severity, DIM)
+        rows.append(line((f"{severity:<10} ", style), told, (fix, DIM), indent=2))
+    return stack(heading(f"iteration {record.index}"), *rows)
+
+
+def _sum(records: Sequence[IterationRecord]) -> Text:
+    cost: Decimal | None = Decimal(0)
+    for record in records:
+        cost = add_cost(cost, record.cost_usd)
+    total = sum(record.usage.counted_tokens() for record in records)
+    return line((f"{len(records)} iterations, {total:,} tokens, {money(cost)}", DIM))
+
+
+def _dimension(record: IterationRecord, name: str) -> float | None:
+    found = record.dimensions.get(name)
+    return None if found is None else found.score
+
+
+def _compared(before: float | None, after: float | None) -> tuple[str, str, Text]:
+    change = None if before is None or after is None else after - before
+    if not change:
+        return score(before), score(after), Text("–" if change is None else "=")
+    style = GOOD if change > 0 else BAD
+    return score(before), score(after), Text(f"{change:+.2f}", style=style)
+
+
+def _diff_style(row: str) -> str:
+    if row.startswith(("+++", "---", "diff ")):
+        return "bold"
+    if row.startswith("@@"):
+        return "cyan"
+    return {"+": GOOD, "-": BAD}.get(row[:1], "")

@@ -1,0 +1,96 @@
+"""The few shapes that views are built of; they read the same with and without a terminal."""
+
+from collections.abc import Iterable, Sequence
+from io import StringIO
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+PLAIN_WIDTH = 10_000
+Cell = str | Text
+
+GOOD = "green"
+BAD = "red"
+WARN = "yellow"
+DIM = "dim"
+LIFECYCLE_STYLES = {
+    "running": "cyan",
+    "paused": WARN,
+    "waiting": "magenta",
+    "completed": GOOD,
+    "failed": BAD,
+    "stopped": DIM,
+}
+
+
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    right: Sequence[str] = (),
+    whole: Sequence[str] = (),
+) -> Table:
+    """A table without borders; columns in `right` are aligned right, those in `whole` never cut."""
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        justify = "right" if column in right else "left"
+        drawn.add_column(
+            column, justify=justify, overflow="fold", no_wrap=column in {*right, *whole}
+        )
+    for row in rows:
+        drawn.add_row(*(_text(cell) for cell in row))
+    return drawn
+
+
+def pairs(rows: Iterable[tuple[str, Cell | None]]) -> Table:
+    """Labels and values; rows without a value are left out."""
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    drawn.add_column(style=DIM, no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for label, value in rows:
+        if value is not None and str(value):
+            drawn.add_row(label, _text(value))
+    return drawn
+
+
+def line(*pieces: Cell | tuple[str, str], indent: int = 0) -> Text:
+    """One line of plain pieces and (text, style) pairs; nothing in them is markup."""
+    text = Text(" " * indent)
+    for piece in pieces:
+        if isinstance(piece, tuple):
+            text.append(piece[0], style=piece[1])
+        else:
+            text.append(piece)
+    return text
+
+
+def address(label: str, url: str | None) -> Text | None:
+    """An address on a line of its own that is never cut, so that it can be copied and clicked."""
+    if url is None:
+        return None
+    return Text.assemble((f"{label}  ", DIM), (url, f"link {url}"), no_wrap=True, overflow="ignore")
+
+
+def stack(*parts: RenderableType | None) -> Group:
+    """Parts below each other, without those that are None."""
+    return Group(*(part for part in parts if part is not None))
+
+
+def heading(text: str) -> Text:
+    """A title above a block."""
+    return Text(text, style="bold")
+
+
+def plain(renderable: RenderableType) -> str:
+    """What a pipe gets: no colours, no cut lines, no space at line ends."""
+    console = Console(
+        file=StringIO(), width=PLAIN_WIDTH, color_system=None, force_terminal=False, soft_wrap=False
+    )
+    with console.capture() as captured:
+        console.print(renderable)
+    return "\n".join(row.rstrip() for row in captured.get().splitlines())
+
+
+def _text(cell: Cell) -> Text:
+    return cell if isinstance(cell, Text) else Text(cell)

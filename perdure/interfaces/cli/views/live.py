@@ -1,0 +1,48 @@
+"""The live picture of one run: a few lines that change in place while it works."""
+
+from rich.console import Group
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from perdure.domain.status import RunStatus
+from perdure.interfaces.cli.views.layout import DIM, LIFECYCLE_STYLES, address, line, pairs, stack
+from perdure.interfaces.cli.views.status import (
+    gate_lines,
+    parts_line,
+    score_line,
+    spend_line,
+    state_line,
+    step_line,
+    web_address,
+)
+
+
+def live_view(status: RunStatus, *, spinner: Spinner | None = None) -> Group:
+    """What stands below the story of a run while it goes on."""
+    facts: list[tuple[str, Text | str | None]] = [
+        ("step", step_line(status)),
+        ("score", score_line(status)),
+        ("parts", parts_line(status.parts)),
+        ("spend", spend_line(status.budget)),
+    ]
+    web = address("Web UI", web_address(status))
+    if web is not None:
+        # A line that wraps would break the redrawing: here it is cut, the result has it whole.
+        web.overflow = "ellipsis"
+    return stack(
+        _headline(status, spinner),
+        pairs(facts),
+        web,
+        *(gate_lines(gate, status.id) for gate in status.gates),
+        line(("Ctrl-C leaves the run going.", DIM)),
+    )
+
+
+def _headline(status: RunStatus, spinner: Spinner | None) -> Table:
+    row = Table.grid(padding=(0, 1, 0, 0))
+    style = LIFECYCLE_STYLES[status.lifecycle]
+    turning = spinner if status.lifecycle == "running" else None
+    mark = turning or Text("●", style=style)
+    row.add_row(mark, line((status.id, "bold"), (" · ", DIM)) + state_line(status))
+    return row

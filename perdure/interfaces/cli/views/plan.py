@@ -1,0 +1,91 @@
+"""The picture of a dry run: what would happen, what it could cost at most, who is ready."""
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from perdure.interfaces.cli.views.layout import (
+    BAD,
+    DIM,
+    GOOD,
+    WARN,
+    heading,
+    line,
+    pairs,
+    stack,
+    table,
+)
+from perdure.interfaces.cli.views.wording import duration, money, one_line
+from perdure.interfaces.gateway.facts import QueueState
+from perdure.interfaces.plan import PlannedModel, RunPlan, WorstCase
+
+NAMES_SHOWN = 8
+
+
+def plan_view(plan: RunPlan) -> RenderableType:
+    """The whole plan."""
+    facts: list[tuple[str, Text | str | None]] = [
+        ("kind", plan.kind),
+        ("goal", one_line(plan.goal, 300)),
+        ("label", plan.label),
+        ("workspace", plan.workspace or "an empty scratch folder"),
+        ("tools", plan.access),
+        *((planned.role, _model(planned)) for planned in plan.models),
+        ("iterations", f"at most {plan.iterations}: {' → '.join(plan.steps)}"),
+        ("checks", _names(plan.checks)),
+        ("judged", _names(plan.judged)),
+        ("at most", _limits(plan.worst)),
+        ("worst case", plan.worst.sentence),
+    ]
+    warnings = [line(("! ", WARN), text) for text in plan.warnings]
+    return stack(
+        heading("Plan (nothing was started)"),
+        pairs(facts),
+        *warnings,
+        _queues(plan),
+        _verdict(plan),
+    )
+
+
+def _model(planned: PlannedModel) -> str:
+    chain = " → ".join(planned.chain)
+    card = planned.card
+    if card is None:
+        return f"{chain} (unknown here)"
+    if card.price is None:
+        return f"{chain} (price unknown)"
+    price = card.price
+    return f"{chain} (${price.input_per_million} in, ${price.output_per_million} out per million)"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    shown = ", ".join(one_line(name, 40) for name in names[:NAMES_SHOWN])
+    more = len(names) - NAMES_SHOWN
+    return f"{len(names)}: {shown} and {more} more" if more > 0 else shown
+
+
+def _limits(worst: WorstCase) -> str:
+    pieces = [
+        f"{worst.tokens:,} tokens" if worst.tokens else "",
+        money(worst.cost_usd) if worst.cost_usd else "",
+        f"{duration(worst.active_time_s)} of work" if worst.active_time_s else "",
+        f"{duration(worst.wall_time_s)} in all" if worst.wall_time_s else "",
+        f"{worst.model_calls} model calls" if worst.model_calls else "",
+    ]
+    one = f"; one full call {money(worst.one_call_usd)}" if worst.one_call_usd else ""
+    return (", ".join(piece for piece in pieces if piece) or "no limit") + one
+
+
+def _queues(plan: RunPlan) -> RenderableType | None:
+    return table(("", "queue", "serves", "worker"), [_queue(item) for item in plan.queues])
+
+
+def _queue(item: QueueState) -> tuple[Text, str, str, str]:
+    mark = Text("✓", style=GOOD) if item.ready else Text("✗", style=BAD)
+    found = f"version {item.version}" if item.ready else one_line(item.cure, 200)
+    return mark, item.queue, item.serves, found
+
+
+def _verdict(plan: RunPlan) -> Text:
+    if plan.ready:
+        return line(("ready to run", GOOD))
+    return line(("not ready: ", BAD), ("a worker is missing (see above)", DIM))

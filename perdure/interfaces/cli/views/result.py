@@ -1,0 +1,140 @@
+"""The end of a run: the output, why it stopped, what it cost, and what to do next."""
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from perdure.domain.result import BAD_OUTCOMES, RunResult, Savings, SpendReport
+from perdure.interfaces.cli.views.layout import (
+    BAD,
+    DIM,
+    GOOD,
+    WARN,
+    address,
+    heading,
+    line,
+    pairs,
+    stack,
+)
+from perdure.interfaces.cli.views.wording import (
+    duration,
+    money,
+    one_line,
+    plural,
+    safe,
+    score,
+    short_ref,
+    sparkline,
+    tokens,
+)
+
+FINDINGS_SHOWN = 8
+
+
+def result_view(result: RunResult, *, web_url: str | None = None) -> Group:
+    """The output first, then the facts about it."""
+    facts: list[tuple[str, Text | str | None]] = [
+        ("run", result.id),
+        ("why", f"{result.explanation} ({result.outcome}/{result.reason})"),
+        ("score", _scores(result)),
+        ("spend", spend_words(result.spend)),
+        ("saved", saved_words(result.savings)),
+        ("models", ", ".join(result.models_used)),
+        ("limit", result.exhausted.text if result.exhausted else None),
+        ("artifacts", ", ".join(f"{item.kind} {short_ref(item.ref)}" for item in result.artifacts)),
+        ("unread", "; ".join(one_line(text) for text in result.unread_input)),
+        ("error", one_line(result.error, 500) if result.error else None),
+    ]
+    return stack(
+        _output(result),
+        done_line(result),
+        pairs(facts),
+        _findings(result),
+        address("Web UI", web_url),
+        _next(result),
+    )
+
+
+def done_line(result: RunResult) -> Text:
+    """`[done] 2 iterations, 38k tokens, $0.32`."""
+    count = result.iteration_count or len(result.iterations)
+    told = [plural(count, "iteration"), f"{tokens(result.spend.tokens)} tokens"]
+    told.append(money(result.spend.cost_usd))
+    style = BAD if result.outcome in BAD_OUTCOMES else GOOD
+    return line(("[done]", f"bold {style}"), " " + ", ".join(told), (_ending(result), style))
+
+
+def spend_words(spend: SpendReport) -> str:
+    """Tokens, money, calls and times."""
+    pieces = [
+        f"{spend.tokens:,} tokens",
+        f"{spend.usage.output_tokens:,} written" if spend.usage.output_tokens else "",
+        money(spend.cost_usd),
+        plural(spend.model_calls, "model call"),
+        plural(spend.tool_calls, "tool call") if spend.tool_calls else "",
+        f"{duration(spend.active_time_s)} active of {duration(spend.wall_time_s)}",
+    ]
+    return " · ".join(piece for piece in pieces if piece)
+
+
+def saved_words(savings: Savings) -> str:
+    """What a loop that resends everything would have sent more; empty when nothing was saved."""
+    kept = savings.naive_input_tokens - savings.input_tokens
+    pieces: list[str] = []
+    if kept > 0:
+        share = kept / savings.naive_input_tokens
+        pieces.append(f"{tokens(kept)} input tokens ({share:.0%} of a loop that resends all)")
+    if savings.evaluations_skipped:
+        pieces.append(plural(savings.evaluations_skipped, "evaluation"))
+    if savings.judge_calls_saved:
+        pieces.append(plural(savings.judge_calls_saved, "judge call"))
+    return ", ".join(pieces)
+
+
+def _ending(result: RunResult) -> str:
+    if result.outcome in BAD_OUTCOMES:
+        return f" · {result.outcome.replace('_', ' ')}"
+    if result.quality_met:
+        return " · quality met"
+    return " · partial result" if result.partial else " · best kept"
+
+
+def _scores(result: RunResult) -> str | None:
+    if result.best is None or result.best.score is None:
+        return None
+    bars = sparkline([record.score for record in result.iterations])
+    return f"{score(result.best.score)} in iteration {result.best.iteration}  {bars}".rstrip()
+
+
+def _output(result: RunResult) -> RenderableType | None:
+    if result.output is None:
+        where = f"; read it with `perdure artifact {result.id} {result.output_ref}`"
+        return line(("no output inline" + (where if result.output_ref else ""), DIM), "\n")
+    return Text(safe(result.output).rstrip() + "\n")
+
+
+def _findings(result: RunResult) -> RenderableType | None:
+    if not result.open_findings:
+        return None
+    rows = [
+        line(
+            ("  ✗ ", WARN),
+            f"{_of(item, 'dimension')}: {one_line(_of(item, 'title'))}",
+            (f"  → {one_line(_of(item, 'fix'))}" if _of(item, "fix") else "", DIM),
+        )
+        for item in result.open_findings[:FINDINGS_SHOWN]
+    ]
+    more = len(result.open_findings) - FINDINGS_SHOWN
+    rest = line((f"  and {more} more: perdure history {result.id}", DIM)) if more > 0 else None
+    return stack(heading("still open"), *rows, rest)
+
+
+def _next(result: RunResult) -> Text:
+    shown = f"perdure explain {result.id}"
+    if any(item.kind == "patch" for item in result.artifacts):
+        shown = f"perdure diff {result.id}, perdure apply {result.id}, {shown}"
+    return line((f"next    {shown}", DIM))
+
+
+def _of(finding: object, name: str) -> str:
+    value = finding.get(name) if isinstance(finding, dict) else None
+    return value if isinstance(value, str) else ""

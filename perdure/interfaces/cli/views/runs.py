@@ -1,0 +1,70 @@
+"""Lists of runs, and what a verb did to one or many of them."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from perdure.domain.messages import Receipt
+from perdure.interfaces.cli.views.layout import (
+    DIM,
+    GOOD,
+    LIFECYCLE_STYLES,
+    WARN,
+    line,
+    stack,
+    table,
+)
+from perdure.interfaces.cli.views.wording import ago, money, one_line, score
+from perdure.interfaces.gateway.facts import BulkReport, RunPage, RunRow
+
+GOAL_WIDTH = 36
+
+
+def runs_view(page: RunPage, now: datetime) -> RenderableType:
+    """One row per run, newest first."""
+    if not page.runs:
+        return stack(line("No runs."), _note(page.note))
+    columns = ("run", "state", "iter", "score", "cost", "started", "goal")
+    rows = [_row(run, now) for run in page.runs]
+    more = f"more: perdure list --cursor {page.cursor}" if page.cursor else ""
+    drawn = table(columns, rows, right=("iter", "score", "cost"), whole=("run",))
+    return stack(drawn, _note(page.note), _note(more))
+
+
+def receipt_view(run: str, receipt: Receipt) -> Text:
+    """What an accepted verb did to one run."""
+    note = f" · {one_line(receipt.note, 300)}" if receipt.note else ""
+    done = ("✓ ", GOOD)
+    return line(done, f"{receipt.verb} {run}: now {receipt.lifecycle}{note}")
+
+
+def bulk_view(report: BulkReport) -> RenderableType:
+    """What a verb did to all open runs."""
+    took = line(
+        ("✓ ", GOOD), f"{report.verb}: taken by {len(report.taken)} of {report.matched} runs"
+    )
+    refused = [line(("! ", WARN), f"{run}: {one_line(why)}") for run, why in report.refused.items()]
+    if not report.matched:
+        return stack(line(f"{report.verb}: no open run."), _note(report.note))
+    return stack(took, *refused, _note(report.note))
+
+
+def _row(run: RunRow, now: datetime) -> tuple[str | Text, ...]:
+    state = run.outcome or run.blocked_on or run.phase or run.lifecycle
+    shown = run.lifecycle if state == run.lifecycle else f"{run.lifecycle} · {state}"
+    cost = None if run.cost_usd is None else Decimal(str(run.cost_usd))
+    return (
+        run.id,
+        Text(shown.replace("_", " "), style=LIFECYCLE_STYLES.get(run.lifecycle, "")),
+        "" if run.iteration is None else str(run.iteration),
+        score(run.score),
+        "" if cost is None else money(cost),
+        ago(run.started_at, now),
+        one_line(run.goal, GOAL_WIDTH) + (f"  [{one_line(run.label, 20)}]" if run.label else ""),
+    )
+
+
+def _note(note: str) -> Text | None:
+    return line((note, DIM)) if note else None

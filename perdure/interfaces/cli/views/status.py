@@ -1,0 +1,156 @@
+"""One look at a run: where it stands, its scores and parts, spend, and what it waits for."""
+
+from rich.console import Group
+from rich.text import Text
+
+from perdure.domain.gates import Gate
+from perdure.domain.result import Mark
+from perdure.domain.status import BudgetStatus, Part, RunStatus
+from perdure.interfaces.cli.views.gates import how_to_answer
+from perdure.interfaces.cli.views.layout import (
+    BAD,
+    DIM,
+    GOOD,
+    LIFECYCLE_STYLES,
+    address,
+    line,
+    pairs,
+    stack,
+)
+from perdure.interfaces.cli.views.wording import (
+    duration,
+    money,
+    one_line,
+    plural,
+    safe,
+    score,
+    sparkline,
+    tokens,
+)
+
+PARTS_SHOWN = 24
+
+
+def status_view(status: RunStatus) -> Group:
+    """The whole look, for `perdure status`."""
+    rows: list[tuple[str, Text | str | None]] = [
+        ("goal", one_line(status.goal, 300)),
+        ("label", status.label),
+        ("state", state_line(status)),
+        ("step", step_line(status)),
+        ("score", score_line(status)),
+        ("parts", parts_line(status.parts)),
+        ("spend", spend_line(status.budget)),
+        ("left", f"{status.budget.fraction_remaining:.0%} of the tightest limit"),
+        ("plan", " → ".join(one_line(step, 60) for step in status.plan)),
+        ("children", ", ".join(status.children)),
+        ("amended", _amended(status)),
+        ("refused", "; ".join(one_line(text) for text in status.refused)),
+        ("ended", _end(status)),
+        ("source", _source(status)),
+    ]
+    web = address("Web UI", web_address(status))
+    questions = (gate_lines(gate, status.id) for gate in status.gates)
+    return stack(headline(status), pairs(rows), web, *questions)
+
+
+def headline(status: RunStatus) -> Text:
+    """Id, kind and lifecycle."""
+    return line(
+        (status.id, "bold"),
+        (f"  {status.kind}  ", DIM),
+        (status.lifecycle, LIFECYCLE_STYLES[status.lifecycle]),
+    )
+
+
+def state_line(status: RunStatus) -> Text:
+    """Phase, iteration of its limit, and how long it has taken."""
+    limit = f"/{status.iteration_limit}" if status.iteration_limit else ""
+    pieces = [status.phase.replace("_", " ")]
+    if status.iteration:
+        pieces.append(f"iteration {status.iteration}{limit}")
+    pieces.append(duration(status.elapsed_s))
+    if status.blocked_on:
+        pieces.append(f"blocked on {status.blocked_on.replace('_', ' ')}")
+    return line(" · ".join(pieces))
+
+
+def step_line(status: RunStatus) -> Text | None:
+    """The step in flight."""
+    return line(one_line(status.step.what)) if status.step else None
+
+
+def score_line(status: RunStatus) -> Text | None:
+    """Sparkline, newest score and the best."""
+    scores = [point.score for point in status.trajectory]
+    if not any(value is not None for value in scores):
+        return None
+    newest = next(value for value in reversed(scores) if value is not None)
+    return line((sparkline(scores), GOOD), f" {score(newest)}", (_best(status.best), DIM))
+
+
+def parts_line(parts: tuple[Part, ...]) -> Text | None:
+    """Every part with a mark: green ones pass, red ones still fail."""
+    if not parts:
+        return None
+    text = Text()
+    for part in parts[:PARTS_SHOWN]:
+        mark, style = ("✓", GOOD) if part.passed else ("✗", BAD)
+        text.append(f"{mark} {one_line(part.name, 24)}  ", style=style)
+    if len(parts) > PARTS_SHOWN:
+        text.append(f"and {len(parts) - PARTS_SHOWN} more  ", style=DIM)
+    passed = sum(part.passed for part in parts)
+    text.append(f"{passed} of {len(parts)}", style=DIM)
+    return text
+
+
+def spend_line(budget: BudgetStatus) -> Text:
+    """Tokens, money and calls, each with its limit where there is one."""
+    limits = budget.limits
+    token_limit = f" of {tokens(limits.tokens)}" if limits.tokens else ""
+    cost_limit = f" of {money(limits.cost_usd)}" if limits.cost_usd else ""
+    pieces = [
+        f"{tokens(budget.tokens)}{token_limit} tokens",
+        f"{money(budget.cost_usd)}{cost_limit}",
+        plural(budget.model_calls, "model call"),
+    ]
+    if budget.tool_calls:
+        pieces.append(plural(budget.tool_calls, "tool call"))
+    pieces.append(f"{duration(budget.active_time_s)} active")
+    return line(" · ".join(pieces))
+
+
+def gate_lines(gate: Gate, run: str) -> Text | None:
+    """An open question, and the command that answers it."""
+    if not gate.open:
+        return None
+    question = f"? {gate.id} {gate.kind.replace('_', ' ')}: {safe(gate.prompt).strip()}"
+    return line((question, "bold magenta"), "\n", (f"  {how_to_answer(gate, run)}", DIM))
+
+
+def web_address(status: RunStatus) -> str | None:
+    """Where the run is shown in the Temporal Web UI."""
+    return status.links.get("temporal") or next(iter(status.links.values()), None)
+
+
+def _best(best: Mark | None) -> str:
+    if best is None or best.score is None:
+        return ""
+    return f"  best {score(best.score)} in iteration {best.iteration}"
+
+
+def _amended(status: RunStatus) -> str:
+    count = len(status.amendments)
+    return "" if not count else f"{count} time{'s' if count > 1 else ''}"
+
+
+def _end(status: RunStatus) -> str | None:
+    if status.outcome is None:
+        return None
+    return f"{status.outcome} ({status.reason}): {status.explanation}"
+
+
+def _source(status: RunStatus) -> str | None:
+    if status.source == "run":
+        return None
+    return "the store: the run is over, or no worker answered"

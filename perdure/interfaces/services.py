@@ -1,0 +1,267 @@
+"""What every door is handed: the services of an installation, and what a command may start.
+
+Doors import no adapter. The composition root builds these values; tests build them in memory.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, Protocol, TextIO
+
+from perdure.domain.base import Frozen
+from perdure.domain.costs import CostReport
+from perdure.domain.events import Event
+from perdure.domain.messages import AnyMessage, Receipt
+from perdure.domain.models import ModelCard
+from perdure.domain.names import LoopKind
+from perdure.domain.ports import (
+    BlobStore,
+    Endpoints,
+    Journal,
+    RecordStore,
+    TranscriptStore,
+    Workspaces,
+)
+from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.status import RunStatus
+from perdure.interfaces.gateway.facts import (
+    BulkReport,
+    OpenGates,
+    QueueState,
+    RunFilter,
+    RunPage,
+    Spec,
+)
+
+OnProgress = Callable[[str], None]
+
+
+class ModelFacts(Protocol):
+    """What is known of models before they are called."""
+
+    async def card(self, model: str) -> ModelCard:
+        """Facts about a model; raises `ModelError` or `InvalidInput` for an unknown one."""
+        ...
+
+
+class RunGateway(Protocol):
+    """The runs, as doors reach them; `Gateway` is the real one."""
+
+    async def start(
+        self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
+    ) -> str:
+        """Start a run and return its id."""
+        ...
+
+    async def readiness(self, spec: Spec) -> Sequence[QueueState]:
+        """Who answers on the queues that a run of this specification needs."""
+        ...
+
+    async def status(self, run: str) -> RunStatus:
+        """One look."""
+        ...
+
+    async def result(self, run: str, *, wait: bool = True) -> RunResult:
+        """The end; raises `NotAllowed` when it has not come and nobody waits."""
+        ...
+
+    async def records(self, run: str) -> Sequence[IterationRecord]:
+        """All iterations."""
+        ...
+
+    async def costs(self, run: str | None = None) -> CostReport:
+        """Spend by phase, model and day, of one run or of all."""
+        ...
+
+    def events(self, run: str, *, since: int = 0) -> AsyncIterator[Event]:
+        """Follow the run; ends with the event `ended`."""
+        ...
+
+    async def verb(self, run: str, message: AnyMessage) -> Receipt:
+        """Steer one run."""
+        ...
+
+    async def verb_all(
+        self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None
+    ) -> BulkReport:
+        """Steer all open runs of a kind or a root, or all."""
+        ...
+
+    async def gates(self) -> OpenGates:
+        """All open questions."""
+        ...
+
+    async def list(self, wanted: RunFilter | None = None) -> RunPage:
+        """One page of runs."""
+        ...
+
+    async def resolve(self, name: str) -> str:
+        """The full id behind a unique beginning or `@last`."""
+        ...
+
+    async def history_export(self, run: str) -> bytes:
+        """The history as JSON."""
+        ...
+
+    def web_url(self, run: str) -> str | None:
+        """Where the Web UI shows a run."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """One connected installation."""
+
+    gateway: RunGateway
+    blobs: BlobStore
+    records: RecordStore
+    journal: Journal
+    transcripts: TranscriptStore
+    workspaces: Workspaces
+    models: ModelFacts
+    endpoints: Endpoints
+    default_model: str
+
+
+class PartView(Protocol):
+    """One embedded service, as its supervisor sees it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def port(self) -> int | None: ...
+    @property
+    def restarts(self) -> int: ...
+    @property
+    def detail(self) -> str: ...
+
+
+class RuntimeView(Protocol):
+    """The embedded services together."""
+
+    @property
+    def status(self) -> str: ...
+    @property
+    def endpoints(self) -> Endpoints: ...
+    @property
+    def parts(self) -> Sequence[PartView]: ...
+
+
+class LogEntry(Protocol):
+    """One line of a service's log."""
+
+    @property
+    def part(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
+class Check(Frozen):
+    """One line of `doctor`: what was looked at, what was found, what to do."""
+
+    name: str
+    state: Literal["ok", "warning", "failed"]
+    found: str
+    cure: str = ""
+
+
+class Replayed(Frozen):
+    """One history, replayed against this code; `problem` is None when it still holds."""
+
+    source: str
+    events: int
+    problem: str | None = None
+
+
+class Collected(Frozen):
+    """What a garbage collection dropped, or would drop."""
+
+    blobs: int
+    bytes: int
+    kept: int
+    dry_run: bool
+
+
+class Killed(Frozen):
+    """A service that was killed on purpose."""
+
+    name: str
+    pid: int
+
+
+class Connect(Protocol):
+    """Opens the services; embedded ones are started first when `start` says so."""
+
+    def __call__(
+        self, *, start: bool, on_progress: OnProgress
+    ) -> AbstractAsyncContextManager[Services]: ...
+
+
+class ReadLogs(Protocol):
+    """Reads the logs of one service, or of all."""
+
+    def __call__(
+        self, part: str | None, *, lines: int, follow: bool
+    ) -> AsyncIterator[LogEntry]: ...
+
+
+class InHome(Protocol):
+    """The same context over another home folder (or, for None, over the current one)."""
+
+    def __call__(self, home: Path) -> "AppContext": ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppContext:
+    """What the command line gets.
+
+    Args:
+        connect: opens `Services` for one command.
+        up: the services in the foreground; returns when they were asked to end.
+        ensure: starts what is missing, and returns where it answers.
+        down: stops the services; False when none ran.
+        state: the services as they run now, or None.
+        logs: log lines, the newest last.
+        run_worker: polls until asked to end.
+        setup_model: installs the embedded model; returns a sentence on what was done.
+        replay: replays histories (JSON bytes by name) against this code.
+        doctor: looks at the installation, one check after the other.
+        collect: drops blobs that nothing needs; with True it only counts them.
+        kill_worker: kills the embedded worker without warning.
+        in_home: a context for another home folder.
+        home: the home folder; `named_home` says that the user chose it.
+        folder: the folder that commands work in.
+        user: who steers, for audit trails.
+        user_defaults: the user's own `perdure.yaml`.
+        now: the clock.
+        version: of the product.
+        stdout: where output goes.
+        stderr: where progress and errors go.
+    """
+
+    connect: Connect
+    up: Callable[[Callable[[RuntimeView], None]], Awaitable[None]]
+    ensure: Callable[[OnProgress], Awaitable[Endpoints]]
+    down: Callable[[], Awaitable[bool]]
+    state: Callable[[], Awaitable[RuntimeView | None]]
+    logs: ReadLogs
+    run_worker: Callable[[], Awaitable[None]]
+    setup_model: Callable[[OnProgress], Awaitable[str]]
+    replay: Callable[[dict[str, bytes]], AsyncIterator[Replayed]]
+    doctor: Callable[[], AsyncIterator[Check]]
+    collect: Callable[[bool], Awaitable[Collected]]
+    kill_worker: Callable[[], Awaitable[Killed]]
+    in_home: InHome
+    home: Path
+    named_home: bool
+    folder: Path
+    user: str
+    user_defaults: Path
+    now: Callable[[], datetime]
+    version: str
+    stdout: TextIO
+    stderr: TextIO
