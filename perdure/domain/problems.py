@@ -40,7 +40,12 @@ def problems_of(
         names: right names to look for when a field is unknown.
     """
     known = sorted(names)
-    return tuple(_problem(detail, value, root, known) for detail in error.errors(include_url=False))
+    return tuple(
+        _problem(detail, value, root, known)
+        for detail in error.errors(include_url=False)
+        # A default that waits for a bad field only repeats that field's problem.
+        if detail["type"] != "default_factory_not_called"
+    )
 
 
 def path_of(root: str, steps: Sequence[int | str]) -> str:

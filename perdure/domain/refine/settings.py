@@ -63,9 +63,9 @@ class RefineSettings(Frozen):
     """
 
     pattern: Pattern = "confidence"
+    quality_threshold: Share | None = Field(default_factory=_default_threshold)
     max_iterations: int = Field(default=3, ge=1, le=MAX_ITERATIONS)
     min_iterations: int = Field(default=1, ge=1, le=MAX_ITERATIONS)
-    quality_threshold: Share | None = Field(default_factory=_default_threshold)
     improvement_threshold: float | None = Field(default=0.05, ge=0, le=1)
     regression_threshold: float = Field(default=0.2, ge=0, le=1)
     abort_on_regression: bool = True

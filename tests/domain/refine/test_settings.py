@@ -1,0 +1,90 @@
+"""Settings of the refine loop: defaults by pattern, and what is refused."""
+
+import pytest
+from pydantic import ValidationError
+
+from perdure.domain.problems import problems_of
+from perdure.domain.refine.settings import OutputSettings, RefineSettings, settings_problems
+from perdure.domain.rubric import Rubric
+
+
+@pytest.mark.parametrize(
+    ("given", "threshold"),
+    [
+        ({}, 0.8),
+        ({"pattern": "checklist"}, 0.8),
+        ({"pattern": "improvement"}, None),
+        ({"pattern": "improvement", "quality_threshold": 0.8}, 0.8),
+        ({"quality_threshold": None}, None),
+    ],
+    ids=str,
+)
+def test_the_threshold_of_a_pattern_survives_every_round_trip(
+    given: dict[str, object], threshold: float | None
+) -> None:
+    settings = RefineSettings.model_validate(given)
+    assert settings.quality_threshold == threshold
+    assert RefineSettings.model_validate(settings.model_dump()) == settings
+    assert RefineSettings.model_validate(settings.model_dump(exclude_defaults=True)) == settings
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "message"),
+    [
+        pytest.param(
+            {"pattern": "strategies"}, "refine.pattern", "cannot be run yet", id="pattern"
+        ),
+        pytest.param({"strategies": ["a"]}, "refine.strategies", "cannot be run yet", id="list"),
+        pytest.param({"max_iterations": 0}, "refine.max_iterations", "greater", id="none"),
+        pytest.param({"max_iterations": 1001}, "refine.max_iterations", "1000", id="too many"),
+        pytest.param({"min_iterations": 4}, "refine.min_iterations", "which is 3", id="minimum"),
+        pytest.param({"quality_threshold": 0}, "refine.quality_threshold", "greater", id="zero"),
+        pytest.param(
+            {"output": {"parts": "sections"}}, "refine.output.parts", "whole or lines", id="parts"
+        ),
+        pytest.param({"plan": "maybe"}, "refine.plan", "'auto'", id="switch"),
+        pytest.param(
+            {"termination": {"type": "max_iterations", "limit": 0}},
+            "refine.termination.limit",
+            "greater",
+            id="tree",
+        ),
+        pytest.param(
+            {"termination": {"type": "max_iterations", "limit": 2000}},
+            "refine",
+            "at most 1000",
+            id="tree without end",
+        ),
+    ],
+)
+def test_refused(given: dict[str, object], path: str, message: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        RefineSettings.model_validate(given)
+    problems = problems_of(raised.value, given, root="refine")
+    assert [problem.path for problem in problems] == [path]
+    assert message in problems[0].allowed
+
+
+def test_bare_words_that_yaml_reads_as_booleans() -> None:
+    settings = RefineSettings.model_validate(
+        {"plan": False, "classify": False, "output": {"show_draft": True}}
+    )
+    assert (settings.plan, settings.classify, settings.output.show_draft) == ("off", "off", "on")
+
+
+@pytest.mark.parametrize(
+    ("show", "small", "shows"),
+    [("auto", True, False), ("auto", False, True), ("on", True, True), ("off", False, False)],
+)
+def test_the_draft_is_shown_to_large_models(show: str, small: bool, shows: bool) -> None:
+    output = OutputSettings.model_validate({"show_draft": show})
+    assert output.shows_draft(small_model=small) is shows
+
+
+def test_parts_need_an_output_in_lines() -> None:
+    length = {"check": "length", "unit": "words", "max": 9}
+    rubric = Rubric.model_validate([{"name": "short", "part": 2, "evaluator": length}])
+    problems = settings_problems(RefineSettings(), rubric)
+    assert [(one.path, one.found) for one in problems] == [("rubric[0].part", "2")]
+    lines = RefineSettings.model_validate({"output": {"parts": "lines"}})
+    assert settings_problems(lines, rubric) == ()
