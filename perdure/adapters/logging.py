@@ -1,0 +1,122 @@
+"""Sets up logs: events with fields, on standard error, as JSON in a pipe and readable elsewhere.
+
+Standard logging (Temporal's, the model SDK's) goes through the same renderer. Workflow code logs
+with `workflow.logger` alone, which is silent on replay. This module must not import Temporal: the
+command line configures its logs before it knows whether it needs a server.
+"""
+
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Literal, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+Level = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["auto", "json", "console"]
+
+JSON_OF_FORMAT: Mapping[LogFormat, bool | None] = {"auto": None, "json": True, "console": False}
+# Each writes a line per request at level info; a run makes thousands.
+CHATTY = ("anthropic", "httpcore2", "httpx2", "asyncio", "urllib3")
+# Where Temporal's adapters put what they know, and the names under which we log it.
+TEMPORAL_EXTRAS = ("temporal_workflow", "temporal_activity")
+TEMPORAL_FIELDS = {
+    "workflow_id": "run",
+    "activity_type": "step",
+    "activity_id": "activity_id",
+    "attempt": "attempt",
+    "update_name": "update",
+}
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Ours, so that a second configuration replaces it and leaves others alone."""
+
+
+def configure_logging(
+    *, stream: TextIO | None = None, level: Level = "info", json: bool | None = None
+) -> None:
+    """Send structlog's and standard logging's records to one stream; may be called again.
+
+    Args:
+        stream: where lines go; None means standard error.
+        level: the lowest level that is shown.
+        json: one JSON object per line, or lines for people; None: JSON unless on a terminal.
+    """
+    out = stream or sys.stderr
+    as_json = not out.isatty() if json is None else json
+    handler = _Handler(out)
+    handler.setFormatter(_formatter(as_json=as_json, colors=out.isatty()))
+    root = logging.getLogger()
+    for old in [item for item in root.handlers if isinstance(item, _Handler)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    quiet = logging.NOTSET if level == "debug" else logging.WARNING
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(quiet)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_shared(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,  # a logger used before this call must follow it too
+    )
+
+
+def _shared() -> list[Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+        structlog.processors.StackInfoRenderer(),
+    ]
+
+
+def _formatter(*, as_json: bool, colors: bool) -> logging.Formatter:
+    # Tracebacks are plain in both: richer ones print local variables, and with them secrets.
+    ending: list[Processor] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        if as_json
+        else [
+            structlog.dev.ConsoleRenderer(
+                colors=colors,
+                timestamp_key="at",
+                exception_formatter=structlog.dev.plain_traceback,
+            )
+        ]
+    )
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*_shared(), _name_temporal_fields],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
+    )
+
+
+def _name_temporal_fields(
+    _logger: object, _method: str, event: MutableMapping[str, object]
+) -> EventDict:
+    """Turn what Temporal appends to a message as text into fields under our names."""
+    record = event.get("_record")
+    suffix: dict[str, object] = {}
+    for extra in TEMPORAL_EXTRAS:
+        details: object = getattr(record, extra, None)
+        if isinstance(details, Mapping):
+            suffix[extra] = details
+            for theirs, ours in TEMPORAL_FIELDS.items():
+                if theirs in details:
+                    event.setdefault(ours, details[theirs])
+    event["event"] = _without(str(event.get("event", "")), suffix)
+    return event
+
+
+def _without(message: str, details: Mapping[str, object]) -> str:
+    # Activities append the bare details, workflows a mapping of them by name.
+    for appended in (details, *details.values()):
+        message = message.removesuffix(f" ({appended})")
+    return message
