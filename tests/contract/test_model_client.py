@@ -11,20 +11,18 @@ import httpx2
 import pytest
 
 from perdure.adapters.models.embedded import EmbeddedModel
-from perdure.adapters.models.scripted import ScriptedModel
 from perdure.domain.models import ModelRequest
 from perdure.domain.ports import ModelClient
 from tests.adapters.models.support import (
     CLAUDE,
     READ_TOOL,
-    MemoryBlobs,
-    MemoryRecords,
     Provider,
     end,
     events,
     request,
     say,
     script_name,
+    scripted,
     start,
     text_block,
     tool_block,
@@ -104,7 +102,7 @@ async def _until_healthy(url: str) -> None:
 @pytest.fixture(params=["scripted", "messages", pytest.param("embedded", marks=pytest.mark.model)])
 async def subject(request: pytest.FixtureRequest) -> AsyncGenerator[Subject]:
     if request.param == "scripted":
-        client = ScriptedModel(MemoryBlobs(SCRIPT), MemoryRecords())
+        client = scripted(SCRIPT)
         yield Subject(client=client, model=script_name(SCRIPT), free=True)
     elif request.param == "messages":
         messages = Provider(_answer, count=12).client()

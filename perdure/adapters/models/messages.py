@@ -5,7 +5,7 @@ only streams, closes the stream when it is cancelled, and turns every failure in
 """
 
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import anthropic
@@ -13,14 +13,13 @@ import httpx2
 from anthropic import AsyncAnthropic, AsyncStream
 from anthropic.types import RawMessageStreamEvent
 
+from perdure.adapters.models.answer import failed, read_answer, reply_of
 from perdure.adapters.models.dialect import CLAUDE, Dialect
-from perdure.adapters.models.errors import facts_of, refused
+from perdure.adapters.models.errors import refused
 from perdure.adapters.models.reading import Reading
 from perdure.adapters.models.request import WireRequest, wire_request
-from perdure.domain.model_errors import ModelError, ModelErrorKind, ModelFacts
+from perdure.domain.model_errors import ModelError
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
-from perdure.domain.transcript import Block, Message, ToolUseBlock
-from perdure.domain.usage import Usage
 
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 300.0
@@ -92,10 +91,10 @@ class MessagesModel:
         try:
             async with self._opened(wire) as stream:
                 request_id = stream.response.headers.get("request-id")
-                await _read(stream, reading, on_text)
+                await read_answer(stream, reading, on_text)
         except ModelError as error:
             raise await self._judged(request, error) from error.__cause__
-        return _reply(request, wire, reading, request_id)
+        return reply_of(request, wire, reading, request_id)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -141,7 +140,7 @@ class MessagesModel:
                 stream=True,
             )
         except (anthropic.AnthropicError, httpx2.HTTPError, TypeError, ValueError) as error:
-            raise _failed(error, Reading(), request_id=None, streaming=False) from error
+            raise failed(error, Reading(), request_id=None, streaming=False) from error
         try:
             yield stream
         finally:
@@ -161,81 +160,3 @@ class MessagesModel:
         if counted is None or counted < window:
             return error
         return ModelError(facts.model_copy(update={"kind": "context_overflow"}))
-
-
-async def _read(
-    stream: AsyncStream[RawMessageStreamEvent], reading: Reading, on_text: Callable[[str], None]
-) -> None:
-    request_id = stream.response.headers.get("request-id")
-    media = stream.response.headers.get("content-type", "")
-    if "event-stream" not in media:
-        await stream.response.aread()
-        raise _unusable(reading, request_id, f"it answered {media or 'without a content type'}")
-    async for text in _texts(stream, reading, request_id):
-        on_text(text)
-    if reading.provider_stop is None:
-        message = "The model's answer ended before it was complete."
-        raise _error("cut", message, usage=reading.usage, request_id=request_id)
-
-
-async def _texts(
-    stream: AsyncStream[RawMessageStreamEvent], reading: Reading, request_id: str | None
-) -> AsyncIterator[str]:
-    """The text deltas; whatever breaks while reading becomes facts with the usage so far."""
-    iterator = aiter(stream)
-    while True:
-        try:
-            text = reading.feed(await anext(iterator))
-        except StopAsyncIteration:
-            return
-        except Exception as error:
-            if reading.provider_stop is not None and isinstance(error, httpx2.TransportError):
-                return  # everything had arrived; only the goodbye was lost
-            raise _failed(error, reading, request_id=request_id, streaming=True) from error
-        if text:
-            yield text
-
-
-def _reply(
-    request: ModelRequest, wire: WireRequest, reading: Reading, request_id: str | None
-) -> ModelReply:
-    stop = reading.stop_reason
-    if stop is None:
-        why = f"the stop reason {reading.provider_stop!r} is unknown here"
-        raise _unusable(reading, request_id, why)
-    try:
-        blocks = reading.blocks(model=request.model)
-    except (ValueError, TypeError, LookupError) as error:
-        raise _unusable(reading, request_id, f"a block is malformed: {error}") from error
-    return ModelReply(
-        message=Message(role="assistant", blocks=tuple(_renamed(block, wire) for block in blocks)),
-        stop_reason=stop,
-        usage=reading.usage,
-        model=reading.model or request.model,
-        request_id=request_id,
-    )
-
-
-def _renamed(block: Block, wire: WireRequest) -> Block:
-    if not isinstance(block, ToolUseBlock):
-        return block
-    return block.model_copy(update={"name": wire.names.get(block.name, block.name)})
-
-
-def _failed(
-    error: Exception, reading: Reading, *, request_id: str | None, streaming: bool
-) -> ModelError:
-    return ModelError(
-        facts_of(error, usage=reading.usage, request_id=request_id, streaming=streaming)
-    )
-
-
-def _unusable(reading: Reading, request_id: str | None, why: str) -> ModelError:
-    message = f"The provider's answer cannot be used: {why}."
-    return _error("bad_reply", message, usage=reading.usage, request_id=request_id)
-
-
-def _error(
-    kind: ModelErrorKind, message: str, *, usage: Usage, request_id: str | None
-) -> ModelError:
-    return ModelError(ModelFacts(kind=kind, message=message, usage=usage, request_id=request_id))

@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 
 from perdure.adapters.models.messages import MessagesModel
+from perdure.adapters.models.scripted import ScriptedModel
 from perdure.domain.errors import NotFound
 from perdure.domain.model_errors import ModelError
 from perdure.domain.models import CallContext, ModelReply, ModelRequest, ToolOffer
@@ -36,15 +37,14 @@ SCORE_SCHEMA: dict[str, Any] = {
 
 
 def request(model: str = CLAUDE, text: str = "Say hello.", **changes: Any) -> ModelRequest:
-    context = {name: changes.pop(name) for name in CallContext.model_fields if name in changes}
+    context: dict[str, Any] = {"run": "run-1", "role": "executor", "iteration": 1, "key": "run/1"}
+    context |= {name: changes.pop(name) for name in CallContext.model_fields if name in changes}
     values: dict[str, Any] = {
         "model": model,
         "system": "Be brief.",
         "messages": (user_text(text),),
         "max_tokens": 100,
-        "context": CallContext(
-            **{"run": "run-1", "role": "executor", "iteration": 1, "key": "run/1", **context}
-        ),
+        "context": CallContext(**context),
     }
     return ModelRequest(**(values | changes))
 
@@ -214,7 +214,7 @@ class Provider:
 # Stores
 
 
-class MemoryBlobs(BlobStore):
+class MemoryBlobs:
     def __init__(self, *texts: str) -> None:
         self.texts = {self.address(text): text for text in texts}
 
@@ -228,7 +228,7 @@ class MemoryBlobs(BlobStore):
         return self.texts[address]
 
 
-class MemoryRecords(RecordStore):
+class MemoryRecords:
     def __init__(self) -> None:
         self.taken: dict[str, dict[int, tuple[str, ...]]] = {}
 
@@ -239,6 +239,16 @@ class MemoryRecords(RecordStore):
         entries = self.taken.setdefault(run, {})
         if key not in entries.get(entry, ()):
             entries[entry] = (*entries.get(entry, ()), key)
+
+
+def stores(blobs: MemoryBlobs, records: MemoryRecords) -> tuple[BlobStore, RecordStore]:
+    """As the ports; scripts need no more of them than these fakes have."""
+    return cast("BlobStore", blobs), cast("RecordStore", records)
+
+
+def scripted(*texts: str) -> ScriptedModel:
+    """A scripted model over fresh stores that hold these scripts."""
+    return ScriptedModel(*stores(MemoryBlobs(*texts), MemoryRecords()))
 
 
 def script_name(text: str, label: str = "") -> str:

@@ -24,6 +24,8 @@ from tests.adapters.models.support import (
     request,
     say,
     script_name,
+    scripted,
+    stores,
 )
 
 SCRIPT = "replies: [{text: hi}]"
@@ -31,10 +33,11 @@ SHEET = PriceSheet(models={"own": SheetEntry(input_per_million=1, output_per_mil
 
 
 def catalog(sheet: PriceSheet | None = None, plugins: Any = None, **access: Any) -> ModelCatalog:
+    blobs, records = stores(MemoryBlobs(SCRIPT), MemoryRecords())
     return ModelCatalog(
         access=ModelAccess(**access),
-        blobs=MemoryBlobs(SCRIPT),
-        records=MemoryRecords(),
+        blobs=blobs,
+        records=records,
         prices=ModelPrices(sheet),
         plugins=plugins,
     )
@@ -106,7 +109,7 @@ def test_plugins_are_made_once_and_serve_their_prefix() -> None:
     made: list[ScriptedModel] = []
 
     def plugin() -> ScriptedModel:
-        made.append(ScriptedModel(MemoryBlobs(), MemoryRecords()))
+        made.append(scripted())
         return made[-1]
 
     names = catalog(plugins={"mine": plugin})

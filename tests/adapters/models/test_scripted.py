@@ -19,6 +19,8 @@ from tests.adapters.models.support import (
     result_message,
     say,
     script_name,
+    scripted,
+    stores,
 )
 
 
@@ -28,7 +30,7 @@ class Play:
     def __init__(self, text: str, label: str = "") -> None:
         self.records = MemoryRecords()
         self.blobs = MemoryBlobs(text)
-        self.model = ScriptedModel(self.blobs, self.records)
+        self.model = ScriptedModel(*stores(self.blobs, self.records))
         self.name = script_name(text, label)
         self._calls = 0
 
@@ -120,13 +122,13 @@ async def test_an_attempt_that_comes_twice_meets_the_same_error() -> None:
 async def test_the_cursor_outlives_the_process() -> None:
     play = Play("replies: [{text: a}, {text: b}]")
     await play.ask()
-    play.model = ScriptedModel(play.blobs, play.records)
+    play.model = ScriptedModel(*stores(play.blobs, play.records))
     assert await play.ask() == "b"
 
 
 async def test_two_scripts_of_one_run_do_not_count_each_other() -> None:
     one, two = "replies: [{text: one}]", "replies: [{text: two}]"
-    model = ScriptedModel(MemoryBlobs(one, two), MemoryRecords())
+    model = scripted(one, two)
     said = [
         (await say(model, request(script_name(text), key=key)))[0].message.text
         for text, key in ((one, "k1"), (two, "k2"))
@@ -282,7 +284,7 @@ async def test_card_states_price_and_a_large_window() -> None:
 
 
 async def test_a_script_that_is_not_in_the_store_is_an_unknown_model() -> None:
-    model = ScriptedModel(MemoryBlobs(), MemoryRecords())
+    model = scripted()
     facts = await fails(model, request(script_name("gone")))
     assert facts.kind == "unknown_model"
     assert not facts.sent
