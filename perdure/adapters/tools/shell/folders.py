@@ -24,8 +24,8 @@ STAT = Grammar(flags=(), minimum=1)
 
 Test = Callable[[Parts, Entry, int], bool]
 
-_SIZE = matching(r"[+-]?[0-9]{1,9}[ckMG]?")
-_UNITS = {"c": 1, "k": 1024, "M": 1024**2, "G": 1024**3}
+_SIZE = matching(r"[+-]?[0-9]{1,9}[cbkMG]?")
+_UNITS = {"c": 1, "b": 512, "k": 1024, "M": 1024**2, "G": 1024**3}
 _KINDS = {"f": "file", "d": "folder", "l": "link"}
 _MAX_TESTS = 24
 
@@ -225,14 +225,13 @@ def _kind_test(letter: str) -> Test:
 def _size_test(text: str) -> Test:
     if not _SIZE(text):
         raise refused(f"find: -size does not take {text[:80]!r}; such as +10k")
-    number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, "c")
-    size = abs(int(number)) * _UNITS[unit]
+    number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, "b")
+    wanted = abs(int(number))
 
     def holds(_parts: Parts, entry: Entry, _depth: int) -> bool:
+        units = -(-entry.status.st_size // _UNITS[unit])  # rounded up, as find does
         if number.startswith("+"):
-            return entry.status.st_size > size
-        if number.startswith("-"):
-            return entry.status.st_size < size
-        return entry.status.st_size == size
+            return units > wanted
+        return units < wanted if number.startswith("-") else units == wanted
 
     return holds

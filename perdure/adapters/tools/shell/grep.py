@@ -174,7 +174,7 @@ def _translated(pattern: str, given: Parsed) -> str:
         source = pattern
     else:
         source = basic_to_extended(pattern)
-    source = source.replace("\\<", "\\b").replace("\\>", "\\b")
+    source = (source or "(?:)").replace("\\<", "\\b").replace("\\>", "\\b")
     if given.has("w"):
         source = f"\\b(?:{source})\\b"
     return f"^(?:{source})$" if given.has("x") else source

@@ -101,9 +101,9 @@ def tail(place: Place, given: Parsed) -> None:
 
 
 def _ends(place: Place, given: Parsed, *, lines: Callable[[list[str], Parsed], list[str]]) -> None:
-    for path in given.operands:
+    for index, path in enumerate(given.operands):
         if len(given.operands) > 1 and not given.has("q"):
-            place.put(f"==> {path} <==")
+            place.put(f"{chr(10) if index else ''}==> {path} <==")
         if given.has("c"):
             place.put(_bytes_of(place, path, given, first=lines is _first_lines))
             continue

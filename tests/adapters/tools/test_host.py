@@ -1,0 +1,269 @@
+"""The host: grant, arguments, deadline, caps; failures are outputs."""
+
+import asyncio
+import sys
+import threading
+
+import pytest
+
+from perdure.adapters.tools.builtin import human_ask
+from perdure.adapters.tools.host import HARD_CAP_BYTES, LocalToolHost
+from perdure.domain.errors import InvalidInput, NotFound, ToolFailure
+from perdure.domain.tools import Grant, ToolEnvelope
+from perdure.tooling import ToolContext, tool
+
+released = threading.Event()
+
+
+@tool(name="t.add", idempotent=True, aliases=("plus",))
+def add(left: int, right: int = 1) -> int:
+    """Add two numbers."""
+    return left + right
+
+
+@tool(name="t.fail")
+def fail(kind: str) -> None:
+    """Fail in some way."""
+    match kind:
+        case "tool":
+            raise ToolFailure("no such thing", reason="not_found")
+        case "perdure":
+            raise NotFound("no blob")
+        case "value":
+            raise ValueError("bad value")
+        case "exit":
+            sys.exit(3)
+        case "stop":
+            raise StopIteration
+        case _:
+            raise KeyboardInterrupt
+
+
+@tool(name="t.cancelled")
+async def cancelled() -> None:
+    """Cancel itself."""
+    raise asyncio.CancelledError
+
+
+@tool(name="t.exits")
+async def exits() -> None:
+    """End the process."""
+    sys.exit(1)
+
+
+@tool(name="t.wait", timeout_s=0.05)
+async def wait() -> None:
+    """Wait for ever, and stop when asked."""
+    await asyncio.Event().wait()
+
+
+@tool(name="t.polite", timeout_s=0.05)
+def polite(context: ToolContext) -> str:
+    """Look at the deadline."""
+    while not context.stopping():
+        threading.Event().wait(0.005)
+    return "stopped"
+
+
+@tool(name="t.deaf", timeout_s=0.05, access="network")
+async def deaf() -> None:
+    """Ignore cancellation."""
+    while not released.is_set():
+        try:
+            await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            continue
+
+
+@tool(name="t.blocked", timeout_s=0.05)
+def blocked() -> None:
+    """Block a thread."""
+    released.wait(20)
+
+
+@tool(name="t.say")
+def say(count: int, text: str = "x") -> str:
+    """Say something long."""
+    return text * count
+
+
+@tool(name="t.write", access="write")
+def write() -> None:
+    """Pretend to write."""
+
+
+@tool(name="t.facts")
+def facts(context: ToolContext) -> dict[str, object]:
+    """What the call knows."""
+    return {"run": context.run, "key": context.idempotency_key, "root": context.grant.root}
+
+
+TOOLS = (
+    add, fail, cancelled, exits, wait, polite, deaf, blocked, say, write, facts, human_ask()
+)  # fmt: skip
+NAMES = tuple(tool.fact.name for tool in TOOLS)
+
+
+@pytest.fixture(autouse=True)
+def release_at_the_end():
+    released.clear()
+    yield
+    released.set()
+
+
+@pytest.fixture
+def host():
+    return LocalToolHost(TOOLS, grace_s=0.05)
+
+
+def granted(**changes):
+    values = {"root": "/nowhere", "writable": True, "level": "full", "allowed": NAMES}
+    return Grant(**(values | changes))
+
+
+def envelope(name, timeout_s=None, **arguments):
+    return ToolEnvelope(
+        run="run", call_id="c1", idempotency_key="key", name=name, arguments=arguments,
+        timeout_s=timeout_s,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("t.add", {"left": 2}, "3"),
+        ("plus", {"left": 2, "right": 5}, "7"),
+        ("t.write", {}, "done"),
+        ("t.say", {"count": 3, "text": "ab"}, "ababab"),
+    ],
+    ids=["default", "alias", "none", "text"],
+)
+async def test_results(host, name, arguments, text):
+    output = await host.call(envelope(name, **arguments), granted())
+    assert (output.outcome, output.text, output.code) == ("ok", text, "")
+
+
+async def test_the_call_knows_its_facts(host):
+    output = await host.call(envelope("t.facts"), granted())
+    assert '"key": "key"' in output.text
+    assert '"root": "/nowhere"' in output.text
+
+
+@pytest.mark.parametrize(
+    ("name", "grant", "outcome", "code"),
+    [
+        ("t.nothing", granted(), "error", "unknown_tool"),
+        ("T.ADD", granted(), "error", "unknown_tool"),
+        ("t.аdd", granted(), "error", "unknown_tool"),
+        ("t.add", granted(allowed=("t.say",)), "denied", "denied"),
+        ("t.add", granted(level="minimal"), "denied", "denied"),
+        ("t.write", granted(level="readonly"), "denied", "denied"),
+        ("t.write", granted(writable=False), "denied", "denied"),
+        ("human.ask", granted(), "denied", "denied"),
+    ],
+    ids=[
+        "unknown", "other case", "look-alike", "not granted", "minimal", "level", "read-only",
+        "person",
+    ],
+)  # fmt: skip
+async def test_refusals(host, name, grant, outcome, code):
+    output = await host.call(envelope(name, left=1, question="?"), grant)
+    assert (output.outcome, output.code) == (outcome, code)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ({}, "'left' is a required property"),
+        ({"left": "x"}, "left: 'x' is not of type 'integer'"),
+        ({"left": 1, "rigth": 2}, "'rigth' was unexpected"),
+        ({"left": True}, "left"),
+    ],
+    ids=["missing", "type", "unknown", "boolean"],
+)
+async def test_arguments_are_checked_and_explained(host, arguments, part):
+    output = await host.call(envelope("t.add", **arguments), granted())
+    assert (output.outcome, output.code) == ("error", "invalid_arguments")
+    assert part in output.text
+    assert "It takes: left, right?" in output.text
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "code"),
+    [
+        ("t.fail", {"kind": "tool"}, "not_found"),
+        ("t.fail", {"kind": "perdure"}, "not_found"),
+        ("t.fail", {"kind": "value"}, "tool_failed"),
+        ("t.fail", {"kind": "exit"}, "tool_failed"),
+        ("t.fail", {"kind": "stop"}, "tool_failed"),
+        ("t.fail", {"kind": "interrupt"}, "tool_failed"),
+        ("t.cancelled", {}, "tool_failed"),
+        ("t.exits", {}, "tool_failed"),
+    ],
+    ids=lambda value: str(value),
+)
+async def test_failures_are_outputs(host, name, arguments, code):
+    output = await host.call(envelope(name, **arguments), granted())
+    assert (output.outcome, output.code) == ("error", code)
+
+
+@pytest.mark.parametrize(
+    ("name", "abandoned"),
+    [("t.wait", []), ("t.polite", []), ("t.deaf", ["c1"]), ("t.blocked", [])],
+    ids=["listens", "looks", "deaf task", "blocked thread"],
+)
+async def test_deadline(host, name, abandoned):
+    output = await host.call(envelope(name), granted())
+    assert (output.outcome, output.code) == ("error", "timeout")
+    assert "0.05 s" in output.text
+    assert host.abandoned == abandoned
+    if name == "t.deaf":
+        assert "abandoned" in output.text
+        assert "look before you repeat it" in output.text
+
+
+async def test_the_envelope_may_set_the_deadline(host):
+    output = await host.call(envelope("t.polite", timeout_s=0.01), granted())
+    assert "0.01 s" in output.text
+
+
+async def test_cancellation_is_passed_on_and_reaches_the_tool(host):
+    entered, ended = asyncio.Event(), asyncio.Event()
+
+    @tool(name="t.long")
+    async def long() -> None:
+        """Wait."""
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    running = asyncio.create_task(
+        LocalToolHost([long]).call(envelope("t.long"), granted(allowed=("t.long",)))
+    )
+    await entered.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert ended.is_set()
+
+
+async def test_output_cap(host):
+    whole = await host.call(envelope("t.say", count=HARD_CAP_BYTES), granted())
+    assert (len(whole.text), whole.truncated) == (HARD_CAP_BYTES, False)
+    cut = await host.call(envelope("t.say", count=HARD_CAP_BYTES, text="é"), granted())
+    assert cut.truncated
+    assert cut.text.startswith("éé")
+    assert "cut at" in cut.text[-100:]
+
+
+async def test_output_can_be_stored_anywhere(host):
+    output = await host.call(envelope("t.say", count=1, text="a\0b"), granted())
+    assert output.text == "a\N{REPLACEMENT CHARACTER}b"
+
+
+async def test_catalog_is_ordered_and_names_are_unique(host):
+    assert [fact.name for fact in await host.catalog()] == sorted(NAMES)
+    with pytest.raises(InvalidInput, match="Two tools"):
+        LocalToolHost([add, add])
