@@ -1,5 +1,7 @@
 """Termination trees as data: what is refused, with which path, and what a tree promises."""
 
+from collections.abc import Mapping
+
 import pytest
 from dirty_equals import IsPartialDict
 
@@ -17,11 +19,11 @@ CONFIDENT = {"type": "confidence", "threshold": 0.9}
 THREE = {"type": "max_iterations", "limit": 3}
 
 
-def either(*conditions: dict[str, object]) -> dict[str, object]:
+def either(*conditions: Mapping[str, object]) -> Mapping[str, object]:
     return {"type": "combined", "operator": "or", "conditions": list(conditions)}
 
 
-def both(*conditions: dict[str, object]) -> dict[str, object]:
+def both(*conditions: Mapping[str, object]) -> Mapping[str, object]:
     return {"type": "combined", "operator": "AND", "conditions": list(conditions)}
 
 
@@ -88,7 +90,7 @@ def test_all_problems_are_told_at_once_and_typos_are_named() -> None:
 
 
 def test_a_tree_too_deep_is_refused() -> None:
-    tree: dict[str, object] = THREE
+    tree: Mapping[str, object] = THREE
     for _ in range(500):
         tree = either(tree)
     problems = read_condition(tree)
@@ -121,7 +123,7 @@ def test_milliseconds_and_upper_case_are_read() -> None:
     ],
 )
 def test_promises(
-    tree: dict[str, object], bounded: bool, threshold: float | None, limit: int
+    tree: Mapping[str, object], bounded: bool, threshold: float | None, limit: int
 ) -> None:
     read = read_condition(tree)
     assert not isinstance(read, tuple)

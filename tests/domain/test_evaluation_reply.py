@@ -1,6 +1,7 @@
 """Judge replies: structured, labelled, and every way to be no judgement."""
 
 import json
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ STYLE = {"name": "Clear style", "score": 1.0}
 BLOCKER = {"severity": "critical", "dimension": "tone", "title": "insult", "fix": "remove it"}
 
 
-def reply(*dimensions: dict[str, object], **more: object) -> str:
+def reply(*dimensions: Mapping[str, object], **more: object) -> str:
     return json.dumps({"dimensions": list(dimensions), **more})
 
 

@@ -1,5 +1,7 @@
 """Rubrics: what is accepted, what is refused with which message, defaults and the digest."""
 
+from collections.abc import Mapping
+
 import pytest
 from pydantic import ValidationError
 
@@ -12,7 +14,7 @@ WORDS = {"name": "short", "evaluator": LENGTH}
 TONE = {"name": "tone", "evaluator": {"judge": {}}}
 
 
-def refused(*dimensions: dict[str, object]) -> list[str]:
+def refused(*dimensions: Mapping[str, object]) -> list[str]:
     value = list(dimensions)
     with pytest.raises(ValidationError) as raised:
         Rubric.model_validate(value)
@@ -38,7 +40,7 @@ def refused(*dimensions: dict[str, object]) -> list[str]:
         pytest.param({"judge": {"model": "x"}}, "rubric[0].evaluator.judge.model", id="judge"),
     ],
 )
-def test_evaluators_that_are_refused(evaluator: dict[str, object], message: str) -> None:
+def test_evaluators_that_are_refused(evaluator: Mapping[str, object], message: str) -> None:
     messages = refused({"name": "a", "evaluator": evaluator})
     assert len(messages) == 1
     assert message in messages[0]
@@ -55,12 +57,14 @@ def test_evaluators_that_are_refused(evaluator: dict[str, object], message: str)
         pytest.param(({**WORDS, "part": 0},), "rubric[0].part: found 0", id="part 0"),
     ],
 )
-def test_rubrics_that_are_refused(dimensions: tuple[dict[str, object], ...], message: str) -> None:
+def test_rubrics_that_are_refused(
+    dimensions: tuple[Mapping[str, object], ...], message: str
+) -> None:
     assert any(message in text for text in refused(*dimensions))
 
 
 def test_every_problem_is_told_at_once() -> None:
-    assert len(refused({"name": "a"}, {**WORDS, "weight": -1}, {**TONE, "wieght": 1})) == 3
+    assert len(refused({"name": "a"}, {**WORDS, "weight": -1}, {**TONE, "weightt": 1})) == 3
 
 
 def test_digest_follows_the_meaning() -> None:
@@ -107,6 +111,6 @@ def test_parts_and_examples() -> None:
     ],
 )
 def test_passes(
-    dimension: dict[str, object], score: float | None, threshold: float | None, passes: bool
+    dimension: Mapping[str, object], score: float | None, threshold: float | None, passes: bool
 ) -> None:
     assert Dimension.model_validate(dimension).passes(score, threshold) is passes

@@ -1,5 +1,6 @@
 """Termination trees against facts: every condition, combinations, and totality."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
@@ -25,7 +26,7 @@ def facts(*scores: float | None, **more: object) -> LoopFacts:
     return LoopFacts(trajectory=follow(*scores), **more)  # type: ignore[arg-type]
 
 
-def verdict(tree: dict[str, object], given: LoopFacts) -> str | None:
+def verdict(tree: Mapping[str, object], given: LoopFacts) -> str | None:
     condition = read_condition(tree)
     assert not isinstance(condition, tuple)
     found = check_termination(condition, given)
@@ -126,7 +127,7 @@ MOMENT = {"type": "time_bound", "until": "2026-05-01T12:00:00Z"}
         pytest.param({"type": "manual"}, facts(0.9, 0.9, repeated=True), None, id="manual"),
     ],
 )
-def test_conditions(tree: dict[str, object], given: LoopFacts, expected: str | None) -> None:
+def test_conditions(tree: Mapping[str, object], given: LoopFacts, expected: str | None) -> None:
     assert verdict(tree, given) == expected
 
 
@@ -201,7 +202,7 @@ TREES = st.recursive(
     output=st.text(max_size=10),
 )
 def test_every_tree_gives_a_verdict_of_the_table_or_none(
-    tree: dict[str, object], scores: list[float | None], repeated: bool, output: str
+    tree: Mapping[str, object], scores: list[float | None], repeated: bool, output: str
 ) -> None:
     condition = read_condition(tree)
     assert not isinstance(condition, tuple)

@@ -73,7 +73,7 @@ def test_unusable_patterns_and_schemas_are_found_before_a_run() -> None:
         [
             {"name": "a", "evaluator": {"check": "regex", "pattern": "(?=a)"}},
             {"name": "b", "evaluator": {"check": "regex", "pattern": "a"}},
-            {"name": "c", "evaluator": {"check": "json_schema", "schema": {"type": "objekt"}}},
+            {"name": "c", "evaluator": {"check": "json_schema", "schema": {"type": "nonsense"}}},
         ]
     )
     problems = check_problems(rubric)

@@ -1,5 +1,7 @@
 """The decision table: every row, their order, patterns, custom trees, and that loops end."""
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ OVERFLOW = Failure("model_error", "the context is full", heals=True)
 
 
 def facts(
-    *scores: float | None, settings: dict[str, object] | None = None, **more: object
+    *scores: float | None, settings: Mapping[str, object] | None = None, **more: object
 ) -> Facts:
     trajectory = Trajectory()
     for score in scores:
@@ -205,7 +207,7 @@ def test_parts_get_patience(given: Facts, expected: str) -> None:
     assert short(decide(given)) == expected
 
 
-def tree(*conditions: dict[str, object], **more: object) -> dict[str, object]:
+def tree(*conditions: Mapping[str, object], **more: object) -> Mapping[str, object]:
     combined = {"type": "combined", "operator": "or", "conditions": list(conditions)}
     return {"termination": combined, **more}
 
@@ -297,16 +299,15 @@ def test_quality_is_judged_apart(given: Facts, met: bool) -> None:
 def test_any_script_of_scores_ends_with_a_reason_and_the_best(
     script: list[float | None], pattern: str, maximum: int, failing_parts: int, use_tree: bool
 ) -> None:
-    settings: dict[str, object] = {"pattern": pattern, "max_iterations": maximum}
+    settings: Mapping[str, object] = {"pattern": pattern, "max_iterations": maximum}
     if use_tree:
-        settings |= tree(CONFIDENT)
-    limit = RefineSettings.model_validate(settings).hard_limit
-    for count in range(1, limit + 1):
-        seen = script[:count]
-        given = facts(*seen, settings=settings, failing_parts=failing_parts)
-        decision = decide(given)
-        if decision.ends:
-            break
+        settings = {**settings, **tree(CONFIDENT)}
+    count, limit = 1, RefineSettings.model_validate(settings).hard_limit
+    given = facts(*script[:1], settings=settings, failing_parts=failing_parts)
+    while not decide(given).ends and count < limit:
+        count += 1
+        given = facts(*script[:count], settings=settings, failing_parts=failing_parts)
+    seen, decision = script[:count], decide(given)
     assert decision.ends
     assert decision.outcome is not None
     assert decision.reason in REASONS[decision.outcome]

@@ -1,5 +1,7 @@
 """Parts: taking apart, what fails, and merges that never lose anything."""
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ from perdure.domain.rubric import Rubric
 WORDS = {"check": "length", "unit": "words", "max": 9}
 
 
-def dimension(name: str, part: int | None) -> dict[str, object]:
+def dimension(name: str, part: int | None) -> Mapping[str, object]:
     return {"name": name, "part": part, "evaluator": WORDS}
 
 

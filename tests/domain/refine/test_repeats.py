@@ -1,6 +1,7 @@
 """Outputs that count as the same."""
 
 import json
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -50,6 +51,6 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=4))
-def test_key_order_never_matters(value: dict[str, object]) -> None:
-    backwards = dict(reversed(value.items()))
+def test_key_order_never_matters(value: Mapping[str, object]) -> None:
+    backwards = {key: value[key] for key in reversed(list(value))}
     assert canonical(json.dumps(value)) == canonical(json.dumps(backwards, indent=2))

@@ -1,5 +1,7 @@
 """Settings of the refine loop: defaults by pattern, and what is refused."""
 
+from collections.abc import Mapping
+
 import pytest
 from pydantic import ValidationError
 
@@ -20,7 +22,7 @@ from perdure.domain.rubric import Rubric
     ids=str,
 )
 def test_the_threshold_of_a_pattern_survives_every_round_trip(
-    given: dict[str, object], threshold: float | None
+    given: Mapping[str, object], threshold: float | None
 ) -> None:
     settings = RefineSettings.model_validate(given)
     assert settings.quality_threshold == threshold
@@ -57,7 +59,7 @@ def test_the_threshold_of_a_pattern_survives_every_round_trip(
         ),
     ],
 )
-def test_refused(given: dict[str, object], path: str, message: str) -> None:
+def test_refused(given: Mapping[str, object], path: str, message: str) -> None:
     with pytest.raises(ValidationError) as raised:
         RefineSettings.model_validate(given)
     problems = problems_of(raised.value, given, root="refine")
