@@ -1,0 +1,57 @@
+"""What a submission is made from, and what comes of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from perdure.domain.names import LoopKind
+from perdure.interfaces.gateway.facts import Spec
+
+LOCAL_MODELS = frozenset({"local", "smollm2-135m-instruct"})
+
+
+def may_judge(model: str) -> bool:
+    """Whether a model may evaluate: the embedded one never does."""
+    return model not in LOCAL_MODELS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """What a command line says over the file; `sets` are texts such as `budget.tokens=5000`."""
+
+    kind: LoopKind | None = None
+    iterate: int | None = None
+    quality: float | None = None
+    budget: Decimal | None = None
+    model: str | None = None
+    sets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where a submission is made.
+
+    Args:
+        folder: the folder of the command; None means a door that may read no files (REST).
+        user_defaults: the user's own `perdure.yaml`, which need not exist.
+        default_model: what runs use that name no model.
+        judges: whether a model may evaluate.
+    """
+
+    folder: Path | None
+    user_defaults: Path | None = None
+    default_model: str = "local"
+    judges: Callable[[str], bool] = may_judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A valid specification, the files that must be stored before it starts, and what to tell.
+
+    `blobs` is keyed by the plain address (`sha256:…`) that the specification uses.
+    """
+
+    spec: Spec
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

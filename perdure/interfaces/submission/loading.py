@@ -1,0 +1,110 @@
+"""From a task file, bare words or a REST body to a valid specification."""
+
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from perdure.domain.errors import InvalidInput, NotFound
+from perdure.domain.ports import BlobStore
+from perdure.domain.run import RUN_SPEC
+from perdure.interfaces.gateway.facts import Spec
+from perdure.interfaces.submission.facts import Flags, Submission, Surroundings
+from perdure.interfaces.submission.goals import goal_fields, without_vain_judges
+from perdure.interfaces.submission.layers import (
+    DEFAULTS_FILE,
+    Fields,
+    Layer,
+    flag_fields,
+    kind_of,
+    merged,
+    with_lists,
+)
+from perdure.interfaces.submission.reading import FILE_SUFFIXES, fields_of, read_file
+from perdure.interfaces.submission.references import References, with_addresses
+from perdure.interfaces.submission.validation import validated
+
+NO_FLAGS = Flags()
+
+
+def load(task: str, flags: Flags = NO_FLAGS, *, surroundings: Surroundings) -> Submission:
+    """Read a task file, or take bare words as the goal.
+
+    Defaults come in rising order: built in, the user's `perdure.yaml`, the folder's, the file,
+    the flags. References are read inside the file's own folder.
+
+    Raises:
+        NotFound: it looks like a file, and there is none.
+        InvalidInput: anything is wrong; the message lists all of it.
+    """
+    path = _task_file(task, surroundings.folder)
+    if path is None:
+        own = Layer(name="the goal", fields=goal_fields(task, flags), folder=surroundings.folder)
+        return _submitted(own, flags, surroundings, defaults_folder=surroundings.folder)
+    own = Layer(name=str(path), fields=read_file(path), folder=path.parent)
+    return _submitted(own, flags, surroundings, defaults_folder=path.parent)
+
+
+def load_data(
+    data: JsonValue, flags: Flags = NO_FLAGS, *, surroundings: Surroundings
+) -> Submission:
+    """Take a specification as data, as REST and other programs send it."""
+    fields = fields_of(data, named="The specification")
+    own = Layer(name="the request", fields=fields, folder=surroundings.folder)
+    return _submitted(own, flags, surroundings, defaults_folder=surroundings.folder)
+
+
+async def store(submission: Submission, blobs: BlobStore) -> Spec:
+    """Put the files of a submission into the blob store.
+
+    Returns:
+        The specification to start; its addresses are those that the store gave.
+    """
+    moved = {address: await blobs.put(data) for address, data in submission.blobs.items()}
+    if all(old == new for old, new in moved.items()):
+        return submission.spec
+    fields: Fields = submission.spec.model_dump(mode="json", by_alias=True)
+    return RUN_SPEC.validate_python(with_addresses(fields, lambda old: moved.get(old, old)))
+
+
+def _submitted(
+    own: Layer, flags: Flags, surroundings: Surroundings, *, defaults_folder: Path | None
+) -> Submission:
+    given = [*_defaults(surroundings.user_defaults, defaults_folder), own]
+    kind = flags.kind or kind_of(given)
+    said, problems = flag_fields(flags, kind)
+    given.append(Layer(name="the flags", fields=said, folder=surroundings.folder))
+    references = References()
+    layers = [references.resolved(layer) for layer in given]
+    whole = with_lists(merged(layers, kind), flags)
+    spec = validated(whole, layers, problems=[*problems, *references.problems])
+    spec, notes = without_vain_judges(spec, surroundings)
+    return Submission(spec=spec, blobs=references.blobs, notes=notes)
+
+
+def _defaults(user: Path | None, folder: Path | None) -> list[Layer]:
+    """The files of defaults that exist, lowest first."""
+    found = [user, None if folder is None else folder / DEFAULTS_FILE]
+    paths = list(dict.fromkeys(path for path in found if path is not None and path.is_file()))
+    return [
+        Layer(name=str(path), fields=read_file(path), folder=path.parent, defaults=True)
+        for path in paths
+    ]
+
+
+def _task_file(task: str, folder: Path | None) -> Path | None:
+    if not task.strip():
+        raise InvalidInput(
+            "The goal is empty.", cure='Give a task file, or a goal: perdure run "a goal".'
+        )
+    if folder is None or "\n" in task:
+        return None
+    try:
+        path = (folder / task).absolute()
+        if path.is_file():
+            return path
+    except (OSError, ValueError):
+        return None  # too long, or with characters that no path has: it is a goal
+    looks_like_one = path.suffix.lower() in FILE_SUFFIXES and " " not in task.strip()
+    if looks_like_one or path.is_dir():
+        raise NotFound(f"There is no task file {path}.", cure='`perdure new "a goal"` writes one.')
+    return None

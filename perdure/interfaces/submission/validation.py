@@ -1,0 +1,143 @@
+"""Everything wrong with a specification at once, in sentences for people."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from perdure.domain.errors import InvalidInput
+from perdure.domain.problems import Problem, nearest_name, problems_of
+from perdure.domain.refine.settings import settings_problems
+from perdure.domain.run import RUN_SPEC, AgentSpec, RefineSpec
+from perdure.interfaces.gateway.facts import Spec
+from perdure.interfaces.submission.fields import field_names
+from perdure.interfaces.submission.layers import Fields, Layer, source_of, steps_of
+
+_WORDS: dict[str, str] = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "decimal_type": "an amount such as 2.00",
+    "decimal_parsing": "an amount such as 2.00",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "a text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a block of fields",
+    "model_type": "a block of fields",
+    "model_attributes_type": "a block of fields",
+    "union_tag_not_found": "a block with its kind",
+    "finite_number": "a finite number",
+}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least"),
+    "less_than_equal": ("le", "at most"),
+    "greater_than": ("gt", "more than"),
+    "less_than": ("lt", "less than"),
+}
+
+
+def validated(
+    whole: Fields, layers: Sequence[Layer] = (), *, problems: Iterable[Problem] = ()
+) -> Spec:
+    """The specification that the fields make.
+
+    Args:
+        whole: all layers as one.
+        layers: where the fields come from; defaults are named in messages.
+        problems: what was found wrong before; reported together with the rest.
+
+    Raises:
+        InvalidInput: anything is wrong; the message lists it all.
+    """
+    found = list(problems)
+    spec: Spec | None = None
+    try:
+        spec = _parsed(whole)
+    except ValidationError as error:
+        found += _translated(error, whole)
+    if spec is not None and spec.kind == "refine":
+        found += settings_problems(spec.refine, spec.rubric)
+    if spec is None or found:
+        raise refusal([_with_source(problem, layers) for problem in found])
+    return spec
+
+
+def refusal(problems: Sequence[Problem]) -> InvalidInput:
+    """One error that lists every problem, in the order of their paths."""
+    listed = sorted({str(problem): problem for problem in problems}.items(), key=lambda it: it[0])
+    lines = "\n".join(f"  {text}" for text, _ in listed)
+    count = "1 problem" if len(listed) == 1 else f"{len(listed)} problems"
+    return InvalidInput(
+        f"The specification has {count}:\n{lines}\n", cure="Nothing was started; correct them all."
+    )
+
+
+def _parsed(whole: Fields) -> Spec:
+    # By its own model where the kind is known: the union would put `agent` or `refine`, which are
+    # names of blocks too, into every path.
+    match whole.get("kind"):
+        case "agent":
+            return AgentSpec.model_validate(whole)
+        case "refine":
+            return RefineSpec.model_validate(whole)
+        case _:
+            return RUN_SPEC.validate_python(whole)
+
+
+def _translated(error: ValidationError, whole: Fields) -> list[Problem]:
+    # `problems_of` keeps the order of pydantic's own list; each is put into better words here.
+    details = error.errors(include_url=False)
+    plain = problems_of(error, whole)
+    merged: dict[str, Problem] = {}
+    for detail, problem in zip(details, plain, strict=True):
+        better = _in_words(detail, problem, whole)
+        known = merged.get(better.path)
+        if known is not None and known.allowed != better.allowed:
+            # The alternatives of a union each complain on their own.
+            better = known.model_copy(update={"allowed": f"{known.allowed}, or {better.allowed}"})
+        merged[better.path] = better
+    return list(merged.values())
+
+
+def _in_words(detail: ErrorDetails, problem: Problem, whole: JsonValue) -> Problem:
+    kind = detail["type"]
+    context = detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        steps = steps_of(problem.path)
+        names = field_names(whole, steps[:-1])
+        return problem.model_copy(
+            update={
+                "allowed": "one of " + ", ".join(names) if names else problem.allowed,
+                "nearest": nearest_name(str(steps[-1]), names) if steps else None,
+            }
+        )
+    if kind == "literal_error":
+        names = re.findall(r"'([^']*)'", str(context["expected"]))
+        near = nearest_name(str(detail["input"]), names)
+        return problem.model_copy(update={"allowed": "one of " + ", ".join(names), "nearest": near})
+    return problem.model_copy(update={"allowed": _allowed(detail, problem.allowed)})
+
+
+def _allowed(detail: ErrorDetails, otherwise: str) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        return f"{words} {context[name]}"
+    if kind == "string_too_short":
+        return "a text that is not empty"
+    if kind == "missing":
+        return "a value; the field is required"
+    return _WORDS.get(kind, otherwise)
+
+
+def _with_source(problem: Problem, layers: Sequence[Layer]) -> Problem:
+    source = source_of([layer for layer in layers if layer.defaults], problem.path)
+    higher = source_of([layer for layer in layers if not layer.defaults], problem.path)
+    if source is None or higher is not None:
+        return problem
+    return problem.model_copy(update={"path": f"{problem.path} (in {source})"})

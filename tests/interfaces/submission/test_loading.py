@@ -1,0 +1,359 @@
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from perdure.domain.checks import LengthCheck
+from perdure.domain.errors import InvalidInput, NotFound
+from perdure.domain.run import AgentSpec, RefineSpec
+from perdure.interfaces.submission import Flags, Submission, Surroundings, load, load_data, store
+
+Load = Callable[..., Submission]
+
+
+class OtherAddresses:
+    """A store that names blobs in its own way, as an encrypting one does."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    async def put(self, data: bytes) -> str:
+        address = f"hmac:{len(self.kept)}"
+        self.kept[address] = data
+        return address
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "home").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def submit(home: Path) -> Load:
+    def make(task: str, *, judges: bool = True, **flags: object) -> Submission:
+        surroundings = Surroundings(
+            folder=home / "work",
+            user_defaults=home / "home" / "perdure.yaml",
+            default_model="claude-test" if judges else "local",
+        )
+        return load(task, Flags(**flags), surroundings=surroundings)  # pyright: ignore[reportArgumentType]
+
+    return make
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+TASK = """
+kind: refine
+goal: Write a text.
+budget: {tokens: 1000}
+rubric:
+  - {name: short, evaluator: {check: length, unit: words, max: 60}}
+  - {name: tone, evaluator: {judge: {}}}
+"""
+
+
+def test_a_file_is_read_with_its_built_in_defaults(home: Path, submit: Load) -> None:
+    write(home / "work" / "task.yaml", TASK)
+    spec = submit("task.yaml").spec
+
+    assert isinstance(spec, RefineSpec)
+    assert (spec.budget.tokens, spec.budget.cost_usd) == (1000, Decimal("2.00"))
+    assert [item.name for item in spec.rubric.dimensions] == ["short", "tone"]
+
+
+def test_a_file_may_be_json(home: Path, submit: Load) -> None:
+    write(home / "work" / "task.json", '{"kind": "agent", "goal": "g"}')
+    assert submit("task.json").spec.goal == "g"
+
+
+def test_defaults_rise_from_user_to_folder_to_file_to_flags(home: Path, submit: Load) -> None:
+    write(
+        home / "home" / "perdure.yaml",
+        "budget: {tokens: 1, output_tokens: 1, model_calls: 1, tool_calls: 1}\nlearn: false",
+    )
+    write(
+        home / "work" / "perdure.yaml", "budget: {output_tokens: 2, model_calls: 2, tool_calls: 2}"
+    )
+    write(
+        home / "work" / "task.yaml",
+        "kind: agent\ngoal: g\nbudget: {model_calls: 3, tool_calls: 3}",
+    )
+    spec = submit("task.yaml", sets=("budget.tool_calls=4",)).spec
+    budget = spec.budget
+
+    assert (budget.tokens, budget.output_tokens, budget.model_calls, budget.tool_calls) == (
+        1, 2, 3, 4,
+    )  # fmt: skip
+    assert spec.learn is False
+
+
+def test_defaults_may_speak_of_other_kinds(home: Path, submit: Load) -> None:
+    write(home / "work" / "perdure.yaml", "refine: {max_iterations: 7}")
+    assert isinstance(submit("just a goal").spec, AgentSpec)
+
+    refined = submit("at most 9 words", quality=0.9).spec
+    assert isinstance(refined, RefineSpec)
+    assert (refined.refine.max_iterations, refined.refine.quality_threshold) == (7, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("flags", "read", "value"),
+    [
+        ({"budget": Decimal("0.5")}, lambda spec: spec.budget.cost_usd, Decimal("0.5")),
+        ({"model": "claude-x"}, lambda spec: spec.models.executor, "claude-x"),
+        ({"iterate": 5}, lambda spec: spec.refine.max_iterations, 5),
+        ({"quality": 0.95}, lambda spec: spec.refine.quality_threshold, 0.95),
+        ({"sets": ("recall=false",)}, lambda spec: spec.recall, False),
+        ({"sets": ("refine.plan=off",)}, lambda spec: spec.refine.plan, "off"),
+        ({"sets": ("metadata.label=2026-01-02",)}, lambda spec: spec.metadata.label, "2026-01-02"),
+        ({"sets": ("rubric[0].weight=3",)}, lambda spec: spec.rubric.dimensions[0].weight, 3),
+        ({"sets": ("tools.deny=[a, b]",)}, lambda spec: spec.tools.deny, ("a", "b")),
+        ({"sets": ("refine.patience=4", "recall=no")}, lambda spec: spec.refine.patience, 4),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else None,
+)
+def test_flags_win_over_the_file(
+    home: Path,
+    submit: Load,
+    flags: dict[str, object],
+    read: Callable[[RefineSpec], object],
+    value: object,
+) -> None:
+    write(home / "work" / "task.yaml", TASK)
+    spec = submit("task.yaml", **flags).spec
+    assert isinstance(spec, RefineSpec)
+    assert read(spec) == value
+
+
+def test_bare_words_are_an_agent_run(submit: Load) -> None:
+    spec = submit("Summarise the news in README.md").spec
+    assert isinstance(spec, AgentSpec)
+    assert spec.goal == "Summarise the news in README.md"
+
+
+def test_bare_words_that_iterate_get_checks_and_a_judge(submit: Load) -> None:
+    found = submit("Write at most 60 words about steel.", iterate=4)
+    spec = found.spec
+
+    assert isinstance(spec, RefineSpec)
+    assert [item.name for item in spec.rubric.dimensions] == ["words", "task"]
+    assert spec.rubric.dimensions[0].evaluator == LengthCheck(check="length", unit="words", max=60)
+    assert (spec.refine.max_iterations, found.notes) == (4, ())
+
+
+def test_the_embedded_model_never_judges_and_it_says_so(submit: Load) -> None:
+    found = submit("Write at most 60 words about steel.", iterate=4, judges=False)
+    spec = found.spec
+
+    assert isinstance(spec, RefineSpec)
+    assert [item.name for item in spec.rubric.dimensions] == ["words"]
+    assert "local never judges" in found.notes[0]
+    assert "checks alone decide" in found.notes[0]
+
+
+def test_another_evaluator_may_judge_beside_the_embedded_model(submit: Load) -> None:
+    found = submit("at most 60 words", iterate=4, judges=False, sets=("models.evaluator=claude-x",))
+    assert found.notes == ()
+
+
+def test_nothing_to_evaluate_is_refused_with_what_to_state(submit: Load) -> None:
+    with pytest.raises(InvalidInput, match="Nothing can be evaluated") as caught:
+        submit("Write something nice.", iterate=4, judges=False)
+    assert "words to mention" in caught.value.cure
+
+
+def test_an_agent_that_iterates_on_demand_keeps_its_kind(submit: Load) -> None:
+    spec = submit("do it", kind="agent", iterate=9).spec
+    assert spec.agent.max_iterations == 9
+
+
+def test_a_missing_file_is_not_taken_for_a_goal(submit: Load) -> None:
+    with pytest.raises(NotFound, match=r"no task file .*taks\.yaml"):
+        submit("taks.yaml")
+    with pytest.raises(InvalidInput, match="goal is empty"):
+        submit("  ")
+
+
+def test_every_problem_is_told_at_once(home: Path, submit: Load) -> None:
+    write(
+        home / "work" / "task.yaml",
+        """
+kind: refine
+budgett: {}
+budget: {tokens: -1, cost_usd: much}
+tools: {access: readonley}
+workspace: nowhere
+context: {notes: {file: ../secret}}
+rubric:
+  - {name: short, evaluator: {check: lenght, unit: words, max: 60}}
+  - {name: long, evaluator: {check: length, unit: words, maxx: 60, min: 1}}
+""",
+    )
+    with pytest.raises(InvalidInput) as caught:
+        submit("task.yaml", quality=7)
+    told = caught.value.message
+
+    for part in (
+        "budgett: found the field budgett",
+        "Did you mean budget?",
+        "budget.tokens: found -1; allowed: at least 0",
+        'budget.cost_usd: found "much"',
+        'tools.access: found "readonley"; allowed: one of full, readonly-shell',
+        "Did you mean readonly?",
+        "goal: found nothing; allowed: a value; the field is required",
+        "workspace: found ",
+        "context.notes: found ",
+        "rubric[0].evaluator",
+        "did you mean length?",
+        "rubric[1].evaluator.maxx: found the field maxx; allowed: one of check, max, min, unit",
+        "Did you mean max?",
+        "refine.quality_threshold: found 7; allowed: at most 1",
+    ):
+        assert part in told
+    assert "pydantic" not in told
+    assert "Input should be" not in told
+
+
+def test_a_wrong_default_names_its_file(home: Path, submit: Load) -> None:
+    path = write(home / "home" / "perdure.yaml", "budget: {tokenz: 5}")
+    with pytest.raises(InvalidInput, match="Did you mean tokens") as caught:
+        submit("a goal")
+    assert f"budget.tokenz (in {path})" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kind: agent\nkind: refine", "line 2, column 1: the key 'kind' is given twice"),
+        ("kind: [", "cannot be read as YAML"),
+        ("- a\n- b", "holds a list instead of fields"),
+        ("just words", "holds a text instead of fields"),
+        ("a: !!python/object:os.system x", "cannot be read"),
+        ("a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "\n".join(
+            f"{new}: &{new} [*{old},*{old},*{old},*{old},*{old},*{old},*{old},*{old},*{old}]"
+            for old, new in zip("abcdef", "bcdefg", strict=True)
+        ), "more than 50000 values"),
+        ("? [1, 2]\n: x", "cannot be read"),
+    ],
+    ids=["repeated key", "broken", "list", "text", "tag", "aliases", "odd key"],
+)  # fmt: skip
+def test_unreadable_files_are_refused_with_the_place(
+    home: Path, submit: Load, text: str, words: str
+) -> None:
+    write(home / "work" / "task.yaml", text)
+    with pytest.raises(InvalidInput) as caught:
+        submit("task.yaml")
+    assert words in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["budget.tokens", "=5", "[0]=5", "goal.x=1"])
+def test_a_wrong_set_is_explained(home: Path, submit: Load, text: str) -> None:
+    write(home / "work" / "task.yaml", TASK)
+    with pytest.raises(InvalidInput):
+        submit("task.yaml", sets=(text,))
+
+
+def test_a_workspace_is_relative_to_the_file(home: Path, submit: Load) -> None:
+    (home / "work" / "sub" / "shop").mkdir(parents=True)
+    write(home / "work" / "sub" / "task.yaml", "kind: agent\ngoal: g\nworkspace: shop")
+    assert submit("sub/task.yaml").spec.workspace == str(home / "work" / "sub" / "shop")
+
+
+def test_files_become_texts_and_blobs(home: Path, submit: Load) -> None:
+    folder = home / "work"
+    (folder / "sub").mkdir()
+    write(folder / "sub" / "script.yaml", "replies: []")
+    write(folder / "short.md", "short text")
+    write(folder / "long.md", "long " * 2_000)
+    write(
+        folder / "task.yaml",
+        "kind: agent\ngoal: g\n"
+        "models: {executor: ['scripted:sub/script.yaml', 'claude-x']}\n"
+        "context: {a: {file: short.md}, b: 'file: long.md', c: {file: x, other: y}, d: plain}",
+    )
+    found = submit("task.yaml")
+    spec, blobs = found.spec, found.blobs
+    first = spec.models.chain("executor")[0]
+    reference = spec.context["b"]
+
+    assert spec.context["a"] == "short text"
+    assert spec.context["c"] == {"file": "x", "other": "y"}
+    assert isinstance(reference, dict)
+    assert blobs[str(reference["ref"])] == b"long " * 2_000
+    assert blobs[first.removeprefix("scripted:")] == b"replies: []"
+    assert first.startswith("scripted:sha256:")
+
+
+async def test_a_store_may_name_blobs_otherwise(home: Path, submit: Load) -> None:
+    write(home / "work" / "script.yaml", "replies: []")
+    write(home / "work" / "long.md", "x" * 10_000)
+    found = submit(
+        "do it",
+        model="scripted:script.yaml",
+        sets=("context.notes={file: long.md}",),
+    )
+    blobs = OtherAddresses()
+    spec = await store(found, blobs)  # pyright: ignore[reportArgumentType]  (the part used)
+    kept = {data: address for address, data in blobs.kept.items()}
+
+    assert spec.models.executor == f"scripted:{kept[b'replies: []']}"
+    assert spec.context["notes"] == {"ref": kept[b"x" * 10_000]}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../secret", "/etc/passwd", "link", "linked/inner", "sub/../../secret", "nothing", "sub"],
+)
+def test_no_reference_leads_out_of_the_folder(home: Path, submit: Load, name: str) -> None:
+    folder = home / "work"
+    write(home / "secret", "secret")
+    (home / "elsewhere").mkdir()
+    write(home / "elsewhere" / "inner", "secret")
+    (folder / "sub").mkdir()
+    (folder / "link").symlink_to(home / "secret")
+    (folder / "linked").symlink_to(home / "elsewhere")
+    with pytest.raises(InvalidInput, match=r"models\.executor: found"):
+        submit("do it", model=f"scripted:{name}")
+    with pytest.raises(InvalidInput, match=r"context\.a: found"):
+        submit("do it", sets=(f"context.a={{file: '{name}'}}",))
+
+
+def test_over_rest_references_are_refused() -> None:
+    rest = Surroundings(folder=None, default_model="claude-x")
+    with pytest.raises(InvalidInput) as caught:
+        load_data(
+            {
+                "kind": "agent",
+                "goal": "g",
+                "workspace": "here",
+                "context": {"a": {"file": "x"}},
+                "models": {"executor": "scripted:x.yaml"},
+            },
+            surroundings=rest,
+        )
+    told = caught.value.message
+    assert "context.a: " in told
+    assert "models.executor: " in told
+    assert told.count("this door reads none") == 2
+    assert "workspace" in told
+
+
+def test_over_rest_stored_scripts_are_taken() -> None:
+    rest = Surroundings(folder=None)
+    model = "scripted:sha256:" + "0" * 64
+    body: JsonValue = {"kind": "agent", "goal": "g", "models": {"executor": model}}
+    assert load_data(body, surroundings=rest).spec.models.executor == model
+
+
+@pytest.mark.parametrize("kind", ["roles", "agents", 3])
+def test_an_unknown_kind_lists_the_known_ones(kind: str | int) -> None:
+    with pytest.raises(InvalidInput, match="agent, refine"):
+        load_data({"kind": kind, "goal": "g"}, surroundings=Surroundings(folder=None))
