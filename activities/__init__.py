@@ -1,1 +1,1 @@
-"""Activities: one verb each, given their ports, translating errors in one place."""
+"""One verb each: small classes given their ports; workflows call them by typed reference."""

@@ -1,1 +1,1 @@
-"""Orchestration: workflows await, and branch on what the domain says."""
+"""Orchestration: await, branch on what the domain says, never compute."""

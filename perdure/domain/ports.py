@@ -8,8 +8,10 @@ from typing import Literal, Protocol
 from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
+from perdure.domain.evaluation import DimensionScore
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
 from perdure.domain.refs import Ref
+from perdure.domain.rubric import Rubric
 from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
 from perdure.domain.transcript import Head, Message
 from perdure.domain.usage import Account, Usage
@@ -278,8 +280,8 @@ class ModelClient(Protocol):
 class Models(Protocol):
     """Finds the client of a model by its name."""
 
-    def client(self, model: str) -> ModelClient:
-        """Return the client; raises `InvalidInput` naming the nearest known model."""
+    def resolve(self, model: str) -> ModelClient:
+        """The client that serves a model; raises `InvalidInput` naming the nearest known one."""
         ...
 
 
@@ -292,6 +294,14 @@ class ToolHost(Protocol):
 
     async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
         """Run one tool inside its grant; failures are outputs, cancellation is passed on."""
+        ...
+
+
+class CheckRunner(Protocol):
+    """Runs the deterministic checks of a rubric."""
+
+    def evaluate(self, rubric: Rubric, output: str) -> tuple[DimensionScore, ...]:
+        """Score every dimension that is a check; blocking, bounded in time."""
         ...
 
 

@@ -173,13 +173,6 @@ class RunResult(Frozen):
     ended_at: datetime | None = None
 
 
-def lifecycle_of(outcome: Outcome) -> Literal["completed", "failed", "stopped"]:
-    """The lifecycle that an outcome ends in."""
-    if outcome in {"failed", "blocked"}:
-        return "failed"
-    return "stopped" if outcome == "stopped" else "completed"
-
-
 def exit_code(outcome: Outcome) -> int:
     """0 when there is a result to use, 1 when the run ended badly."""
     return 1 if outcome in BAD_OUTCOMES else 0

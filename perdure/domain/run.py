@@ -119,6 +119,7 @@ class Site(Frozen):
     timing: Timing = Timing()
     root: str = ""
     parent: str | None = None
+    notifies: bool = False
 
 
 class LoopInput(BaseModel):

@@ -11,6 +11,7 @@ from perdure.domain.budget import Budget
 from perdure.domain.control import Control, Phase
 from perdure.domain.events import Ring
 from perdure.domain.models import ModelCard
+from perdure.domain.outcomes import Outcome
 from perdure.domain.result import IterationRecord, Mark
 from perdure.domain.run import AgentSpec, LoopInput
 from perdure.domain.usage import Usage
@@ -49,6 +50,7 @@ class CoreState(BaseModel):
     terms: list[ToolTerms] = []
     cards: dict[str, ModelCard] = {}
     factors: dict[str, float] = {}
+    chain_index: dict[str, int] = {}
     system_tokens: int = 0
     models_used: list[str] = []
     by_phase: dict[str, Slice] = {}
@@ -58,6 +60,10 @@ class CoreState(BaseModel):
     last: Mark | None = None
     best: Mark | None = None
     rolls: int = 0
+    asking: dict[str, str] = {}
+    outcome: Outcome | None = None
+    reason: str | None = None
+    explanation: str | None = None
 
 
 class AgentState(CoreState):

@@ -12,6 +12,8 @@ from pydantic import Field, JsonValue
 from perdure.domain.agent.calls import CallAsked, ToolTerms
 from perdure.domain.agent.settings import InitialMessage, ToolsSpec
 from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
+from perdure.domain.model_errors import ModelFacts
 from perdure.domain.models import ModelCard
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
@@ -23,14 +25,15 @@ from perdure.domain.usage import Account
 class Frame(Frozen):
     """What stays the same over a run; stored as one blob, cached by workers.
 
-    `scripts` and plugin names ride in model names. `extra` holds what a loop kind adds (the refine
-    loop: task, rubric and parts), as validated JSON of that kind's own model.
+    `inputs` are the named inputs of the task as text. `extra` holds what a loop kind adds, as JSON
+    of that kind's own model.
     """
 
     run: str
     root: str
     kind: str
     goal: str
+    inputs: dict[str, str] = {}
     system: str
     tools: tuple[ToolFact, ...]
     grant: Grant
@@ -65,16 +68,17 @@ class OpenRunRequest(StepMessage):
     run: str
     kind: str
     goal: str
-    label: str | None = None
     system: str = ""
     context: dict[str, JsonValue] = {}
     messages: tuple[InitialMessage, ...] = ()
     transcript: str | None = None
+    converses: bool = False
     chains: dict[str, tuple[str, ...]] = {}
+    assume_price: str | None = None
     grant: Grant
     tools: tuple[ToolFact, ...] = ()
     extra: dict[str, JsonValue] = {}
-    started_at: str
+    root: str = ""
 
 
 class OpenRunReport(StepMessage):
@@ -87,12 +91,13 @@ class OpenRunReport(StepMessage):
 
 
 class SayEntry(StepMessage):
-    """A text to append; long ones by reference."""
+    """A text to append; long ones by reference, with their estimated tokens."""
 
     type: Literal["say"]
     role: Literal["user", "assistant"] = "user"
     text: str = ""
     ref: str | None = None
+    tokens: int = 0
     pinned: bool = False
 
 
@@ -116,13 +121,14 @@ class ResultsEntry(StepMessage):
 class RefineEntry(StepMessage):
     """The context of a refine iteration, composed where the content is.
 
-    `feedback` is the address of the delta; `part` asks for one part only.
+    `previous` is the address of the last output, `evaluation` what it lacks at `threshold`;
+    `part` asks for one part only.
     """
 
     type: Literal["refine"]
-    iteration: int
     previous: str | None = None
-    feedback: str | None = None
+    evaluation: Evaluation | None = None
+    threshold: float | None = None
     guidance: tuple[str, ...] = ()
     error: str | None = None
     part: int | None = None
@@ -134,6 +140,7 @@ class JudgeEntry(StepMessage):
     type: Literal["judge"]
     output: str
     dimensions: tuple[str, ...]
+    open_findings: tuple[Finding, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -167,7 +174,7 @@ class ModelCallRequest(StepMessage):
     on_offer: tuple[str, ...] | None = None
     tools_off: bool = False
     allowance: Allowance
-    record: IterationRecord | None = None
+    records: tuple[IterationRecord, ...] = ()
     compact: bool = False
     worker: str | None = None
 
@@ -196,21 +203,28 @@ class ModelCallReport(StepMessage):
     replayed: bool = False
 
 
+class ModelFailure(StepMessage):
+    """Why a model call failed, with the account of its attempts; rides in error details."""
+
+    facts: ModelFacts
+    account: Account
+
+
 class JudgeRequest(StepMessage):
     """One judgement: a model call with a structured reply."""
 
     call: ModelCallRequest
     dimensions: tuple[str, ...]
-    open_findings: tuple[dict[str, JsonValue], ...] = ()
+    open_findings: tuple[str, ...] = ()
+    next_finding: int = 1
+    pass_score: float = 1.0
 
 
 class JudgeReport(StepMessage):
     """The judgement as read, or the problems that make it no judgement."""
 
     call: ModelCallReport
-    scores: dict[str, float] = {}
-    gaps: dict[str, str] = {}
-    findings: tuple[dict[str, JsonValue], ...] = ()
+    scores: tuple[DimensionScore, ...] = ()
     resolved: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -238,34 +252,20 @@ class ToolCallReport(StepMessage):
     seconds: float = 0.0
 
 
-class CheckRequest(StepMessage):
-    """All deterministic checks of one output."""
-
-    frame: str
-    output: str
-    iteration: int
-
-
-class CheckReport(StepMessage):
-    """Scores per dimension, and findings."""
-
-    scores: dict[str, float] = {}
-    gaps: dict[str, str] = {}
-    findings: tuple[dict[str, JsonValue], ...] = ()
-    seconds: float = 0.0
-
-
 class SnapshotRequest(StepMessage):
-    """Store the working folder's tree."""
+    """Store the working folder's tree; at the end, also the patch from the base to the best."""
 
     run: str
     root: str
+    patch_from: str | None = None
+    patch_to: str | None = None
 
 
 class SnapshotReport(StepMessage):
-    """The tree's manifest."""
+    """The tree's manifest, and the deliverable where one was asked for."""
 
     tree: Ref
+    patch: Ref | None = None
     seconds: float = 0.0
 
 
@@ -281,18 +281,16 @@ class FinishRequest(StepMessage):
     run: str
     records: tuple[IterationRecord, ...] = ()
     result: str
+    status: str | None = None
     outcome: str
     lifecycle: str
     ended_at: str
-    best_tree: str | None = None
-    base_tree: str | None = None
 
 
 class FinishReport(StepMessage):
-    """What was stored; `patch` is the deliverable of a run that wrote files."""
+    """Whether the run's row was there to be closed."""
 
     stored: bool = True
-    patch: Ref | None = None
 
 
 class NotifyRequest(StepMessage):

@@ -65,9 +65,12 @@ class ToolFilter(Frozen):
 
 
 class ToolsSpec(Frozen):
-    """The `tools:` block: a level, narrowed by names; names may end in `*`."""
+    """The `tools:` block: a level, narrowed by names; names may end in `*`.
 
-    access: AccessLevel = "minimal"
+    Without a level, models that can choose tools get `readonly`, others none.
+    """
+
+    access: AccessLevel | None = None
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
     approve: tuple[str, ...] = ()

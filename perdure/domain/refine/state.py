@@ -15,7 +15,7 @@ from perdure.domain.rubric import Rubric
 from perdure.domain.run import LoopInput, RefineSpec
 from perdure.domain.state import CoreState
 
-Stage = Literal["execute", "evaluate", "decide"]
+Stage = Literal["execute", "evaluate", "decide", "ask"]
 
 
 class Draft(BaseModel):
@@ -56,6 +56,7 @@ class RefineState(CoreState):
     stage: Stage = "execute"
     turn: TurnState = TurnState()
     turning: bool = False
+    question: str = ""
     draft: Draft = Draft()
     trajectory: Trajectory = Trajectory()
     seen: SeenOutputs = SeenOutputs()
@@ -81,12 +82,13 @@ class RefineInput(LoopInput):
 class CheckRequest(StepMessage):
     """All deterministic checks of one output, as one activity.
 
-    `pieces` are joined to the output; with `kept` and `replies` the output is the merge of new
-    versions of parts into the kept one.
+    `pieces` are joined to the output (`stored`: it was scored before and is taken as it is); with
+    `kept` and `replies` the output is the merge of new versions of parts into the kept one.
     """
 
     frame: str
     pieces: tuple[str, ...] = ()
+    stored: bool = False
     kept: str | None = None
     kept_evaluation: Evaluation | None = None
     replies: dict[int, str] = {}

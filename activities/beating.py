@@ -1,0 +1,86 @@
+"""Heartbeats on an own timer, and the limits of a step's own time.
+
+A model call may be silent for minutes and a tool for longer, so beats never depend on events.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from temporalio import activity
+
+R = TypeVar("R")
+
+BEATS_PER_TIMEOUT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[R]):
+    """The work came to its end."""
+
+    value: R
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The work was ended early: cancelled by the workflow, or out of active time."""
+
+    by: str
+
+
+async def within(
+    work: Coroutine[object, object, R], *, seconds: float | None
+) -> Finished[R] | Interrupted:
+    """Run `work` with heartbeats, and end it when the workflow cancels or `seconds` are over.
+
+    A worker that shuts down is no reason to report an end: then the cancellation goes on, and the
+    server hands the step to another worker.
+    """
+    task = asyncio.ensure_future(work)
+    async with _heartbeats():
+        try:
+            done, _ = await asyncio.wait({task}, timeout=seconds)
+        except asyncio.CancelledError:
+            ended = await _end(task, by="cancelled")
+            if not cancelled_by_workflow():
+                raise
+            return ended
+        if not done:
+            return await _end(task, by="active_time")
+    return Finished(value=task.result())
+
+
+def cancelled_by_workflow() -> bool:
+    """Whether the running activity was cancelled on request, not by a shutdown or a timeout."""
+    details = activity.cancellation_details()
+    return details is not None and details.cancel_requested and not details.worker_shutdown
+
+
+@asynccontextmanager
+async def _heartbeats() -> AsyncIterator[None]:
+    timeout = activity.info().heartbeat_timeout
+    if timeout is None:
+        yield
+        return
+    beats = asyncio.ensure_future(_beat(timeout.total_seconds() / BEATS_PER_TIMEOUT))
+    try:
+        yield
+    finally:
+        beats.cancel()
+
+
+async def _beat(every: float) -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(every)
+
+
+async def _end(task: "asyncio.Future[R]", *, by: str) -> Finished[R] | Interrupted:
+    task.cancel()
+    # The work closes its stream or process group first; it may also just have come to its end.
+    await asyncio.wait({task})
+    if task.cancelled() or task.exception() is not None:
+        return Interrupted(by=by)
+    return Finished(value=task.result())

@@ -1,0 +1,197 @@
+"""The activity `call_model`: one logical call, from entries to a stored reply."""
+
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+from temporalio import activity
+
+from activities.composing import Composer
+from activities.frames import Frames
+from activities.metering import Metered, MeteredModel, NotSent, call_context, offers_of
+from activities.translate import translated
+from perdure.domain.agent.calls import CallAsked, canonical_json, normalize_name
+from perdure.domain.agent.compaction import compact
+from perdure.domain.gates import arguments_hash
+from perdure.domain.models import ModelRequest, ToolOffer
+from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
+from perdure.domain.steps import Frame, ModelCallReport, ModelCallRequest
+from perdure.domain.tokens import estimate
+from perdure.domain.tools import ToolFact
+from perdure.domain.transcript import Head, Message, ToolUseBlock
+
+EXCERPT_CHARACTERS = 120
+LABEL_CHARACTERS = 48
+# Measured: below this a small model repeats itself word for word, and a loop gains nothing.
+SMALL_MODEL_TEMPERATURE = 0.7
+
+
+class CallModel:
+    """Calls a model on a transcript."""
+
+    def __init__(
+        self,
+        *,
+        blobs: BlobStore,
+        transcripts: TranscriptStore,
+        records: RecordStore,
+        metered: MeteredModel,
+        frames: Frames,
+        composer: Composer,
+    ) -> None:
+        self._blobs = blobs
+        self._transcripts = transcripts
+        self._records = records
+        self._metered = metered
+        self._frames = frames
+        self._composer = composer
+
+    @activity.defn
+    @translated
+    async def call_model(self, step: ModelCallRequest) -> ModelCallReport:
+        """Append the entries, call the model, append its reply."""
+        return await self.turn(step)
+
+    async def turn(
+        self,
+        step: ModelCallRequest,
+        *,
+        json_schema: dict[str, JsonValue] | None = None,
+        system: str | None = None,
+    ) -> ModelCallReport:
+        """The same for other activities: a schema asks for structured output."""
+        frame = await self._frames.load(step.frame)
+        for record in step.records:
+            await self._records.put_record(frame.run, record.index, record.model_dump_json())
+        before = await self._append(step, frame=frame)
+        messages = await self._transcripts.load(before.hash)
+        if step.compact:
+            before = await self._transcripts.append(None, compact(messages))
+            messages = await self._transcripts.load(before.hash)
+        request = self._request(
+            step, frame=frame, messages=messages, json_schema=json_schema, system=system
+        )
+        told = prompt_estimate(request, head=before)
+        factored = round(told * step.allowance.factor)
+        outcome = await self._metered.call(step, request, frame=frame, estimate=factored)
+        match outcome:
+            case NotSent():
+                return ModelCallReport(
+                    status=outcome.status,
+                    before=before,
+                    account=outcome.account,
+                    model=step.model,
+                    prompt_estimate=told,
+                    prompt_tokens=outcome.prompt_tokens,
+                )
+            case Metered():
+                return await self._report(step, outcome, frame=frame, before=before, told=told)
+
+    async def _append(self, step: ModelCallRequest, *, frame: Frame) -> Head:
+        composed = await self._composer.messages(
+            step.append, frame=frame, small_model=frame.cards[step.model].small
+        )
+        if composed or step.head is None:
+            return await self._transcripts.append(step.head, composed)
+        return step.head
+
+    def _request(
+        self,
+        step: ModelCallRequest,
+        *,
+        frame: Frame,
+        messages: Sequence[Message],
+        json_schema: dict[str, JsonValue] | None,
+        system: str | None,
+    ) -> ModelRequest:
+        names = offers_of(frame, step.on_offer)
+        offers = tuple(
+            ToolOffer(name=tool.name, description=tool.description, parameters=tool.parameters)
+            for tool in frame.tools
+            if tool.name in names
+        )
+        return ModelRequest(
+            model=step.model,
+            system=frame.system if system is None else system,
+            messages=tuple(messages),
+            max_tokens=step.allowance.max_tokens,
+            context=call_context(step, run=frame.run),
+            tools=() if json_schema else offers,
+            tool_choice="none" if step.tools_off or not offers else "auto",
+            json_schema=json_schema,
+            temperature=SMALL_MODEL_TEMPERATURE if frame.cards[step.model].small else None,
+        )
+
+    async def _report(
+        self, step: ModelCallRequest, outcome: Metered, *, frame: Frame, before: Head, told: int
+    ) -> ModelCallReport:
+        message = normalized(outcome.reply.message, frame=frame)
+        if step.tools_off:
+            message = without_calls(message)
+        head = await self._transcripts.append(before, [message]) if message.blocks else before
+        text = message.text
+        stored = await self._blobs.put_text(text) if text.strip() else None
+        return ModelCallReport(
+            status="replied",
+            head=head,
+            before=before,
+            stop_reason=outcome.reply.stop_reason,
+            text=stored,
+            excerpt=" ".join(text.split())[:EXCERPT_CHARACTERS],
+            calls=tuple(_asked(use, frame=frame) for use in message.tool_uses),
+            account=outcome.account,
+            model=outcome.reply.model,
+            request_id=outcome.reply.request_id,
+            prompt_estimate=told,
+            prompt_tokens=outcome.prompt_tokens,
+            replayed=outcome.replayed,
+        )
+
+
+def prompt_estimate(request: ModelRequest, *, head: Head) -> int:
+    """Tokens of the whole prompt by our own count, before calibration."""
+    fixed = estimate(request.system).total
+    for tool in request.tools:
+        fixed += estimate(f"{tool.name} {tool.description} {tool.parameters}").total
+    return head.tokens.total + fixed
+
+
+def normalized(message: Message, *, frame: Frame) -> Message:
+    """The message with each tool call under the name that will run."""
+    known = [tool.name for tool in frame.tools]
+    blocks = tuple(
+        block.model_copy(update={"name": normalize_name(block.name, known, frame.aliases)})
+        if isinstance(block, ToolUseBlock)
+        else block
+        for block in message.blocks
+    )
+    return message.model_copy(update={"blocks": blocks})
+
+
+def without_calls(message: Message) -> Message:
+    """The message without tool calls: a forced text is text alone."""
+    kept = tuple(block for block in message.blocks if not isinstance(block, ToolUseBlock))
+    return message.model_copy(update={"blocks": kept})
+
+
+def _asked(use: ToolUseBlock, *, frame: Frame) -> CallAsked:
+    inline = any(tool.name == use.name and _acted_on(tool) for tool in frame.tools)
+    return CallAsked(
+        id=use.id,
+        name=use.name,
+        args_hash=arguments_hash(use.name, use.arguments),
+        label=_label(use),
+        arguments=use.arguments if inline else None,
+    )
+
+
+def _acted_on(tool: ToolFact) -> bool:
+    # A gate shows the exact arguments, and a question is asked by the workflow itself.
+    return tool.inline_arguments or tool.needs_approval
+
+
+def _label(use: ToolUseBlock) -> str:
+    values = [str(value) for value in use.arguments.values() if isinstance(value, str | int)]
+    return (
+        " ".join(" ".join(values[:2]).split())[:LABEL_CHARACTERS]
+        or canonical_json(use.arguments)[:LABEL_CHARACTERS]
+    )

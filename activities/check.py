@@ -1,0 +1,67 @@
+"""The activity `check`: every deterministic check of one output at once."""
+
+import asyncio
+
+from temporalio import activity
+
+from activities.frames import Frames
+from activities.stopwatch import Stopwatch
+from activities.translate import translated
+from perdure.domain.evaluation import Evaluation
+from perdure.domain.ports import BlobStore, CheckRunner
+from perdure.domain.refine.frame import RefineFrame, refine_frame
+from perdure.domain.refine.parts import Version, merge_replies, part_reply, tidy_output
+from perdure.domain.refine.repeats import output_hash
+from perdure.domain.refine.state import CheckReport, CheckRequest
+
+
+class Check:
+    """Runs checks in a thread, so that a slow one holds up no other step."""
+
+    def __init__(self, *, blobs: BlobStore, frames: Frames, checks: CheckRunner) -> None:
+        self._blobs = blobs
+        self._frames = frames
+        self._checks = checks
+
+    @activity.defn
+    @translated
+    async def check(self, step: CheckRequest) -> CheckReport:
+        """Join or merge the output, score it, and store it as it was scored."""
+        watch = Stopwatch()
+        frame = refine_frame(await self._frames.load(step.frame))
+        pieces = [await self._blobs.get_text(piece) for piece in step.pieces]
+        kept = None if step.kept is None else await self._blobs.get_text(step.kept)
+        replies = {part: await self._blobs.get_text(ref) for part, ref in step.replies.items()}
+        text = "".join(pieces)
+        # A stored output is tidy already: tidying again would close up its empty lines.
+        tidy = text if step.stored else tidy_output(text, frame.rubric, frame.output.parts)
+        version = await asyncio.to_thread(
+            self._score, frame, tidy, kept, step.kept_evaluation, replies
+        )
+        return CheckReport(
+            output=await self._blobs.put_text(version.text),
+            output_hash=output_hash(version.text),
+            dimensions=version.evaluation.dimensions,
+            seconds=watch.seconds,
+        )
+
+    def _score(
+        self,
+        frame: RefineFrame,
+        text: str,
+        kept: str | None,
+        kept_evaluation: Evaluation | None,
+        replies: dict[int, str],
+    ) -> Version:
+        if kept is None or kept_evaluation is None:
+            return Version(text, self._evaluate(frame, text))
+        parts = {part: part_reply(reply) for part, reply in replies.items()}
+        return merge_replies(
+            frame.rubric,
+            Version(kept, kept_evaluation),
+            parts,
+            evaluate=lambda merged: self._evaluate(frame, merged),
+        )
+
+    def _evaluate(self, frame: RefineFrame, text: str) -> Evaluation:
+        return Evaluation(dimensions=self._checks.evaluate(frame.rubric, text))

@@ -1,0 +1,68 @@
+"""Turning the entries of a request into messages, where the content is."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from activities.refine_prompts import RefinePrompts
+from perdure.domain.ports import BlobStore
+from perdure.domain.steps import (
+    Entry,
+    Frame,
+    JudgeEntry,
+    RefineEntry,
+    ResultsEntry,
+    SayEntry,
+    ToolResultEntry,
+)
+from perdure.domain.tools import excerpt
+from perdure.domain.transcript import Message, TextBlock, ToolResultBlock
+
+
+class Composer:
+    """Composes messages; reads blobs, writes nothing."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._refine = RefinePrompts(blobs)
+
+    async def messages(
+        self, entries: Sequence[Entry], *, frame: Frame, small_model: bool
+    ) -> list[Message]:
+        """One list of messages for all entries, in order."""
+        composed: list[Message] = []
+        for entry in entries:
+            match entry:
+                case SayEntry():
+                    composed.append(await self._say(entry))
+                case ResultsEntry():
+                    blocks = [await self._result(result) for result in entry.results]
+                    composed.append(Message(role="user", blocks=tuple(blocks)))
+                case RefineEntry():
+                    composed.extend(
+                        await self._refine.iteration(entry, frame=frame, small_model=small_model)
+                    )
+                case JudgeEntry():
+                    composed.extend(await self._refine.judgement(entry, frame=frame))
+                case _:
+                    assert_never(entry)
+        return composed
+
+    async def _say(self, entry: SayEntry) -> Message:
+        text = entry.text if entry.ref is None else await self._blobs.get_text(entry.ref)
+        block = TextBlock(type="text", text=text)
+        return Message(role=entry.role, blocks=(block,), pinned=entry.pinned)
+
+    async def _result(self, entry: ToolResultEntry) -> ToolResultBlock:
+        text = ""
+        if entry.ref is not None:
+            whole = await self._blobs.get_text(entry.ref.hash)
+            text = excerpt(whole, reference=entry.ref.hash)
+        shown = "\n".join(part for part in (entry.note, text) if part)
+        return ToolResultBlock(
+            type="tool_result",
+            call_id=entry.call_id,
+            name=entry.name,
+            outcome=entry.outcome,
+            text=shown or "(no output)",
+            ref=entry.ref,
+        )

@@ -1,0 +1,98 @@
+"""The bookkeeping activities: `reconcile`, `finish`, `snapshot`, `notify`."""
+
+import json
+from datetime import datetime
+
+from temporalio import activity
+
+from activities.stopwatch import Stopwatch
+from activities.translate import translated
+from perdure.domain.ports import BlobStore, Journal, Notifier, RecordStore, Workspaces
+from perdure.domain.steps import (
+    FinishReport,
+    FinishRequest,
+    NotifyReport,
+    NotifyRequest,
+    ReconcileRequest,
+    SnapshotReport,
+    SnapshotRequest,
+)
+from perdure.domain.usage import Account
+
+
+class Reconcile:
+    """Finds out what an activity used that ended without saying so."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    @activity.defn
+    @translated
+    async def reconcile(self, step: ReconcileRequest) -> Account:
+        """Mark open attempts of the activity lost, and sum them."""
+        execution = activity.info().workflow_run_id
+        return await self._journal.reconcile(f"{execution}/{step.activity_id}")
+
+
+class Finish:
+    """Stores the end of a run, so that doors can show it without server or worker."""
+
+    def __init__(self, *, records: RecordStore) -> None:
+        self._records = records
+
+    @activity.defn
+    @translated
+    async def finish(self, step: FinishRequest) -> FinishReport:
+        """Write the last records and the result; a repeat writes the same."""
+        for record in step.records:
+            await self._records.put_record(step.run, record.index, record.model_dump_json())
+        stored = await self._records.run(step.run)
+        if stored is None:
+            return FinishReport(stored=False)
+        await self._records.put_run(
+            stored.model_copy(
+                update={
+                    "lifecycle": step.lifecycle,
+                    "outcome": step.outcome,
+                    "ended_at": datetime.fromisoformat(step.ended_at),
+                    "result": step.result,
+                    "status": step.status,
+                }
+            )
+        )
+        return FinishReport(stored=True)
+
+
+class Snapshot:
+    """Stores the working folder of a run; runs where the folder is."""
+
+    def __init__(self, *, workspaces: Workspaces, blobs: BlobStore) -> None:
+        self._workspaces = workspaces
+        self._blobs = blobs
+
+    @activity.defn
+    @translated
+    async def snapshot(self, step: SnapshotRequest) -> SnapshotReport:
+        """Store the tree and, when a base is named, the patch from there."""
+        watch = Stopwatch()
+        tree = await self._workspaces.snapshot(run=step.run, root=step.root)
+        patch = None
+        if step.patch_from is not None:
+            best = step.patch_to or tree.hash
+            text = await self._workspaces.patch(base=step.patch_from, tree=best)
+            patch = await self._blobs.put_text(text) if text else None
+        return SnapshotReport(tree=tree, patch=patch, seconds=watch.seconds)
+
+
+class Notify:
+    """Tells people, through the installation's channel, that a gate waits."""
+
+    def __init__(self, notifier: Notifier) -> None:
+        self._notifier = notifier
+
+    @activity.defn
+    @translated
+    async def notify(self, step: NotifyRequest) -> NotifyReport:
+        """Deliver one notice."""
+        event = json.loads(step.model_dump_json())
+        return NotifyReport(delivered=await self._notifier.notify(event))

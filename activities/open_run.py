@@ -1,0 +1,95 @@
+"""The activity `open_run`: write the frame and the first messages of a run."""
+
+from temporalio import activity
+
+from activities.translate import translated
+from perdure.domain.agent.prompts import SYSTEM_PROMPT, input_address, input_text, task_text
+from perdure.domain.models import ModelCard
+from perdure.domain.ports import BlobStore, Models, TranscriptStore
+from perdure.domain.refine.prompts import executor_system
+from perdure.domain.steps import Frame, OpenRunReport, OpenRunRequest
+from perdure.domain.tokens import estimate
+from perdure.domain.transcript import Head, Message, TextBlock, user_text
+
+
+class OpenRun:
+    """Pins what stays the same over a run: models with prices, tools, system prompt, inputs."""
+
+    def __init__(self, *, blobs: BlobStore, transcripts: TranscriptStore, models: Models) -> None:
+        self._blobs = blobs
+        self._transcripts = transcripts
+        self._models = models
+
+    @activity.defn
+    @translated
+    async def open_run(self, step: OpenRunRequest) -> OpenRunReport:
+        """Write the frame blob and, for runs that converse, the opening transcript."""
+        cards = {name: await self._card(name, step) for name in _names(step.chains)}
+        inputs = await self._inputs(step)
+        frame = Frame(
+            run=step.run,
+            root=step.root or step.run,
+            kind=step.kind,
+            goal=step.goal,
+            inputs=inputs,
+            system=step.system or self._system(step, cards),
+            tools=step.tools,
+            grant=step.grant,
+            cards=cards,
+            chains=step.chains,
+            aliases={alias: tool.name for tool in step.tools for alias in tool.aliases},
+            extra=step.extra,
+        )
+        address = await self._blobs.put(frame.model_dump_json().encode())
+        return OpenRunReport(
+            frame=address,
+            head=await self._opening(step, inputs) if step.converses else None,
+            cards=cards,
+            system_tokens=_fixed_tokens(frame),
+        )
+
+    @staticmethod
+    def _system(step: OpenRunRequest, cards: dict[str, ModelCard]) -> str:
+        if step.converses:
+            return SYSTEM_PROMPT
+        return executor_system(small_model=cards[step.chains["executor"][0]].small)
+
+    async def _card(self, name: str, step: OpenRunRequest) -> ModelCard:
+        card = await self._models.resolve(name).card(name)
+        if card.price is None and step.assume_price is not None:
+            stand_in = await self._models.resolve(step.assume_price).card(step.assume_price)
+            return card.model_copy(update={"price": stand_in.price})
+        return card
+
+    async def _inputs(self, step: OpenRunRequest) -> dict[str, str]:
+        inputs: dict[str, str] = {}
+        for name, value in step.context.items():
+            address = input_address(value)
+            inputs[name] = input_text(value) if address is None else await self._read(address)
+        return inputs
+
+    async def _read(self, address: str) -> str:
+        return await self._blobs.get_text(address)
+
+    async def _opening(self, step: OpenRunRequest, inputs: dict[str, str]) -> Head:
+        head: Head | None = None
+        if step.transcript is not None:
+            head = await self._transcripts.append(
+                None, await self._transcripts.load(step.transcript)
+            )
+        given = [
+            Message(role=message.role, blocks=(TextBlock(type="text", text=message.text),))
+            for message in step.messages
+        ]
+        task = user_text(task_text(step.goal, inputs), pinned=True)
+        return await self._transcripts.append(head, [*given, task])
+
+
+def _names(chains: dict[str, tuple[str, ...]]) -> list[str]:
+    return sorted({name for chain in chains.values() for name in chain})
+
+
+def _fixed_tokens(frame: Frame) -> int:
+    texts = [frame.system]
+    texts += [f"{tool.name} {tool.description} {tool.parameters}" for tool in frame.tools]
+    return sum(estimate(text).total for text in texts)

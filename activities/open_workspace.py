@@ -1,0 +1,78 @@
+"""The activity `open_workspace`: make the working folder of a run and pin its tools."""
+
+from temporalio import activity
+
+from activities.beating import Finished, within
+from activities.stopwatch import Stopwatch
+from activities.translate import translated
+from perdure.domain.agent.calls import ToolTerms
+from perdure.domain.agent.selection import select
+from perdure.domain.errors import InvalidInput, NotAllowed
+from perdure.domain.ports import ToolHost, Workspaces
+from perdure.domain.steps import OpenWorkspaceReport, OpenWorkspaceRequest
+from perdure.domain.tools import Grant, ToolFact
+
+
+class OpenWorkspace:
+    """Prepares folders; runs on the queue whose workers can see the workspace."""
+
+    def __init__(
+        self, *, host: ToolHost, workspaces: Workspaces, commands: tuple[str, ...]
+    ) -> None:
+        self._host = host
+        self._workspaces = workspaces
+        self._commands = commands
+
+    @activity.defn
+    @translated
+    async def open_workspace(self, step: OpenWorkspaceRequest) -> OpenWorkspaceReport:
+        """Choose the tools, make the folder, and snapshot it when the run may write."""
+        watch = Stopwatch()
+        selection = select(
+            await self._host.catalog(),
+            level=step.tools.access or "minimal",
+            allow=step.tools.allow or (),
+            deny=step.tools.deny,
+            approve=step.tools.approve,
+            timeouts=step.tools.timeouts,
+        )
+        if selection.problems:
+            raise InvalidInput("; ".join(selection.problems))
+        opened = await within(self._open(step, writable=selection.writes), seconds=None)
+        if not isinstance(opened, Finished):
+            raise NotAllowed("the workspace was not opened: the run was stopped")
+        root, base = opened.value
+        return OpenWorkspaceReport(
+            grant=Grant(
+                root=root,
+                writable=selection.writes,
+                level=step.tools.access or "minimal",
+                allowed=selection.names,
+                commands=self._commands,
+            ),
+            tools=selection.tools,
+            terms=tuple(_terms(tool, step) for tool in selection.tools),
+            base_tree=base,
+            seconds=watch.seconds,
+        )
+
+    async def _open(self, step: OpenWorkspaceRequest, *, writable: bool) -> tuple[str, str | None]:
+        root = await self._workspaces.prepare(run=step.run, source=step.source, writable=writable)
+        if not writable:
+            return root, None
+        base = await self._workspaces.base(run=step.run)
+        return root, base.hash
+
+
+def _terms(tool: ToolFact, step: OpenWorkspaceRequest) -> ToolTerms:
+    return ToolTerms(
+        name=tool.name,
+        access=tool.access,
+        idempotent=tool.idempotent,
+        needs_approval=tool.needs_approval,
+        timeout_s=min(tool.timeout_s, step.tool_timeout_s or tool.timeout_s),
+        exclusive=tool.exclusive,
+        meta=tool.meta,
+        repeat_exempt=tool.name in step.tools.repeat_exempt,
+        person=tool.access == "person",
+    )

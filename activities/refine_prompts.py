@@ -1,0 +1,65 @@
+"""Composes what the models of the refine loop are asked, from references."""
+
+from perdure.domain.ports import BlobStore
+from perdure.domain.refine.feedback import delta_feedback, failure_feedback, later_messages
+from perdure.domain.refine.frame import RefineFrame, refine_frame
+from perdure.domain.refine.prompts import (
+    Brief,
+    first_messages,
+    judge_prompt,
+    part_request,
+    task_text,
+)
+from perdure.domain.steps import Frame, JudgeEntry, RefineEntry
+from perdure.domain.transcript import Message, user_text
+
+
+class RefinePrompts:
+    """Reads outputs, and lets the domain write the words."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    async def iteration(
+        self, entry: RefineEntry, *, frame: Frame, small_model: bool
+    ) -> tuple[Message, ...]:
+        """The first request, a later one with the delta, or the request for one part."""
+        own = refine_frame(frame)
+        brief = Brief(goal=frame.goal, context=frame.inputs, guidance=entry.guidance)
+        if entry.part is not None:
+            return part_request(brief, own.rubric, own.output, part=entry.part).messages
+        if entry.evaluation is None and entry.error is None:
+            return first_messages(brief, own.rubric, own.output)
+        return later_messages(
+            task_text(brief, own.rubric),
+            previous=await self._draft(entry, own, small_model=small_model),
+            feedback=_feedback(entry, own),
+        )
+
+    async def judgement(self, entry: JudgeEntry, *, frame: Frame) -> tuple[Message, ...]:
+        """The judge's question; it never sees the executor's conversation."""
+        rubric = refine_frame(frame).rubric
+        prompt = judge_prompt(
+            frame.goal,
+            [item for item in rubric.dimensions if item.name in entry.dimensions],
+            await self._blobs.get_text(entry.output),
+            open_findings=entry.open_findings,
+            problems=entry.problems,
+        )
+        return (user_text(prompt, pinned=True),)
+
+    async def _draft(
+        self, entry: RefineEntry, own: RefineFrame, *, small_model: bool
+    ) -> str | None:
+        if entry.previous is None or entry.error is not None:
+            return None
+        if not own.output.shows_draft(small_model=small_model):
+            return None
+        return await self._blobs.get_text(entry.previous)
+
+
+def _feedback(entry: RefineEntry, own: RefineFrame) -> str:
+    delta = ""
+    if entry.evaluation is not None:
+        delta = delta_feedback(own.rubric, entry.evaluation, threshold=entry.threshold)
+    return delta if entry.error is None else failure_feedback(entry.error, delta)

@@ -1,0 +1,49 @@
+"""Connecting to Temporal: address, profile, converter and plugins in one place."""
+
+from collections.abc import Sequence
+
+from temporalio.client import Client, Plugin
+from temporalio.envconfig import ClientConnectConfig
+
+from perdure.adapters.converting import data_converter
+from perdure.adapters.settings import Settings
+from perdure.domain.errors import ServiceUnavailable
+from perdure.domain.ports import BlobStore
+
+
+def address_of(settings: Settings, fallback: str) -> str:
+    """The server's address: the named one, else the embedded one."""
+    return settings.temporal.address or fallback
+
+
+async def connect(
+    settings: Settings,
+    *,
+    fallback: str,
+    blobs: BlobStore | None,
+    plugins: Sequence[Plugin] = (),
+) -> Client:
+    """Connect with the profile's TLS and key.
+
+    Args:
+        settings: whose profile names the server.
+        fallback: the embedded server's address, used when no server is named.
+        blobs: where large payloads are kept.
+        plugins: telemetry.
+
+    Raises:
+        ServiceUnavailable: nobody answers there.
+    """
+    address = address_of(settings, fallback)
+    options: ClientConnectConfig = settings.temporal.to_client_connect_config()
+    options["target_host"] = address
+    options["namespace"] = settings.namespace
+    try:
+        return await Client.connect(
+            **options, data_converter=data_converter(blobs), plugins=list(plugins)
+        )
+    except (RuntimeError, OSError) as error:
+        raise ServiceUnavailable(
+            f"The Temporal server at {address} does not answer: {str(error)[:200]}.",
+            cure="Start it (`perdure up` for the embedded one) or correct TEMPORAL_ADDRESS.",
+        ) from error

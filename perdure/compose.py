@@ -1,0 +1,159 @@
+"""The composition root: settings become adapters, adapters become services.
+
+Nothing else builds adapters. What a door or a worker needs is made here and handed in.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from temporalio.client import Client
+
+from perdure.adapters.checks.rubric import evaluate_checks
+from perdure.adapters.keys import encryption_key
+from perdure.adapters.models.catalog import (
+    ModelCatalog,
+    access_from,
+    default_model,
+    model_plugins,
+)
+from perdure.adapters.pricing import ModelPrices, load_price_sheet
+from perdure.adapters.runtime import EmbeddedRuntime
+from perdure.adapters.settings import Settings
+from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.temporal import address_of, connect
+from perdure.adapters.tools.builtin import builtin_tools
+from perdure.adapters.tools.host import LocalToolHost
+from perdure.adapters.tools.plugins import plugin_tools
+from perdure.adapters.workspaces.local import LocalWorkspaces
+from perdure.domain.evaluation import DimensionScore
+from perdure.domain.ports import Endpoints
+from perdure.domain.rubric import Rubric
+from perdure.domain.run import Timing
+from perdure.interfaces.gateway import Gateway, SiteFacts
+from perdure.interfaces.services import OnProgress, Services
+from perdure.resolution import Resolver
+
+VERSION = version("perdure")
+WORK_FOLDER = "work"
+PRICE_SHEET = "prices.yaml"
+
+
+class RubricChecks:
+    """The port `CheckRunner` over the check adapters."""
+
+    def evaluate(self, rubric: Rubric, output: str) -> tuple[DimensionScore, ...]:
+        """Score every check of the rubric."""
+        return evaluate_checks(rubric, output)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The adapters of one process, before anything is connected."""
+
+    settings: Settings
+    stores: Stores
+    models: ModelCatalog
+    tools: LocalToolHost
+    workspaces: LocalWorkspaces
+    checks: RubricChecks
+    default_model: str
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncIterator[Parts]:
+    """Open stores and build adapters; plugins are loaded by the worker alone."""
+    stores = await open_stores(
+        settings.home, settings.database_url, encryption_key=encryption_key(settings)
+    )
+    sheet = settings.home / PRICE_SHEET
+    prices = ModelPrices(load_price_sheet(sheet) if sheet.exists() else None)
+    access = access_from(settings)
+    models = ModelCatalog(
+        access=access,
+        blobs=stores.blobs,
+        records=stores.records,
+        prices=prices,
+        plugins=model_plugins() if plugins else None,
+    )
+    extra = plugin_tools(settings.plugins) if plugins else ()
+    try:
+        yield Parts(
+            settings=settings,
+            stores=stores,
+            models=models,
+            tools=LocalToolHost((*builtin_tools(stores.blobs), *extra)),
+            workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
+            checks=RubricChecks(),
+            default_model=default_model(access),
+        )
+    finally:
+        await models.aclose()
+        await stores.close()
+
+
+@asynccontextmanager
+async def services(
+    settings: Settings, *, start: bool, on_progress: OnProgress
+) -> AsyncIterator[Services]:
+    """The services of an installation; embedded ones are started first when `start` says so."""
+    runtime = EmbeddedRuntime(settings)
+    if start:
+        endpoints = await runtime.ensure(on_progress)
+    else:
+        state = await runtime.state()
+        endpoints = state.endpoints if state is not None else named_endpoints(settings)
+    async with open_parts(settings) as parts:
+        yield _services(parts, endpoints)
+
+
+def named_endpoints(settings: Settings) -> Endpoints:
+    """Where things answer when no embedded service runs."""
+    return Endpoints(
+        temporal_address=address_of(settings, f"127.0.0.1:{settings.temporal_port}"),
+        namespace=settings.namespace,
+        home=str(settings.home),
+        model_url=settings.model_url,
+    )
+
+
+def _services(parts: Parts, endpoints: Endpoints) -> Services:
+    async def client() -> Client:
+        return await connect(
+            parts.settings,
+            fallback=endpoints.temporal_address,
+            blobs=parts.stores.blobs,
+            plugins=client_plugins(),
+        )
+
+    stores, settings = parts.stores, parts.settings
+    gateway = Gateway(
+        connect=client,
+        blobs=stores.blobs,
+        records=stores.records,
+        journal=stores.journal,
+        facts=SiteFacts(
+            address=address_of(settings, endpoints.temporal_address),
+            namespace=settings.namespace,
+            ui_url=endpoints.ui_url,
+            timing=Timing(heartbeat=settings.heartbeat_s),
+            notifies=bool(settings.notify_webhook or settings.notify_command),
+        ),
+        resolve=Resolver(parts.models, parts.default_model, parts.tools).resolve,
+    )
+    return Services(
+        gateway=gateway,
+        blobs=stores.blobs,
+        records=stores.records,
+        journal=stores.journal,
+        transcripts=stores.transcripts,
+        workspaces=parts.workspaces,
+        models=parts.models,
+        endpoints=endpoints,
+    )
+
+
+def client_plugins() -> tuple[()]:
+    """Plugins of every Temporal client: telemetry, where it is asked for."""
+    return ()

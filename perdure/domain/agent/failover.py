@@ -1,0 +1,28 @@
+"""Which model of a chain comes next when one has failed, and which may not be called at all."""
+
+from collections.abc import Mapping, Sequence
+
+from perdure.domain.budget import Budget
+from perdure.domain.models import ModelCard
+
+OVERFLOW_CODE = "model_context_overflow"
+
+
+def next_model(
+    chain: Sequence[str], index: int, cards: Mapping[str, ModelCard], *, overflow: bool
+) -> int | None:
+    """The index of the next model to try, or None; after an overflow only larger windows count."""
+    window = cards[chain[index]].window
+    for following in range(index + 1, len(chain)):
+        if not overflow or cards[chain[following]].window > window:
+            return following
+    return None
+
+
+def unpriced(budget: Budget, card: ModelCard) -> bool:
+    """Whether a cost limit forbids a model whose price nobody knows."""
+    return (
+        card.price is None
+        and budget.limits.limit("cost") is not None
+        and budget.limits.unknown_price == "block"
+    )

@@ -1,0 +1,28 @@
+"""The search attributes of a run, computed from its state; strings are clipped for the server."""
+
+from perdure.domain.names import SEARCH_ATTRIBUTE_LIMIT
+from perdure.domain.state import CoreState
+from perdure.domain.views import lifecycle_of, phase_of
+
+
+def search_attributes(
+    core: CoreState,
+    *,
+    kind: str,
+    label: str | None,
+    iteration: int,
+) -> dict[str, str | int | float | None]:
+    """Name to value; None means unset."""
+    gates = core.control.open_gates
+    cost = core.budget.spent.cost_or_none
+    return {
+        "PerdureKind": kind,
+        "PerdureLifecycle": lifecycle_of(core),
+        "PerdurePhase": phase_of(core),
+        "PerdureBlockedOn": gates[0].kind if gates else None,
+        "PerdureLabel": None if label is None else label[:SEARCH_ATTRIBUTE_LIMIT],
+        "PerdureOutcome": core.outcome,
+        "PerdureIteration": iteration,
+        "PerdureScore": None if core.best is None else core.best.score,
+        "PerdureCostUsd": None if cost is None else float(cost),
+    }

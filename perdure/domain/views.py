@@ -1,0 +1,181 @@
+"""What people see of a run, computed from its one state object: status, spend, the panel."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from pydantic import JsonValue
+
+from perdure.domain.budget import Budget
+from perdure.domain.control import Phase
+from perdure.domain.gates import Gate
+from perdure.domain.outcomes import Lifecycle, lifecycle
+from perdure.domain.result import SpendReport
+from perdure.domain.run import CommonSpec
+from perdure.domain.state import CoreState, Slice
+from perdure.domain.status import BudgetStatus, CurrentStep, Part, Point, RunStatus
+
+LAST_EVENTS = 10
+GOAL_CHARACTERS = 300
+
+
+def status_of(
+    core: CoreState,
+    *,
+    run: str,
+    kind: str,
+    spec: CommonSpec,
+    now: datetime,
+    iteration: int,
+    limit: int | None,
+    parts: Sequence[tuple[str, bool, str]] = (),
+) -> RunStatus:
+    """One look at a running run."""
+    elapsed = (now - core.started_at).total_seconds()
+    gates = core.control.open_gates
+    step = None
+    if core.step is not None and core.step_since is not None:
+        step = CurrentStep(what=core.step, since=core.step_since)
+    return RunStatus(
+        id=run,
+        kind=kind,
+        goal=spec.goal[:GOAL_CHARACTERS],
+        label=spec.metadata.label,
+        lifecycle=lifecycle_of(core),
+        phase=phase_of(core),
+        blocked_on=gates[0].kind if gates else None,
+        iteration=iteration,
+        iteration_limit=limit,
+        elapsed_s=round(elapsed, 3),
+        step=step,
+        trajectory=tuple(
+            Point(iteration=record.index, score=record.score, decision=record.decision)
+            for record in core.records
+        ),
+        parts=tuple(Part(name=name, passed=passed, detail=note) for name, passed, note in parts),
+        best=core.best,
+        budget=budget_status(core.budget, wall_time=elapsed),
+        gates=gates,
+        events=core.ring.events[-LAST_EVENTS:],
+        last_event=core.ring.last,
+        refused=tuple(core.control.refused_signals),
+        amendments=tuple(
+            amendment.model_dump(mode="json") for amendment in core.control.amendments
+        ),
+        outcome=core.outcome,
+        reason=core.reason,
+        explanation=core.explanation,
+        started_at=core.started_at,
+    )
+
+
+def lifecycle_of(core: CoreState) -> Lifecycle:
+    """Running, paused or waiting; after the end what the outcome says."""
+    return core.control.lifecycle if core.outcome is None else lifecycle(core.outcome)
+
+
+def phase_of(core: CoreState) -> Phase:
+    """The phase as people see it: an open gate makes it `waiting`."""
+    return "waiting" if core.control.open_gates and core.step is None else core.phase
+
+
+def budget_status(budget: Budget, *, wall_time: float) -> BudgetStatus:
+    """The envelope as people see it."""
+    spent = budget.spent
+    return BudgetStatus(
+        limits=budget.limits,
+        tokens=spent.tokens,
+        cost_usd=spent.cost_or_none,
+        model_calls=spent.model_calls,
+        tool_calls=spent.tool_calls,
+        active_time_s=spent.active_time,
+        reserved_tokens=int(budget.reserved_in("tokens")),
+        reserved_cost_usd=budget.reserved_in("cost"),
+        fraction_remaining=round(budget.fraction_remaining(wall_time=wall_time), 4),
+        warned=budget.warned,
+    )
+
+
+def spend_report(core: CoreState, *, wall_time: float) -> SpendReport:
+    """Spend so far, by phase and by model."""
+    spent = core.budget.spent
+    return SpendReport(
+        tokens=spent.tokens,
+        cost_usd=spent.cost_or_none,
+        model_calls=spent.model_calls,
+        tool_calls=spent.tool_calls,
+        workers=spent.workers,
+        wall_time_s=round(wall_time, 3),
+        active_time_s=round(spent.active_time, 3),
+        usage=spent.usage,
+        by_phase=_slices(core.by_phase),
+        by_model=_slices(core.by_model),
+        unconfirmed={
+            "tokens": spent.unconfirmed.counted_tokens(),
+            "cost_usd": _money(spent.unconfirmed_cost_usd),
+        },
+    )
+
+
+def panel(core: CoreState, *, run: str, spec: CommonSpec, iteration: int, limit: int | None) -> str:
+    """The Markdown that the Temporal Web UI shows as current details."""
+    lines = [f"## {_one_line(spec.goal, 160)}", ""]
+    if core.outcome is not None:
+        lines.append(f"- **{core.outcome}/{core.reason}**: {core.explanation}")
+    lines.append(f"- **{phase_of(core)}**, iteration {iteration}{f' of {limit}' if limit else ''}")
+    if core.step:
+        lines.append(f"- now: {core.step}")
+    if core.best is not None and core.best.score is not None:
+        lines.append(f"- best score {core.best.score:.2f} in iteration {core.best.iteration}")
+    scores = [f"{point.score:.2f}" for point in core.records if point.score is not None]
+    if scores:
+        lines.append(f"- scores: {' → '.join(scores[-8:])}")
+    spent = core.budget.spent
+    cost = "unknown" if spent.cost_or_none is None else f"{spent.cost_usd:.4f} USD"
+    lines.append(f"- spent {spent.tokens} tokens, {cost}, {spent.model_calls} model calls")
+    if core.control.paused:
+        lines.append("- **paused**: send the signal `resume`")
+    for gate in core.control.open_gates:
+        lines += ["", *_gate_lines(gate, run=run)]
+    return "\n".join(lines)
+
+
+def _gate_lines(gate: Gate, *, run: str) -> list[str]:
+    choice = gate.choices[0] if gate.choices else "your text"
+    lines = [
+        f"### Waiting for a person: {gate.kind} {gate.id}",
+        "",
+        f"> {_one_line(gate.prompt, 600)}",
+    ]
+    if gate.choices:
+        lines.append(f"- choices: {', '.join(gate.choices)}")
+    hashed = f', "args_hash": "{gate.args_hash}"' if gate.args_hash else ""
+    field = "choice" if gate.choices else "text"
+    lines.append(
+        f'- answer here with the signal `answer` and `{{"gate": "{gate.id}", '
+        f'"{field}": "{choice}"{hashed}}}`'
+    )
+    lines.append(f"- or in a shell: `perdure answer --run {run} {gate.id} {choice}`")
+    return lines
+
+
+def _slices(slices: Mapping[str, Slice]) -> dict[str, dict[str, JsonValue]]:
+    return {
+        name: {
+            "tokens": part.usage.counted_tokens(),
+            "input_tokens": part.usage.prompt_tokens,
+            "output_tokens": part.usage.output_tokens,
+            "cost_usd": _money(part.cost_usd),
+            "model_calls": part.calls,
+        }
+        for name, part in sorted(slices.items())
+    }
+
+
+def _money(value: Decimal | None) -> str | None:
+    return None if value is None else f"{value.normalize():f}"
+
+
+def _one_line(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

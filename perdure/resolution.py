@@ -1,0 +1,81 @@
+"""Filling in what a specification leaves to the installation, and refusing what it cannot run."""
+
+from perdure.domain.agent.selection import select
+from perdure.domain.errors import InvalidInput, PerdureError
+from perdure.domain.models import ModelCard
+from perdure.domain.ports import ModelClient, Models, ToolHost
+from perdure.domain.run import ROLES, AgentSpec, ModelsSpec, RefineSpec
+
+Spec = AgentSpec | RefineSpec
+
+
+class Resolver:
+    """Resolves models and tools before anything is started."""
+
+    def __init__(self, models: Models, default_model: str, tools: ToolHost) -> None:
+        self._models = models
+        self._default = default_model
+        self._tools = tools
+
+    async def resolve(self, spec: Spec) -> Spec:
+        """The specification with an executor and an access level; every problem at once.
+
+        Raises:
+            InvalidInput: unknown models or tools, tools for a model that cannot choose them, or a
+                judge that cannot judge.
+        """
+        models = self._with_executor(spec.models)
+        problems: list[str] = []
+        cards: dict[str, ModelCard] = {}
+        for role in ROLES:
+            for name in models.chain(role):
+                await self._card(role, name, cards, problems)
+        first = cards.get(models.chain("executor")[0])
+        level = spec.tools.access or ("readonly" if first is None or first.tools else "minimal")
+        tools = spec.tools.model_copy(update={"access": level})
+        selection = select(
+            await self._tools.catalog(),
+            level=level,
+            allow=tools.allow or (),
+            deny=tools.deny,
+            approve=tools.approve,
+            timeouts=tools.timeouts,
+        )
+        problems += selection.problems
+        if first is not None and not first.tools and selection.tools:
+            problems.append(
+                f"tools.access: {first.name} cannot choose tools by itself; allowed for it: minimal"
+            )
+        problems += _judges(spec, models, cards)
+        if problems:
+            listed = "\n".join(f"  {problem}" for problem in problems)
+            raise InvalidInput(f"The run cannot start:\n{listed}", cure="Correct these and retry.")
+        return spec.model_copy(update={"models": models, "tools": tools})
+
+    def _with_executor(self, models: ModelsSpec) -> ModelsSpec:
+        if models.executor is not None:
+            return models
+        return models.model_copy(update={"executor": self._default})
+
+    async def _card(
+        self, role: str, name: str, cards: dict[str, ModelCard], problems: list[str]
+    ) -> None:
+        if name in cards:
+            return
+        try:
+            client: ModelClient = self._models.resolve(name)
+            cards[name] = await client.card(name)
+        except PerdureError as error:
+            problems.append(f"models.{role}: {error}")
+
+
+def _judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) -> list[str]:
+    if not isinstance(spec, RefineSpec) or not spec.rubric.judged:
+        return []
+    names = ", ".join(item.name for item in spec.rubric.judged)
+    return [
+        f"models.evaluator: {name} does not judge, but the rubric asks for a judge ({names}); "
+        "name another evaluator or use checks"
+        for name in models.chain("evaluator")
+        if name in cards and not cards[name].judges
+    ]

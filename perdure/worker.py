@@ -1,0 +1,218 @@
+"""The worker: polls the queues of its installation and of every registered workspace.
+
+Started as `python -P -m perdure.worker`. It ends on SIGTERM and SIGINT after the steps in flight
+had their grace; a new workspace is served within a second of its registration.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.call_model import CallModel
+from activities.call_tool import CallTool
+from activities.check import Check
+from activities.composing import Composer
+from activities.frames import Frames
+from activities.judge import Judge
+from activities.keep_books import Finish, Notify, Reconcile, Snapshot
+from activities.metering import Backoff, MeteredModel
+from activities.open_run import OpenRun
+from activities.open_workspace import OpenWorkspace
+from activities.ready import Ready
+#NOTICE
+from perdure.adapters.runtime import announce_ready
+from perdure.adapters.settings import Settings
+from perdure.adapters.temporal import connect
+from perdure.compose import VERSION, Parts, client_plugins, open_parts
+from perdure.domain.errors import PerdureError
+from perdure.domain.names import loops_queue, models_queue, tools_queue
+from workflows.agent import AgentLoop
+from workflows.refine import RefineLoop
+
+WORKFLOWS = (AgentLoop, RefineLoop)
+REGISTRY_POLL_S = 1.0
+Activity = Callable[..., object]
+
+
+def workflow_runner() -> SandboxedWorkflowRunner:
+    """The sandbox stays on; our own pure packages pass through, so that types are one."""
+    restrictions = SandboxRestrictions.default.with_passthrough_modules(
+        "perdure", "activities", "workflows"
+    )
+    return SandboxedWorkflowRunner(restrictions=restrictions)
+
+
+class Fleet:
+    """The workers of one process, one per queue."""
+
+    def __init__(self, client: Client, parts: Parts, installation: str) -> None:
+        self._client = client
+        self._parts = parts
+        self._installation = installation
+        self._settings = parts.settings
+        stores = parts.stores
+        self._frames = Frames(stores.blobs)
+        metered = MeteredModel(
+            models=parts.models,
+            journal=stores.journal,
+            blobs=stores.blobs,
+            records=stores.records,
+            backoff=Backoff(self._settings.backoff_initial_s, self._settings.backoff_max_s),
+        )
+        self._calls = CallModel(
+            blobs=stores.blobs,
+            transcripts=stores.transcripts,
+            records=stores.records,
+            metered=metered,
+            frames=self._frames,
+            composer=Composer(stores.blobs),
+        )
+
+    def loops(self) -> Worker:
+        """Workflows and the bookkeeping steps."""
+        stores = self._parts.stores
+        open_run = OpenRun(
+            blobs=stores.blobs, transcripts=stores.transcripts, models=self._parts.models
+        )
+        return self._worker(
+            loops_queue(self._installation),
+            activities=[
+                open_run.open_run,
+                Reconcile(stores.journal).reconcile,
+                Finish(records=stores.records).finish,
+#NOTICE2
+                Ready(version=VERSION, workspace=None).ready,
+            ],
+            workflows=WORKFLOWS,
+        )
+
+    def models(self) -> Worker:
+        """Model calls and judgements, limited in rate across all workers of the queue."""
+        judge = Judge(calls=self._calls, blobs=self._parts.stores.blobs)
+        return self._worker(
+            models_queue(self._installation),
+            activities=[
+                self._calls.call_model,
+                judge.judge,
+                Ready(version=VERSION, workspace=None).ready,
+            ],
+            per_second=self._settings.model_calls_per_second,
+        )
+
+    def tools(self, workspace: str | None, folder: str | None) -> Worker:
+        """Tools, checks and snapshots for one workspace, or for scratch folders."""
+        parts, stores = self._parts, self._parts.stores
+        opening = OpenWorkspace(
+            host=parts.tools,
+            workspaces=parts.workspaces,
+            commands=self._settings.allow_commands,
+        )
+        tool = CallTool(
+            blobs=stores.blobs,
+            transcripts=stores.transcripts,
+            frames=self._frames,
+            host=parts.tools,
+        )
+        return self._worker(
+            tools_queue(self._installation, workspace),
+            activities=[
+                opening.open_workspace,
+                tool.call_tool,
+                Check(blobs=stores.blobs, frames=self._frames, checks=parts.checks).check,
+                Snapshot(workspaces=parts.workspaces, blobs=stores.blobs).snapshot,
+                Ready(version=VERSION, workspace=folder).ready,
+            ],
+        )
+
+    def _worker(
+        self,
+        queue: str,
+        *,
+        activities: Sequence[Activity],
+        workflows: Sequence[type] = (),
+        per_second: float | None = None,
+    ) -> Worker:
+        settings = self._settings
+        return Worker(
+            self._client,
+            task_queue=queue,
+            activities=activities,
+            workflows=workflows,
+            workflow_runner=workflow_runner(),
+            workflow_failure_exception_types=[PerdureError],
+            max_concurrent_activities=settings.max_concurrent_activities,
+            max_concurrent_workflow_tasks=settings.max_concurrent_workflow_tasks
+            if workflows
+            else None,
+            max_cached_workflows=settings.max_cached_workflows,
+            max_task_queue_activities_per_second=per_second,
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=settings.sticky_s),
+            graceful_shutdown_timeout=timedelta(seconds=settings.shutdown_grace_s),
+            max_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),
+            default_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),
+        )
+
+
+async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
+    """Poll until `stop` is set, then let the steps in flight finish within their grace."""
+    async with open_parts(settings, plugins=True) as parts, AsyncExitStack() as stack:
+        client = await connect(
+            settings,
+            fallback=f"127.0.0.1:{settings.temporal_port}",
+            blobs=parts.stores.blobs,
+            plugins=client_plugins(),
+        )
+        records = parts.stores.records
+        workers = Fleet(client, parts, await records.installation())
+        for worker in (workers.loops(), workers.models(), workers.tools(None, None)):
+            await stack.enter_async_context(worker)
+        served: set[str] = set()
+        await _serve_new(workers, await records.workspaces(), served, stack)
+        announce_ready(settings)
+        while not stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), REGISTRY_POLL_S)
+            await _serve_new(workers, await records.workspaces(), served, stack)
+
+
+async def _serve_new(
+    workers: Fleet, registered: dict[str, str], served: set[str], stack: AsyncExitStack
+) -> None:
+    for workspace, folder in registered.items():
+        if workspace not in served:
+            served.add(workspace)
+            await stack.enter_async_context(workers.tools(workspace, folder))
+
+
+async def _main() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await run_worker(Settings.load(), stop)
+
+
+def main() -> None:
+    """Run the worker process; it ends without the interpreter's own clean-up (SDK crash at exit)."""
+    code = 0
+    try:
+        asyncio.run(_main())
+    except PerdureError as error:
+        sys.stderr.write(f"{error}\n")
+        code = error.exit_code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

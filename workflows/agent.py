@@ -1,0 +1,119 @@
+"""`AgentLoop`: model and tools until the model answers in text, or a limit forces it to."""
+
+from temporalio import workflow
+
+from perdure.domain import budget as budgets
+from perdure.domain.agent.ends import agent_budget, agent_result
+from perdure.domain.agent.settings import Turns, resolve
+from perdure.domain.agent.turn import Ending, TurnState
+from perdure.domain.gates import Gate
+from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.state import AgentInput, AgentState
+from workflows.loop import expired_to_end
+from workflows.turns import TurnEnd, Turning
+
+PUBLISH_EVERY = 10
+
+
+@workflow.defn(name="AgentLoop")
+class AgentLoop(Turning):
+    """One run: messages in, a text answer out, tools in between."""
+
+    kind = "agent"
+
+    @workflow.init
+    def __init__(self, given: AgentInput) -> None:
+        super().__init__(given)
+        self.spec = given.spec
+        self.turns: Turns = resolve(given.spec.agent)
+        self.core: AgentState = given.state or AgentState(
+            started_at=workflow.now(), budget=agent_budget(given.spec, self.turns)
+        )
+
+    @workflow.run
+    async def run(self, given: AgentInput) -> RunResult:
+        """Live to the end; the input is taken by `__init__`."""
+        return await self.live()
+
+    @property
+    def iteration(self) -> int:
+        """Model turns so far, the one in progress included."""
+        return self.core.turn.iteration
+
+    @property
+    def iteration_limit(self) -> int | None:
+        """The permitted model turns."""
+        return self.turns.max_iterations
+
+    def next_input(self) -> AgentInput:
+        """The same run, further on."""
+        return AgentInput(
+            run=self.run_id,
+            site=self.site,
+            spec=self.spec,
+            state=self.core,
+            started_at=self.core.started_at,
+        )
+
+    async def drive(self) -> RunResult:
+        """Open, turn, end."""
+        if self.core.frame is None:
+            opened = await self.open(converses=True, extra={})
+            if isinstance(opened, Ending):
+                return await self._close(
+                    TurnEnd(opened.outcome, opened.reason, fallback=True, detail=opened.detail)
+                )
+            self.core.turn.head = opened.head
+        end = await self.take_turns(self.core.turn, self.turns, role="executor", phase="executing")
+        return await self._close(end)
+
+    async def _close(self, end: TurnEnd) -> RunResult:
+        """Take the last snapshot, and return what there is."""
+        last = await self.snapshot(patch_to="")
+        result = agent_result(
+            self.core,
+            run=self.run_id,
+            turns=self.turns,
+            end=end,
+            wall_time=self.wall_time,
+            tree=last,
+        )
+        return await self.finish(result, tuple(self.core.turn.unwritten))
+
+    def begin_iteration(self, state: TurnState) -> None:
+        """Count the turn, and open its record."""
+        state.iteration += 1
+        self.core.budget = budgets.count(self.core.budget, iterations=1)
+        state.record = IterationRecord(index=state.iteration, started_at=workflow.now())
+        self.note("iteration_started")
+        if state.iteration % PUBLISH_EVERY == 0:
+            self.publish()
+
+    def complete_iteration(
+        self, state: TurnState, *, break_reason: str | None, error: str | None = None
+    ) -> None:
+        """Close the record; it is written by the next step, the last one at the end."""
+        if state.record is None:
+            return
+        record = state.record.model_copy(
+            update={"break_reason": break_reason or state.record.break_reason, "error": error}
+        )
+        state.record = None
+        state.unwritten = [*state.unwritten, record]
+        self.keep(record)
+
+    def after_escalation(self, gate: Gate | None, state: TurnState) -> Ending | None:
+        """`continue` goes on with the text as guidance, `accept` and `stop` end the run."""
+        if gate is None or gate.answer is None:
+            return self._ending()
+        if expired_to_end(gate):
+            return Ending(outcome="unanswered", reason="gate_expired")
+        match gate.answer.choice:
+            case "accept":
+                return Ending(outcome="accepted", reason="approved")
+            case "stop":
+                return Ending(outcome="stopped", reason="stopped")
+            case _:
+                if gate.answer.text:
+                    self.core.control.guidance = [*self.core.control.guidance, gate.answer.text]
+                return None

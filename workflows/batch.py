@@ -1,0 +1,329 @@
+"""The tool calls of one reply: refused, approved, asked or run, in waves, each with one result.
+
+A batch lies in the turn state, so a run may wait days for an approval, or continue as new while it
+waits, and go on with what is still open.
+"""
+
+from collections.abc import Sequence
+
+from temporalio import workflow
+
+from activities.call_tool import CallTool
+from perdure.domain import budget as budgets
+from perdure.domain.agent import calls as callrules
+from perdure.domain.agent.calls import CallAsked, PlannedCall, ToolTerms, VolumeLevel
+from perdure.domain.agent.questions import approval_prompt, question_of
+from perdure.domain.agent.settings import Turns
+from perdure.domain.agent.turn import Batch, Ending, Settled, TurnState
+from perdure.domain.budget import Refused
+from perdure.domain.gates import Gate
+from perdure.domain.result import ToolCallRecord
+from perdure.domain.steps import ResultsEntry, ToolCallReport, ToolCallRequest, ToolResultEntry
+from workflows import options
+from workflows.loop import expired_to_end
+from workflows.model_calls import Calling
+from workflows.steps import Broken, Done
+
+WAVE = 16
+
+
+class Batches(Calling):
+    """Adds tool calls to a loop."""
+
+    def plan_batch(self, state: TurnState, turns: Turns, asked: Sequence[CallAsked]) -> None:
+        """Decide on every call of a reply; refused ones have their result at once."""
+        on_offer = callrules.offered(
+            self.core.terms,
+            self.spec.tools.filter,
+            iteration=state.iteration,
+            tallies=state.tallies,
+        )
+        planned = callrules.plan_calls(
+            asked,
+            terms=self.core.terms,
+            on_offer=on_offer,
+            tallies=state.tallies,
+            max_repeat=turns.max_tool_repeat,
+        )
+        state.batch = Batch(planned=list(planned))
+        for entry in planned:
+            if entry.verdict in {"illegal", "repeat"}:
+                self.note("tool_refused", tool=entry.call.name, why=entry.verdict)
+                self._settle(
+                    state,
+                    entry,
+                    Settled(call_id=entry.call.id, outcome="error", note=entry.message),
+                )
+
+    async def carry_out(self, state: TurnState, turns: Turns) -> Ending | None:
+        """Work through the open batch and append its results; returns why the loop must end."""
+        batch = state.batch or Batch()
+        self._open_gates(batch)
+        await self._run_ready(state, turns)
+        ended = await self._await_people(state, turns)
+        for entry in batch.open:
+            self._settle(
+                state,
+                entry,
+                Settled(
+                    call_id=entry.call.id,
+                    outcome="interrupted",
+                    note="not run: the run was stopped",
+                ),
+            )
+        return ended or self._finish_batch(state, turns)
+
+    def _open_gates(self, batch: Batch) -> None:
+        for entry in batch.open:
+            if entry.call.id in batch.gates:
+                continue
+            if entry.verdict == "approve":
+                gate = self.open_gate(
+                    "tool_approval",
+                    approval_prompt(entry.call),
+                    free_text=True,
+                    args_hash=entry.call.args_hash,
+                    subject=entry.call.name,
+                )
+                batch.gates[entry.call.id] = gate.id
+            elif entry.verdict == "ask":
+                question = question_of(entry.call)
+                gate = self.open_gate(
+                    "question", question.text, choices=question.choices, free_text=True
+                )
+                batch.gates[entry.call.id] = gate.id
+
+    async def _run_ready(self, state: TurnState, turns: Turns) -> None:
+        batch = state.batch or Batch()
+        ready = [entry for entry in batch.open if entry.verdict == "run"]
+        for wave in self._waves(ready, turns):
+            if self.interruption is not None:
+                return
+            allowed = self._permitted(state, wave)
+            self.show(f"tools: {', '.join(entry.call.name for entry in allowed)}"[:180])
+            started = [self._start(state, entry) for entry in allowed]
+            finished = [await self.watched(handle, activity_id=name) for name, handle in started]
+            self.show(None)
+            for entry, done in zip(allowed, finished, strict=True):
+                self._take_result(state, entry, done)
+            longest = max((_seconds(done) for done in finished), default=0.0)
+            self.charge(budgets.work(self.core.budget, longest))
+
+    def _waves(self, ready: list[PlannedCall], turns: Turns) -> list[list[PlannedCall]]:
+        waves: list[list[PlannedCall]] = []
+        size = WAVE if turns.parallel_tools else 1
+        for entry in ready:
+            alone = self._terms(entry).exclusive
+            if not waves or len(waves[-1]) >= size or alone or self._terms(waves[-1][-1]).exclusive:
+                waves.append([])
+            waves[-1].append(entry)
+        return waves
+
+    def _permitted(self, state: TurnState, wave: list[PlannedCall]) -> list[PlannedCall]:
+        """The calls that the budget still allows; the others are told so."""
+        left = self.core.budget.remaining("tool_calls")
+        room = len(wave) if left is None else int(left)
+        for entry in wave[room:]:
+            note = "not run: the budget of tool calls is used up"
+            self._settle(state, entry, Settled(call_id=entry.call.id, outcome="error", note=note))
+        allowed = wave[:room]
+        self.core.budget = budgets.count(self.core.budget, tool_calls=len(allowed))
+        return allowed
+
+    def _start(
+        self, state: TurnState, entry: PlannedCall
+    ) -> tuple[str, workflow.ActivityHandle[ToolCallReport]]:
+        terms, activity_id = self._terms(entry), self.next_activity_id()
+        self.note("tool_started", tool=entry.call.name, label=entry.call.label or None)
+        handle = workflow.start_activity_method(
+            CallTool.call_tool,
+            ToolCallRequest(
+                frame=self.core.frame or "",
+                head=state.head.hash if state.head else "",
+                call_id=entry.call.id,
+                name=entry.call.name,
+                iteration=self.iteration,
+                args_hash=entry.call.args_hash,
+                idempotent=terms.idempotent,
+                timeout_s=terms.timeout_s,
+                active_time_s=self.active_time_left,
+            ),
+            activity_id=activity_id,
+            **options.tool_call(
+                self.site,
+                summary=f"{entry.call.name} {entry.call.label} (iteration {self.iteration})",
+                timeout_s=terms.timeout_s,
+                idempotent=terms.idempotent,
+            ),
+        )
+        return activity_id, handle
+
+    def _take_result(
+        self, state: TurnState, entry: PlannedCall, done: Done[ToolCallReport] | Broken
+    ) -> None:
+        if isinstance(done, Done):
+            report = done.report
+            settled = Settled(
+                call_id=entry.call.id,
+                outcome=report.outcome,
+                ref=report.ref,
+                ms=round(report.seconds * 1000),
+            )
+        else:
+            settled = self._lost(entry, done)
+        self.note("tool_finished", tool=entry.call.name, outcome=settled.outcome, ms=settled.ms)
+        self._settle(state, entry, settled)
+
+    def _lost(self, entry: PlannedCall, broken: Broken) -> Settled:
+        """A call that ended without a report: said plainly, never repeated blindly."""
+        if broken.code in {"cancelled", "unresponsive"}:
+            return Settled(call_id=entry.call.id, outcome="interrupted", note=broken.message)
+        if broken.code == "timeout" and not self._terms(entry).idempotent:
+            note = (
+                f"{entry.call.name} was lost while it ran. Its effect is uncertain: look before "
+                "you call it again."
+            )
+            return Settled(call_id=entry.call.id, outcome="effect_uncertain", note=note)
+        return Settled(
+            call_id=entry.call.id, outcome="error", note=f"{broken.code}: {broken.message}"
+        )
+
+    async def _await_people(self, state: TurnState, turns: Turns) -> Ending | None:
+        """Wait for approvals and answers; each approved call runs as soon as it may."""
+        batch = state.batch or Batch()
+        while True:
+            waiting = [entry for entry in batch.open if entry.call.id in batch.gates]
+            if not waiting or self.interruption is not None:
+                return None
+            gate = await self.answered(*(batch.gates[entry.call.id] for entry in waiting))
+            if gate is None:
+                return None
+            if expired_to_end(gate):
+                return Ending(outcome="unanswered", reason="gate_expired", detail=gate.prompt[:200])
+            entry = next(e for e in waiting if batch.gates[e.call.id] == gate.id)
+            self._apply_answer(state, entry, gate)
+            await self._run_ready(state, turns)
+
+    def _apply_answer(self, state: TurnState, entry: PlannedCall, gate: Gate) -> None:
+        answer, batch = gate.answer, state.batch or Batch()
+        if answer is None:
+            return
+        if entry.verdict == "approve" and answer.choice == "approve":
+            place = batch.planned.index(entry)
+            batch.planned[place] = entry.model_copy(update={"verdict": "run"})
+        elif entry.verdict == "approve":
+            why = f": {answer.text}" if answer.text else ""
+            note = f"a person denied this call{why}"
+            self._settle(state, entry, Settled(call_id=entry.call.id, outcome="denied", note=note))
+        else:
+            said = " ".join(part for part in (answer.choice, answer.text) if part)
+            self._settle(
+                state,
+                entry,
+                Settled(call_id=entry.call.id, outcome="ok", note=f"The person answered: {said}"),
+            )
+
+    def _settle(self, state: TurnState, entry: PlannedCall, settled: Settled) -> None:
+        if state.batch is not None:
+            state.batch.settled[entry.call.id] = settled
+
+    def _finish_batch(self, state: TurnState, turns: Turns) -> Ending | None:
+        """Append all results in call order; count strikes and volume."""
+        batch = state.batch or Batch()
+        results: list[ToolResultEntry] = []
+        for entry in batch.planned:
+            settled = batch.settled[entry.call.id]
+            results.append(self._result_entry(state, entry, settled, turns))
+        state.entries = [ResultsEntry(type="results", results=tuple(results))]
+        state.awaiting_results = True
+        succeeded = [e.call.name for e in batch.planned if batch.settled[e.call.id].outcome == "ok"]
+        meta = {term.name for term in self.core.terms if term.meta}
+        callrules.note_iteration(
+            state.tallies, planned=batch.planned, succeeded=succeeded, meta=meta
+        )
+        state.tools_succeeded = state.tools_succeeded or bool(succeeded)
+        self._record_batch(state, batch)
+        state.batch = None
+        return self._volume(state, turns)
+
+    def _result_entry(
+        self, state: TurnState, entry: PlannedCall, settled: Settled, turns: Turns
+    ) -> ToolResultEntry:
+        note = settled.note
+        if settled.ref is not None and not self._terms(entry).repeat_exempt:
+            warning = callrules.note_result(
+                state.tallies,
+                entry,
+                result_hash=settled.ref.hash,
+                max_repeat=turns.max_tool_repeat,
+            )
+            note = "\n".join(part for part in (note, warning and f"[{warning}]") if part)
+        return ToolResultEntry(
+            call_id=entry.call.id,
+            name=entry.call.name,
+            outcome=settled.outcome,
+            ref=settled.ref,
+            note=note,
+        )
+
+    def _record_batch(self, state: TurnState, batch: Batch) -> None:
+        if state.record is None:
+            return
+        rows = tuple(
+            ToolCallRecord(
+                id="" if entry.verdict == "repeat" else entry.call.id,
+                name=entry.call.name,
+                outcome="repeat"
+                if entry.verdict == "repeat"
+                else batch.settled[entry.call.id].outcome,
+                ms=batch.settled[entry.call.id].ms,
+            )
+            for entry in batch.planned
+        )
+        counted = sum(1 for entry in batch.planned if entry.verdict != "repeat")
+        blocked = any(entry.verdict == "repeat" for entry in batch.planned)
+        state.record = state.record.model_copy(
+            update={
+                "calls": (*state.record.calls, *rows),
+                "tool_calls": state.record.tool_calls + counted,
+                "break_reason": "tool_loop" if blocked else state.record.break_reason,
+            }
+        )
+
+    def _volume(self, state: TurnState, turns: Turns) -> Ending | None:
+        level = callrules.volume_level(state.tallies, turns.tool_loop)
+        if level is None:
+            return None
+        self.note(
+            "tool_refused", tool=level.tool, why=f"tool_loop {level.level}", count=level.count
+        )
+        if level.level == "circuit_breaker":
+            detail = f"{level.tool} brought nothing new in {level.count} calls"
+            return Ending(outcome="tool_misuse", reason="tool_loop", detail=detail)
+        return self.on_critical_loop(level) if level.level == "critical" else None
+
+    def on_critical_loop(self, level: VolumeLevel) -> Ending | None:
+        """A tool that brings nothing new: ask a person before the next turn."""
+        self.core.control.escalation = (
+            f"{level.tool} was called {level.count} times without bringing anything new"
+        )
+        return None
+
+    async def budget_raised(self, spent: Refused) -> bool:
+        """With the policy `ask`, let a person raise the envelope or end the run."""
+        if self.core.budget.limits.on_exhausted != "ask" or self.core.control.stop is not None:
+            return False
+        prompt = f"The budget is spent ({spent.text}). Raise it with `amend`, then answer `raise`."
+        gate = await self.ask("budget", prompt)
+        raised = gate is not None and gate.answer is not None and gate.answer.choice == "raise"
+        return raised and budgets.exhausted(self.core.budget, wall_time=self.wall_time) is None
+
+    def _terms(self, entry: PlannedCall) -> ToolTerms:
+        return next(
+            (term for term in self.core.terms if term.name == entry.call.name),
+            ToolTerms(name=entry.call.name),
+        )
+
+
+def _seconds(done: Done[ToolCallReport] | Broken) -> float:
+    return done.report.seconds if isinstance(done, Done) else 0.0

@@ -1,0 +1,425 @@
+"""How every loop lives: opening, checkpoints, gates, rolling over, ending.
+
+Between any two steps a loop passes `checkpoint`: it waits while paused, asks people what is to be
+asked, looks at the clocks, and continues as new when the history has grown. A subclass says what
+its state and its own next steps are.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import NoReturn
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from activities.keep_books import Finish, Notify, Snapshot
+from activities.open_run import OpenRun
+from activities.open_workspace import OpenWorkspace
+from perdure.domain import budget as budgets
+from perdure.domain import control as rules
+from perdure.domain.agent.turn import Ending
+from perdure.domain.attributes import search_attributes
+from perdure.domain.budget import AssumePrice, Budget
+from perdure.domain.control import Phase
+from perdure.domain.gates import END, Gate, GateKind
+from perdure.domain.outcomes import lifecycle
+from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.run import ROLES, LoopInput
+from perdure.domain.state import RECORDS_KEPT
+from perdure.domain.steps import (
+    FinishRequest,
+    NotifyRequest,
+    OpenRunReport,
+    OpenRunRequest,
+    OpenWorkspaceReport,
+    OpenWorkspaceRequest,
+    SnapshotReport,
+    SnapshotRequest,
+)
+from perdure.domain.views import panel
+from workflows import options
+from workflows.attributes import upsert
+from workflows.steps import Broken, Done, Stepping
+
+REMINDERS_S = (3_600.0, 86_400.0)
+
+
+class Loop(Stepping):
+    """A durable loop; holds ids, scores, counters and hashes, never a conversation."""
+
+    published: dict[str, object]
+
+    def __init__(self, given: LoopInput) -> None:
+        self.run_id = given.run
+        self.site = given.site
+        self.published = {}
+
+    @abstractmethod
+    async def drive(self) -> RunResult:
+        """Everything from the opening to the result."""
+
+    @abstractmethod
+    def next_input(self) -> LoopInput:
+        """The input of the next execution of this run."""
+
+    async def live(self) -> RunResult:
+        """Run to the end; a cancellation from outside is a stop, never a lost result."""
+        task = asyncio.create_task(self.drive())
+        deadline = asyncio.create_task(self._deadline())
+        while not task.done():
+            try:
+                await workflow.wait([task])
+            except asyncio.CancelledError:
+                self.core.control.stop = "now"
+                self.core.control.stopped_by = "cancellation"
+        deadline.cancel()
+        return task.result()
+
+    async def open(self, *, converses: bool, extra: dict[str, object]) -> OpenRunReport | Ending:
+        """Make the working folder and write the frame."""
+        self.note("run_started", kind=self.kind)
+        self.publish()
+        workspace = await self._open_workspace()
+        if isinstance(workspace, Broken):
+            return Ending(
+                outcome="failed", reason=_opening_reason(workspace), detail=workspace.message
+            )
+        opened = await self._open_run(workspace.report, converses=converses, extra=extra)
+        if isinstance(opened, Broken):
+            return Ending(outcome="failed", reason=_opening_reason(opened), detail=opened.message)
+        report, core = opened.report, self.core
+        core.frame, core.cards = report.frame, report.cards
+        core.system_tokens = report.system_tokens
+        core.root, core.base_tree = workspace.report.grant.root, workspace.report.base_tree
+        core.terms = list(workspace.report.terms)
+        return report
+
+    async def _open_workspace(self) -> Done[OpenWorkspaceReport] | Broken:
+        self.show("open the workspace")
+        activity_id = self.next_activity_id()
+        handle = workflow.start_activity_method(
+            OpenWorkspace.open_workspace,
+            OpenWorkspaceRequest(run=self.run_id, source=self.site.folder, tools=self.spec.tools),
+            activity_id=activity_id,
+            **options.workspace_step(self.site, summary="open workspace"),
+        )
+        opened = await self.watched(handle, activity_id=activity_id)
+        self.show(None)
+        return opened
+
+    async def _open_run(
+        self, workspace: OpenWorkspaceReport, *, converses: bool, extra: dict[str, object]
+    ) -> Done[OpenRunReport] | Broken:
+        spec, policy = self.spec, self.spec.budget.unknown_price
+        activity_id = self.next_activity_id()
+        handle = workflow.start_activity_method(
+            OpenRun.open_run,
+            OpenRunRequest(
+                run=self.run_id,
+                kind=self.kind,
+                goal=spec.goal,
+                system=spec.agent.system,
+                context=spec.context,
+                messages=spec.agent.messages,
+                transcript=spec.agent.transcript,
+                converses=converses,
+                chains={role: spec.models.chain(role) for role in ROLES if spec.models.chain(role)},
+                assume_price=policy.assume if isinstance(policy, AssumePrice) else None,
+                grant=workspace.grant,
+                tools=workspace.tools,
+                extra=extra,  # type: ignore[arg-type]
+                root=self.site.root,
+            ),
+            activity_id=activity_id,
+            **options.store_step(self.site, summary="open run"),
+        )
+        return await self.watched(handle, activity_id=activity_id)
+
+    async def checkpoint(self) -> Ending | None:
+        """Pass between two steps: roll, pause, stop, clocks; returns why the run must end."""
+        while True:
+            await self.roll_if_due()
+            ending = self._ending()
+            if ending is not None:
+                return ending
+            if not self.core.control.paused:
+                return None
+            self.publish()
+            await workflow.wait_condition(
+                lambda: (
+                    not self.core.control.paused
+                    or self.core.control.stop is not None
+                    or self.interruption is not None
+                    or self.roll_due()
+                )
+            )
+            self.publish()
+
+    def _ending(self) -> Ending | None:
+        if self.core.control.stop is not None:
+            reason = (
+                "parent_closed" if self.core.control.stopped_by == "cancellation" else "stopped"
+            )
+            return Ending(outcome="stopped", reason=reason)
+        if self.deadline_passed or self._time_spent("wall_time"):
+            return Ending(outcome="deadline", reason="wall_time")
+        if self._time_spent("active_time"):
+            return Ending(outcome="deadline", reason="active_time")
+        return None
+
+    def _time_spent(self, dimension: budgets.Dimension) -> bool:
+        left = self.core.budget.remaining(dimension, wall_time=self.wall_time)
+        return left is not None and left <= 0
+
+    @property
+    def active_time_left(self) -> float | None:
+        """Remaining active time in seconds, or None when unlimited; it travels with each step."""
+        left = self.core.budget.remaining("active_time")
+        return None if left is None else float(left)
+
+    async def ask(
+        self,
+        kind: GateKind,
+        prompt: str,
+        *,
+        choices: tuple[str, ...] | None = None,
+        free_text: bool = False,
+    ) -> Gate | None:
+        """Ask people one thing and wait for the answer; None when the run must end first.
+
+        A run that continued as new while it waited comes here again and finds its open gate.
+        """
+        asking = self.core.asking.get(kind)
+        if asking is None:
+            asking = self.open_gate(kind, prompt, choices=choices, free_text=free_text).id
+            self.core.asking = {**self.core.asking, kind: asking}
+        gate = await self.answered(asking)
+        self.core.asking = {k: v for k, v in self.core.asking.items() if k != kind}
+        return gate
+
+    def open_gate(
+        self,
+        kind: GateKind,
+        prompt: str,
+        *,
+        choices: tuple[str, ...] | None = None,
+        free_text: bool = False,
+        args_hash: str | None = None,
+        subject: str | None = None,
+    ) -> Gate:
+        """Open a gate without waiting."""
+        gate = rules.open_gate(
+            self.core.control,
+            kind=kind,
+            prompt=prompt,
+            now=workflow.now(),
+            choices=choices,
+            free_text=free_text,
+            args_hash=args_hash,
+            subject=subject,
+        )
+        self.note("gate_opened", gate=gate.id, kind=kind, prompt=prompt[:200])
+        return gate
+
+    async def answered(self, *gate_ids: str) -> Gate | None:
+        """Wait until one of the gates is answered; None when the run must end first."""
+        self.show(None)
+        self.publish()
+        await self._tell(gate_ids)
+        reminders = [*REMINDERS_S]
+        while True:
+            for gate_id in gate_ids:
+                gate = self.core.control.gates.get(gate_id)
+                if gate is not None and not gate.open:
+                    self.publish()
+                    return gate
+            if self.core.control.stop is not None or self.interruption is not None:
+                return None
+            await self.roll_if_due()
+            await self._wait_for_answer(gate_ids, reminders)
+
+    async def _wait_for_answer(self, gate_ids: tuple[str, ...], reminders: list[float]) -> None:
+        control = self.core.control
+        open_gates = [control.gates[name] for name in gate_ids if name in control.gates]
+        now = workflow.now()
+        waits = [(gate.deadline - now).total_seconds() for gate in open_gates if gate.deadline]
+        age = (now - min(gate.opened_at for gate in open_gates)).total_seconds()
+        while reminders and reminders[0] <= age:
+            reminders.pop(0)
+        waits += [reminders[0] - age] if reminders else []
+        try:
+            await workflow.wait_condition(
+                lambda: (
+                    any(not control.gates[gate.id].open for gate in open_gates)
+                    or control.stop is not None
+                    or self.interruption is not None
+                    or self.roll_due()
+                ),
+                timeout=max(0.01, min(waits)) if waits else None,
+                timeout_summary="remind people, or the gate's deadline",
+            )
+        except TimeoutError:
+            for gate in rules.close_expired(control, now=workflow.now()):
+                self.note("gate_answered", gate=gate.id, kind=gate.kind, by="deadline")
+            await self._tell(tuple(g.id for g in control.open_gates if g.id in gate_ids))
+
+    async def _tell(self, gate_ids: tuple[str, ...]) -> None:
+        for gate_id in gate_ids:
+            gate = self.core.control.gates.get(gate_id)
+            if gate is None or not gate.open or not self.site.notifies:
+                continue
+            await workflow.execute_activity_method(
+                Notify.notify,
+                NotifyRequest(
+                    run=self.run_id,
+                    gate=gate.id,
+                    kind=gate.kind,
+                    prompt=gate.prompt[:1_000],
+                    choices=gate.choices,
+                ),
+                **options.store_step(self.site, summary=f"notify people of {gate.kind} {gate.id}"),
+            )
+
+    def roll_due(self) -> bool:
+        """Whether this execution's history has grown enough to continue as new."""
+        info, timing = workflow.info(), self.site.timing
+        return (
+            info.is_continue_as_new_suggested()
+            or info.get_current_history_length() >= timing.roll_events
+            or info.get_current_history_size() >= timing.roll_bytes
+            or self.handled >= timing.roll_messages
+        )
+
+    async def roll_if_due(self) -> None:
+        """Continue as new when it is due; callers have no open activity or child."""
+        if not self.roll_due():
+            return
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        self.core.rolls += 1
+        self.core.ring = self.core.ring.carried()
+        workflow.continue_as_new(self.next_input())
+
+    async def _deadline(self) -> None:
+        """Watch the wall clock; an amended limit moves the alarm."""
+        while True:
+            limit = self.core.budget.limits.wall_time
+            left = None if not limit else limit - self.wall_time
+            if left is not None and left <= 0:
+                self.deadline_passed = True
+                return
+            try:
+                await workflow.wait_condition(
+                    self._limit_moved(limit),
+                    timeout=left,
+                    timeout_summary="wall-time deadline of the run",
+                )
+            except TimeoutError:
+                continue
+
+    def _limit_moved(self, limit: float | None) -> Callable[[], bool]:
+        return lambda: self.core.budget.limits.wall_time != limit
+
+    def enter(self, phase: Phase) -> None:
+        """Change the phase that people see."""
+        self.core.phase = phase
+        self.show_panel()
+
+    def charge(self, budget: Budget) -> None:
+        """Take a changed budget, and say so once when a dimension passes 80 %."""
+        self.core.budget, passed = budgets.new_warnings(budget, wall_time=self.wall_time)
+        for dimension in passed:
+            self.note("budget_warning", dimension=dimension)
+
+    def keep(self, record: IterationRecord) -> None:
+        """Remember a finished iteration among the newest."""
+        self.core.records = [*self.core.records, record][-RECORDS_KEPT:]
+        self.core.record_count = max(self.core.record_count, record.index)
+        self.note("iteration_completed", decision=record.decision, score=record.score)
+
+    def publish(self) -> None:
+        """Bring search attributes and panel up to date; only what changed costs an event."""
+        wanted = search_attributes(
+            self.core, kind=self.kind, label=self.spec.metadata.label, iteration=self.iteration
+        )
+        changed = {k: v for k, v in wanted.items() if self.published.get(k) != v}
+        if changed:
+            upsert(changed)
+            self.published.update(changed)
+        self.show_panel()
+
+    def show_panel(self) -> None:
+        """Refresh the panel of the Web UI; this costs no history."""
+        workflow.set_current_details(
+            panel(
+                self.core,
+                run=self.run_id,
+                spec=self.spec,
+                iteration=self.iteration,
+                limit=self.iteration_limit,
+            )
+        )
+
+    async def snapshot(self, *, patch_to: str | None = None) -> SnapshotReport | None:
+        """Store the working folder of a run that writes; None for all others."""
+        if self.core.base_tree is None:
+            return None
+        activity_id = self.next_activity_id()
+        handle = workflow.start_activity_method(
+            Snapshot.snapshot,
+            SnapshotRequest(
+                run=self.run_id,
+                root=self.core.root,
+                patch_from=self.core.base_tree if patch_to is not None else None,
+                patch_to=patch_to or None,
+            ),
+            activity_id=activity_id,
+            **options.workspace_step(self.site, summary=f"snapshot (iteration {self.iteration})"),
+        )
+        outcome = await self.watched(handle, activity_id=activity_id)
+        return outcome.report if isinstance(outcome, Done) else None
+
+    async def finish(self, result: RunResult, records: tuple[IterationRecord, ...]) -> RunResult:
+        """Store the end, show it, and return it; a failed root run fails its execution."""
+        ended = result.model_copy(update={"ended_at": workflow.now()})
+        self.core.control.ended = True
+        self.core.phase, self.core.step = "ended", None
+        self.core.outcome, self.core.reason = ended.outcome, ended.reason
+        self.core.explanation = ended.explanation
+        self.note("ended", outcome=ended.outcome, reason=ended.reason)
+        self.publish()
+        await workflow.execute_activity_method(
+            Finish.finish,
+            FinishRequest(
+                run=self.run_id,
+                records=records,
+                result=ended.model_dump_json(),
+                status=self.see_status().model_dump_json(),
+                outcome=ended.outcome,
+                lifecycle=lifecycle(ended.outcome),
+                ended_at=workflow.now().isoformat(),
+            ),
+            **options.store_step(self.site, summary=f"finish: {ended.outcome}/{ended.reason}"),
+        )
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        if ended.outcome in {"failed", "blocked"} and self.site.parent is None:
+            _fail(ended)
+        return ended
+
+
+def expired_to_end(gate: Gate) -> bool:
+    """Whether nobody answered in time and the gate's policy is to end."""
+    return gate.answer is not None and gate.answer.expired and gate.answer.choice == END
+
+
+def _fail(result: RunResult) -> NoReturn:
+    raise ApplicationError(
+        f"{result.outcome}/{result.reason}: {result.explanation}",
+        result,
+        type="RunFailed",
+        non_retryable=True,
+    )
+
+
+def _opening_reason(step: Broken) -> str:
+    return "invalid_input" if step.code in {"invalid_input", "not_found"} else "internal"

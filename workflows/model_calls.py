@@ -1,0 +1,264 @@
+"""A logical model call as the loop sees it: reserve, call, settle, and fail over when it must.
+
+Whatever happens to the activity, what it used is settled: from its report, from its failure's
+details, or from the journal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from temporalio import workflow
+
+from activities.call_model import CallModel
+from activities.judge import Judge
+from activities.keep_books import Reconcile
+from perdure.domain import budget as budgets
+from perdure.domain.agent.failover import OVERFLOW_CODE, next_model, unpriced
+from perdure.domain.budget import Refused
+from perdure.domain.context import entries_tokens
+from perdure.domain.control import Phase
+from perdure.domain.result import IterationRecord
+from perdure.domain.spend import charged
+from perdure.domain.steps import (
+    Allowance,
+    Entry,
+    JudgeReport,
+    JudgeRequest,
+    ModelCallReport,
+    ModelCallRequest,
+    ReconcileRequest,
+)
+from perdure.domain.tokens import calibrate
+from perdure.domain.transcript import Head
+from perdure.domain.usage import Account
+from workflows import options
+from workflows.loop import Loop
+from workflows.steps import Broken, Done
+
+MAX_OUTPUT_TOKENS = 8_192
+RESERVATION_TRIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What makes a call a judgement: what to score, and what is known already."""
+
+    dimensions: tuple[str, ...]
+    open_findings: tuple[str, ...] = ()
+    next_finding: int = 1
+    pass_score: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What to ask of a role's model chain; with a `judgement` the reply is a verdict.
+
+    `extra_tokens` is what entries will add that cannot be counted here.
+    """
+
+    role: str
+    phase: Phase
+    summary: str
+    head: Head | None = None
+    entries: Sequence[Entry] = ()
+    on_offer: tuple[str, ...] | None = None
+    tools_off: bool = False
+    wrap_up: bool = False
+    records: tuple[IterationRecord, ...] = ()
+    judgement: Judgement | None = None
+    extra_tokens: int = 0
+    max_tokens: int = MAX_OUTPUT_TOKENS
+    worker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """No model of the chain answered; `code` says why the last one did not."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unpriced:
+    """A cost limit forbids a model whose price nobody knows."""
+
+    model: str
+
+
+Called = ModelCallReport | JudgeReport | Refused | Unpriced | Broken | Unanswered
+
+
+class Calling(Loop):
+    """Adds model calls to a loop."""
+
+    async def call_model(self, ask: Ask) -> Called:
+        """Call the role's models until one answers, the budget refuses, or all have failed.
+
+        Returns a report with status `replied`, a `Refused`, a `Broken` with code `interrupted`, or
+        `Unanswered`.
+        """
+        chain = self.spec.models.chain(ask.role)
+        compacted = False
+        while True:
+            index = self.core.chain_index.get(ask.role, 0)
+            model = chain[min(index, len(chain) - 1)]
+            called = await self._on_model(ask, model, compact=compacted)
+            if not isinstance(called, Broken) or called.code == "interrupted":
+                return called
+            if called.code == OVERFLOW_CODE and not compacted:
+                compacted = True
+                self.note("context_pressure", model=model, cure="compacted once")
+                continue
+            following = next_model(chain, index, self.core.cards, overflow=compacted)
+            if following is None:
+                return Unanswered(called.code, called.message)
+            self.core.chain_index = {**self.core.chain_index, ask.role: following}
+            self.note("model_failed_over", failed=model, to=chain[following], why=called.code)
+
+    async def _on_model(self, ask: Ask, model: str, *, compact: bool) -> Called:
+        """One model of the chain; a call that did not fit is reserved anew."""
+        counted = 0
+        for _ in range(RESERVATION_TRIES):
+            called = await self._reserved(ask, model, compact=compact, counted=counted)
+            report = called.call if isinstance(called, JudgeReport) else called
+            if not isinstance(report, ModelCallReport):
+                return called
+            match report.status:
+                case "replied":
+                    return called
+                case "does_not_fit":
+                    counted = max(counted, report.prompt_tokens)
+                case "interrupted":
+                    return Broken("", "interrupted", "the call was ended early")
+                case "sealed":
+                    return Broken("", "sealed", "this execution may not spend any more")
+        return Broken("", "does_not_fit", "the prompt kept outgrowing its reservation")
+
+    async def _reserved(self, ask: Ask, model: str, *, compact: bool, counted: int) -> Called:
+        card, core = self.core.cards[model], self.core
+        if unpriced(core.budget, card):
+            return Unpriced(model)
+        factor = core.factors.get(model, 1.0)
+        own = (ask.head.tokens.total if ask.head else 0) + core.system_tokens
+        told = own + entries_tokens(ask.entries) + ask.extra_tokens
+        prompt = max(counted, round(told * factor))
+        fit = budgets.fit_call(
+            core.budget,
+            prompt_tokens=prompt,
+            wanted=min(ask.max_tokens, card.max_output),
+            price=card.price,
+            wrap_up=ask.wrap_up,
+        )
+        if isinstance(fit, Refused):
+            return fit
+        activity_id = self.next_activity_id()
+        core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)
+        request = ModelCallRequest(
+            frame=core.frame or "",
+            role=ask.role,
+            phase=ask.phase,
+            iteration=self.iteration,
+            model=model,
+            head=ask.head,
+            append=tuple(ask.entries),
+            on_offer=ask.on_offer,
+            tools_off=ask.tools_off,
+            allowance=Allowance(
+                max_tokens=fit.max_tokens,
+                tokens=fit.amounts.tokens,
+                cost_usd=None if card.price is None else fit.amounts.cost_usd,
+                factor=factor,
+                active_time_s=self.active_time_left,
+            ),
+            records=ask.records,
+            compact=compact,
+            worker=ask.worker,
+        )
+        self.note("model_call_started", model=model, role=ask.role)
+        called = await self._perform(ask, request, activity_id)
+        return await self._settled(called, ask, model=model, activity_id=activity_id)
+
+    async def _perform(
+        self, ask: Ask, request: ModelCallRequest, activity_id: str
+    ) -> Done[ModelCallReport] | Done[JudgeReport] | Broken:
+        summary = f"{ask.summary} · {request.model}"
+        config = options.model_call(self.site, summary=summary, role=ask.role)
+        self.show(summary)
+        if ask.judgement is None:
+            plain = workflow.start_activity_method(
+                CallModel.call_model, request, activity_id=activity_id, **config
+            )
+            return await self.watched(plain, activity_id=activity_id)
+        judging = workflow.start_activity_method(
+            Judge.judge,
+            JudgeRequest(
+                call=request,
+                dimensions=ask.judgement.dimensions,
+                open_findings=ask.judgement.open_findings,
+                next_finding=ask.judgement.next_finding,
+                pass_score=ask.judgement.pass_score,
+            ),
+            activity_id=activity_id,
+            **config,
+        )
+        return await self.watched(judging, activity_id=activity_id)
+
+    async def _settled(
+        self,
+        called: Done[ModelCallReport] | Done[JudgeReport] | Broken,
+        ask: Ask,
+        *,
+        model: str,
+        activity_id: str,
+    ) -> Called:
+        self.show(None)
+        if isinstance(called, Broken):
+            account = (
+                called.failure.account
+                if called.failure is not None
+                else await self._reconciled(activity_id)
+            )
+            self._charge(activity_id, account, ask, model=model)
+            stopped = called.code in {"cancelled", "unresponsive"}
+            return Broken(activity_id, "interrupted", called.message) if stopped else called
+        report = called.report
+        call = report.call if isinstance(report, JudgeReport) else report
+        self._charge(activity_id, call.account, ask, model=model)
+        if call.status == "replied":
+            self._learn_from(call, model=model)
+        return report
+
+    def _charge(self, activity_id: str, account: Account, ask: Ask, *, model: str) -> None:
+        core = self.core
+        settled = budgets.settle(core.budget, activity_id, account)
+        self.charge(budgets.work(settled, account.seconds))
+        core.by_phase = charged(core.by_phase, ask.phase, account)
+        core.by_model = charged(core.by_model, model, account)
+
+    def _learn_from(self, call: ModelCallReport, *, model: str) -> None:
+        core = self.core
+        core.factors = {
+            **core.factors,
+            model: calibrate(
+                factor=core.factors.get(model, 1.0),
+                estimated=call.prompt_estimate,
+                reported=call.prompt_tokens,
+            ),
+        }
+        if call.model and call.model not in core.models_used:
+            core.models_used = [*core.models_used, call.model]
+        self.note(
+            "model_replied",
+            model=call.model,
+            tokens=call.account.total_usage.counted_tokens(),
+            stop_reason=call.stop_reason,
+            text=call.excerpt or None,
+        )
+
+    async def _reconciled(self, activity_id: str) -> Account:
+        return await workflow.execute_activity_method(
+            Reconcile.reconcile,
+            ReconcileRequest(activity_id=activity_id),
+            **options.store_step(self.site, summary=f"reconcile step {activity_id}"),
+        )

@@ -1,0 +1,79 @@
+"""Timeouts, retry policies, queues and summaries per kind of activity."""
+
+from datetime import timedelta
+
+from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityCancellationType, ActivityConfig
+
+from perdure.domain.run import Site
+
+# A value that cannot be stored or read will not heal by doing the work, and paying for it, again.
+NEVER_RETRIED = ["PayloadsTooLarge", "unreadable_value", "invalid_input", "not_allowed"]
+TOOL_SLACK_S = 15.0
+SUMMARY_CHARACTERS = 180
+STORE_ATTEMPTS = 0
+
+
+def model_call(site: Site, *, summary: str, role: str) -> ActivityConfig:
+    """A model call: long, streamed, heartbeating; the recovery model has half a minute."""
+    seconds = 30.0 if role == "recovery" else site.timing.model_call
+    return _config(
+        site.models,
+        summary=summary,
+        seconds=seconds,
+        heartbeat=site.timing.heartbeat,
+        attempts=1 if role == "recovery" else site.timing.attempts,
+    )
+
+
+def tool_call(site: Site, *, summary: str, timeout_s: float, idempotent: bool) -> ActivityConfig:
+    """A tool call: repeated after a lost attempt only where the tool says that is harmless."""
+    return _config(
+        site.tools,
+        summary=summary,
+        seconds=timeout_s + TOOL_SLACK_S,
+        heartbeat=site.timing.heartbeat,
+        attempts=site.timing.tool_attempts if idempotent else 1,
+    )
+
+
+def workspace_step(site: Site, *, summary: str) -> ActivityConfig:
+    """Preparing, checking or storing what lies in the working folder."""
+    return _config(
+        site.tools,
+        summary=summary,
+        seconds=site.timing.model_call,
+        heartbeat=site.timing.heartbeat,
+        attempts=site.timing.attempts,
+    )
+
+
+def store_step(site: Site, *, summary: str) -> ActivityConfig:
+    """Bookkeeping: it waits for its store as long as that takes."""
+    return _config(
+        site.loops,
+        summary=summary,
+        seconds=site.timing.store,
+        heartbeat=None,
+        attempts=STORE_ATTEMPTS,
+    )
+
+
+def _config(
+    queue: str, *, summary: str, seconds: float, heartbeat: float | None, attempts: int
+) -> ActivityConfig:
+    config = ActivityConfig(
+        task_queue=queue,
+        start_to_close_timeout=timedelta(seconds=seconds),
+        retry_policy=RetryPolicy(
+            initial_interval=timedelta(seconds=1),
+            maximum_interval=timedelta(seconds=30),
+            maximum_attempts=attempts,
+            non_retryable_error_types=NEVER_RETRIED,
+        ),
+        cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        summary=summary[:SUMMARY_CHARACTERS],
+    )
+    if heartbeat is not None:
+        config["heartbeat_timeout"] = timedelta(seconds=heartbeat)
+    return config

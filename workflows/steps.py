@@ -1,0 +1,119 @@
+"""Running one activity so that a person's stop and the run's deadline can end it.
+
+The wait is on the activity and on the loop's interruption together; an interrupted step is
+cancelled and then awaited, within a bound, for what it used.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    CancelledError,
+)
+from temporalio.exceptions import (
+    TimeoutError as ActivityTimeout,
+)
+from temporalio.workflow import ActivityHandle
+
+from perdure.domain.steps import ModelFailure
+from workflows.control import Controlled
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[R]):
+    """The step reported."""
+
+    report: R
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The step ended without a report.
+
+    `code` is the error's type, `timeout` or `cancelled`; `failure` is there when a model call said
+    what it had used.
+    """
+
+    activity_id: str
+    code: str
+    message: str
+    failure: ModelFailure | None = None
+
+
+class Stepping(Controlled):
+    """Adds the running of steps to the control surface."""
+
+    deadline_passed: bool = False
+    steps_started: int = 0
+
+    @property
+    def interruption(self) -> str | None:
+        """Why a step in flight must end now, or None."""
+        if self.core.control.stop == "now":
+            return "stop"
+        return "wall_time" if self.deadline_passed else None
+
+    def show(self, step: str | None) -> None:
+        """Name the step in flight for status and panel."""
+        self.core.step = step
+        self.core.step_since = workflow.now() if step else None
+        self.show_panel()
+
+    def show_panel(self) -> None:
+        """Refresh the panel of the Web UI."""
+        raise NotImplementedError
+
+    def next_activity_id(self) -> str:
+        """A fresh id; with the execution's id it is the journal key of a model call."""
+        self.steps_started += 1
+        return str(self.steps_started)
+
+    async def watched(self, handle: ActivityHandle[R], *, activity_id: str) -> Done[R] | Broken:
+        """Await a step; end it when the loop is interrupted, and give it a bound to report."""
+        interrupted = asyncio.create_task(
+            workflow.wait_condition(lambda: self.interruption is not None)
+        )
+        await workflow.wait([handle, interrupted], return_when=asyncio.FIRST_COMPLETED)
+        interrupted.cancel()
+        if not handle.done():
+            handle.cancel()
+            timing = self.site.timing
+            await workflow.wait([handle], timeout=timing.heartbeat + timing.stop_grace)
+        if not handle.done():
+            return Broken(activity_id, "unresponsive", "the step did not end when it was told to")
+        return await _read(handle, activity_id)
+
+
+async def _read(handle: ActivityHandle[R], activity_id: str) -> Done[R] | Broken:
+    try:
+        return Done(await handle)
+    except ActivityError as error:
+        return _broken(error, activity_id)
+    except asyncio.CancelledError:
+        return Broken(activity_id, "cancelled", "the step was cancelled")
+
+
+def _broken(error: ActivityError, activity_id: str) -> Broken:
+    cause = error.cause
+    match cause:
+        case ApplicationError():
+            return Broken(activity_id, cause.type or "error", cause.message, _failure(cause))
+        case ActivityTimeout():
+            kind = cause.type.name.lower() if cause.type else "unknown"
+            return Broken(activity_id, "timeout", f"the step timed out ({kind})")
+        case CancelledError():
+            return Broken(activity_id, "cancelled", "the step was cancelled")
+        case _:
+            return Broken(activity_id, "error", str(cause or error))
+
+
+def _failure(cause: ApplicationError) -> ModelFailure | None:
+    if not (cause.type or "").startswith("model_") or not cause.details:
+        return None
+    return ModelFailure.model_validate(cause.details[0])
