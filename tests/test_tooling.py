@@ -41,14 +41,26 @@ def test_facts_and_schema():
     assert (fact.name, fact.access, fact.timeout_s) == ("maps.near", "network", 5)
     assert (fact.needs_approval, fact.idempotent, fact.aliases) == (True, False, ("near",))
     assert fact.description == "Find places near a point.\n\nMore words."
-    properties = fact.parameters["properties"]
-    assert list(properties) == ["point", "unit", "limit"]
-    assert properties["unit"]["enum"] == ["m", "km"]
-    assert properties["unit"]["description"] == "of distances."
-    assert properties["limit"] == {"default": 3, "minimum": 1, "type": "integer"}
-    assert properties["point"]["description"] == "where to look, in whole degrees."
-    assert fact.parameters["required"] == ["point"]
-    assert fact.parameters["additionalProperties"] is False
+    point = fact.parameters["$defs"]
+    assert fact.parameters == {
+        "$defs": point,
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["point"],
+        "properties": {
+            "point": {
+                "$ref": "#/$defs/Point",
+                "description": "where to look, in whole degrees.",
+            },
+            "unit": {
+                "type": "string",
+                "enum": ["m", "km"],
+                "default": "m",
+                "description": "of distances.",
+            },
+            "limit": {"type": "integer", "default": 3, "minimum": 1},
+        },
+    }
     assert near.context_name == "context"
 
 

@@ -68,7 +68,11 @@ async def run(
 
 
 async def in_thread(function: Callable[[], object]) -> object:
-    """Run a blocking function in a daemon thread of its own; cancelling leaves the thread."""
+    """Run a blocking function in a daemon thread of its own.
+
+    A first cancellation still waits for the thread, which may have been told to stop; a second one
+    leaves it behind.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[object] = loop.create_future()
     context = contextvars.copy_context()
@@ -89,7 +93,12 @@ async def in_thread(function: Callable[[], object]) -> object:
             _deliver(loop, future, value=value)
 
     threading.Thread(target=body, name="perdure-tool", daemon=True).start()
-    return await future
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        with suppress(Exception):
+            await future
+        raise
 
 
 async def _call(function: Callable[[], object]) -> object:

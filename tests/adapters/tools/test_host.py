@@ -118,7 +118,7 @@ def host():
 
 def granted(**changes):
     values = {"root": "/nowhere", "writable": True, "level": "full", "allowed": NAMES}
-    return Grant(**(values | changes))
+    return Grant.model_validate(values | changes)
 
 
 def envelope(name, timeout_s=None, **arguments):
@@ -176,7 +176,7 @@ async def test_refusals(host, name, grant, outcome, code):
     [
         ({}, "'left' is a required property"),
         ({"left": "x"}, "left: 'x' is not of type 'integer'"),
-        ({"left": 1, "rigth": 2}, "'rigth' was unexpected"),
+        ({"left": 1, "extra": 2}, "'extra' was unexpected"),
         ({"left": True}, "left"),
     ],
     ids=["missing", "type", "unknown", "boolean"],
@@ -209,7 +209,7 @@ async def test_failures_are_outputs(host, name, arguments, code):
 
 @pytest.mark.parametrize(
     ("name", "abandoned"),
-    [("t.wait", []), ("t.polite", []), ("t.deaf", ["c1"]), ("t.blocked", [])],
+    [("t.wait", []), ("t.polite", []), ("t.deaf", ["c1"]), ("t.blocked", ["c1"])],
     ids=["listens", "looks", "deaf task", "blocked thread"],
 )
 async def test_deadline(host, name, abandoned):

@@ -25,7 +25,7 @@ def two() -> str:
 @pytest.fixture
 def module(monkeypatch):
     made = ModuleType("a_plugin_for_this_test")
-    made.second, made.first, made.other = two, one, 3
+    vars(made).update(second=two, first=one, other=3)
     monkeypatch.setitem(sys.modules, made.__name__, made)
     return made
 

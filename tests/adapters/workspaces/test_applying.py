@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from perdure.adapters.workspaces import applying
 from perdure.adapters.workspaces.applying import Change, apply_changes
+from perdure.adapters.workspaces.trees import Mode
 from perdure.domain.errors import NotAllowed, StoreError
 
-FILE = "100644"
+FILE: Mode = "100644"
 
 
-def change(path, before, after, mode=FILE):
+def change(path, before, after, mode: Mode = FILE):
     return Change(
         path,
         None if before is None else (FILE, before.encode()),

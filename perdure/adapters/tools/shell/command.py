@@ -4,11 +4,10 @@ No shell and, apart from git, no program: each command is implemented here over 
 descriptor, so a flag or an operand can do only what is written in this package.
 """
 
-import asyncio
 from collections.abc import Callable
 
 from perdure.adapters.files.beneath import Beneath
-from perdure.adapters.tools.execution import Stop, in_thread
+from perdure.adapters.tools.execution import in_thread
 from perdure.adapters.tools.shell import folders, grep, texts
 from perdure.adapters.tools.shell.grammar import Grammar, Parsed, read
 from perdure.adapters.tools.shell.lexer import Word, refused, split
@@ -51,19 +50,13 @@ async def shell_readonly(command: str, context: ToolContext) -> str:
         raise refused(f"{name.text[:80]!r} is not on the list ({', '.join(sorted(_NAMES))})")
     if name.text == "git":
         return await git(words[1:], root=context.grant.root)
-    stop = Stop()
-    try:
-        page = await in_thread(lambda: _read_page(words, context, stop))
-    except asyncio.CancelledError:
-        stop.set()
-        raise
-    return str(page)
+    return str(await in_thread(lambda: _read_page(words, context)))
 
 
-def _read_page(words: tuple[Word, ...], context: ToolContext, stop: Stop) -> str:
+def _read_page(words: tuple[Word, ...], context: ToolContext) -> str:
     name = words[0].text
     with Beneath(context.grant.root) as files:
-        place = Place(files=files, stopping=lambda: stop.is_set() or context.stopping())
+        place = Place(files=files, stopping=context.stopping)
         try:
             if name == "find":
                 folders.find(place, words[1:])

@@ -105,6 +105,6 @@ class _Lexer:
 
 def _check_double(inside: str, *, following: str) -> None:
     """Inside double quotes a shell still expands; a backslash is literal before other letters."""
-    for here, after in zip(inside, inside[1:] + following, strict=True):
+    for here, after in zip(inside, (inside + following)[1:], strict=True):
         if here in _EXPANDED_IN_DOUBLE or (here == "\\" and after in _BACKSLASHED_IN_DOUBLE):
             raise refused(f"it holds {here!r} inside double quotes; use single quotes")

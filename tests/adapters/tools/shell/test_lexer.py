@@ -3,7 +3,7 @@
 import shlex
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perdure.adapters.tools.shell.lexer import MAX_COMMAND, MAX_WORDS, split
@@ -78,6 +78,7 @@ def test_shapes(command):
         split(command)
 
 
+@example('""')
 @given(st.text(st.sampled_from("ab -'\"$`\\|;&<>*~=#!{}\n\r\t\0é/."), max_size=30))
 def test_accepted_lines_mean_the_same_to_a_shell(command):
     try:

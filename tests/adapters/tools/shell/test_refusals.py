@@ -17,7 +17,7 @@ SHELL_GRAMMAR = [
     "cat $(touch canary)", "cat `touch canary`", 'cat "$(touch canary)"', 'cat "`touch canary`"',
     "cat $IFS../secret", "cat${IFS}../secret", "cat $'\\x2e\\x2e/secret'", "cat ${x:-../secret}",
     "cat ${x@P}", "cat $((1+1))", "cat {..,.}/secret", "cat ../secre?", "cat ../*",
-    "cat ../[s]ecret", "cat ~root", "cat ~/x", "cat a.txt\ntouch canary",
+    "cat ../se[c]ret", "cat ~root", "cat ~/x", "cat a.txt\ntouch canary",
     "cat a.txt\rtouch canary", "cat a.txt\0", "cat a.txt #x", "! cat a.txt", "{ cat a.txt; }",
     "(cat a.txt)", "[[ -v x ]]", "[ -f a.txt ]", "f() { ls; }", "cat a.txt \\; touch canary",
     "if true; then ls; fi", "cat \\\na.txt", "!!", "!cat", "cat ^a^b",
