@@ -1,0 +1,244 @@
+"""A whole installation for tests: real dev server, real stores, real workers, scripted models."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import yaml
+from temporalio.client import Client, WorkflowHandle
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.adapters.runtime.search_attributes import register_search_attributes
+from perdure.adapters.runtime.services import temporal_binary
+from perdure.adapters.settings import Settings
+from perdure.adapters.temporal import connect
+from perdure.compose import Parts, open_parts
+from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.run import RUN_SPEC, Timing
+from perdure.domain.status import RunStatus
+from perdure.interfaces.gateway import Gateway, SiteFacts
+from perdure.resolution import Resolver
+from perdure.worker import run_worker
+
+FAST_SERVER = (
+    "--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000",
+    "--dynamic-config-value", "history.timerProcessorMaxPollRPS=2000",
+    "--dynamic-config-value", 'history.timerProcessorMaxTimeShift="10ms"',
+    "--dynamic-config-value", 'history.workflowIdReuseMinimalInterval="0s"',
+)  # fmt: skip
+
+
+@dataclass
+class Installation:
+    """One home with its stores, gateway and workers against a dev server."""
+
+    home: Path
+    address: str
+    settings: Settings
+    parts: Parts
+    gateway: Gateway
+    client: Client
+    environment: dict[str, str] = field(default_factory=dict)
+
+    async def script(self, content: str | Mapping[str, object]) -> str:
+        """Store a script of the scripted model and return its model name."""
+        text = content if isinstance(content, str) else yaml.safe_dump(dict(content))
+        return f"scripted:{await self.parts.stores.blobs.put(text.encode())}"
+
+    async def start(
+        self,
+        spec: Mapping[str, object],
+        script: str | Mapping[str, object] | None = None,
+        *,
+        run_id: str | None = None,
+    ) -> str:
+        """Start a run; with a `script`, the scripted model plays every role."""
+        given = dict(spec)
+        if script is not None:
+            models = dict(given.get("models", {}))  # type: ignore[call-overload]
+            given["models"] = {"executor": await self.script(script), **models}
+        return await self.gateway.start(RUN_SPEC.validate_python(given), run_id=run_id)
+
+    async def run(
+        self, spec: Mapping[str, object], script: str | Mapping[str, object] | None = None
+    ) -> RunResult:
+        """Start a run and wait for its end."""
+        return await self.gateway.result(await self.start(spec, script))
+
+    async def status(self, run: str) -> RunStatus:
+        """One look."""
+        return await self.gateway.status(run)
+
+    async def records(self, run: str) -> list[IterationRecord]:
+        """All iteration records from the store."""
+        return await self.gateway.records(run)
+
+    def handle(self, run: str) -> WorkflowHandle[object, object]:
+        """The workflow's handle, for what no door offers."""
+        return self.client.get_workflow_handle(run)
+
+    async def history(self, run: str) -> list[dict[str, object]]:
+        """The events of the newest execution, as JSON."""
+        return json.loads(await self.gateway.history_export(run))["events"]
+
+    @asynccontextmanager
+    async def worker(self, **settings: object) -> AsyncIterator[None]:
+        """A worker inside this process."""
+        stop = asyncio.Event()
+        merged = Settings.load(**{**self.settings.model_dump(exclude_unset=True), **settings})
+        ready = self.home / f"ready-{id(stop)}"
+        merged = merged.model_copy(update={"ready_file": ready})
+        merged._temporal = self.settings.temporal  # noqa: SLF001
+        task = asyncio.create_task(run_worker(merged, stop))
+        try:
+            await eventually(lambda: ready.exists() or task.done())
+            if task.done():
+                task.result()
+            yield
+        finally:
+            stop.set()
+            await task
+
+    @asynccontextmanager
+    async def worker_process(self, **environment: str) -> AsyncIterator["WorkerProcess"]:
+        """A worker in a process of its own, which a test may kill."""
+        process = WorkerProcess(self, environment)
+        await process.start()
+        try:
+            yield process
+        finally:
+            await process.end()
+
+
+class WorkerProcess:
+    """A worker process; `kill` is SIGKILL, without any clean-up."""
+
+    def __init__(self, installation: Installation, environment: Mapping[str, str]) -> None:
+        self._installation = installation
+        self._environment = environment
+        self._process: asyncio.subprocess.Process | None = None
+        self._starts = 0
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self) -> None:
+        """Start and wait until it polls."""
+        self._starts += 1
+        ready = self._installation.home / f"ready-process-{id(self)}-{self._starts}"
+        log = (self._installation.home / "worker.log").open("ab")
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "perdure.worker",
+            env={
+                **os.environ,
+                **self._installation.settings.as_environment(),
+                "TEMPORAL_ADDRESS": self._installation.address,
+                "PERDURE_READY_FILE": str(ready),
+                **self._environment,
+            },
+            stdout=log,
+            stderr=log,
+        )  # fmt: skip
+        await eventually(lambda: ready.exists() or self._ended)
+        if self._ended:
+            text = (self._installation.home / "worker.log").read_text()
+            raise AssertionError(f"the worker ended:\n{text[-3000:]}")
+
+    @property
+    def _ended(self) -> bool:
+        return self._process is None or self._process.returncode is not None
+
+    async def kill(self) -> None:
+        """End it like a power cut."""
+        await self._signal(signal.SIGKILL)
+
+    async def terminate(self) -> None:
+        """End it politely."""
+        await self._signal(signal.SIGTERM)
+
+    async def end(self) -> None:
+        """End it if it still runs."""
+        if not self._ended:
+            await self._signal(signal.SIGKILL)
+
+    async def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+        await self._process.wait()
+
+
+@asynccontextmanager
+async def dev_server(*extra: str, port: int | None = None) -> AsyncIterator[WorkflowEnvironment]:
+    """A tuned dev server in memory."""
+    environment = await WorkflowEnvironment.start_local(
+        dev_server_existing_path=str(temporal_binary()),
+        dev_server_extra_args=[*FAST_SERVER, *extra],
+        port=port,
+    )
+    try:
+        await register_search_attributes(environment.client)
+        yield environment
+    finally:
+        await environment.shutdown()
+
+
+@asynccontextmanager
+async def installation(
+    home: Path, address: str, *, timing: Timing | None = None, **settings: object
+) -> AsyncIterator[Installation]:
+    """An installation over an empty home; without workers until a test starts one."""
+    merged = {
+        "heartbeat_s": 2.0,
+        "sticky_s": 1.0,
+        "backoff_initial_s": 0.05,
+        "backoff_max_s": 0.2,
+        "shutdown_grace_s": 2.0,
+        **settings,
+    }
+    loaded = Settings.load(home=home, **merged)
+    loaded._temporal = replace(loaded.temporal, address=address)  # noqa: SLF001
+    async with open_parts(loaded) as parts:
+        client = await connect(loaded, fallback=address, blobs=parts.stores.blobs)
+        gateway = Gateway(
+            connect=_ready(client),
+            blobs=parts.stores.blobs,
+            records=parts.stores.records,
+            journal=parts.stores.journal,
+            facts=SiteFacts(
+                address=address, timing=timing or Timing(heartbeat=loaded.heartbeat_s)
+            ),
+            resolve=Resolver(parts.models, parts.default_model, parts.tools).resolve,
+        )
+        yield Installation(home, address, loaded, parts, gateway, client)
+
+
+def _ready(client: Client):  # noqa: ANN202
+    async def connected() -> Client:
+        return client
+
+    return connected
+
+
+async def eventually(condition, *, seconds: float = 30.0) -> None:  # noqa: ANN001
+    """Wait until `condition` (plain or async) holds; fail when it does not in time."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while True:
+        value = condition()
+        if asyncio.iscoroutine(value):
+            value = await value
+        if value:
+            return
+        if asyncio.get_running_loop().time() > deadline:
+            raise AssertionError(f"did not happen within {seconds} s")
+        await asyncio.sleep(0.02)
