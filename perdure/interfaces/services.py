@@ -122,7 +122,6 @@ class Services:
     workspaces: Workspaces
     models: ModelFacts
     endpoints: Endpoints
-    default_model: str
 
 
 class PartView(Protocol):
@@ -237,6 +236,7 @@ class AppContext:
         folder: the folder that commands work in.
         user: who steers, for audit trails.
         user_defaults: the user's own `perdure.yaml`.
+        default_model: what runs use that name no model.
         now: the clock.
         version: of the product.
         stdout: where output goes.
@@ -261,6 +261,7 @@ class AppContext:
     folder: Path
     user: str
     user_defaults: Path
+    default_model: str
     now: Callable[[], datetime]
     version: str
     stdout: TextIO

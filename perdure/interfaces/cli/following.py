@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from rich.spinner import Spinner
+from rich.text import Text
 
 from perdure.domain.events import Event
 from perdure.domain.result import RunResult, exit_code
@@ -52,7 +53,7 @@ def show_result(session: Session, services: Services, result: RunResult) -> None
 async def _lines(session: Session, gateway: RunGateway, run: str) -> None:
     status = await gateway.status(run)
     async for event in gateway.events(run):
-        told = event_line(event, limit=status.iteration_limit)
+        told = _story(event, status)
         if told is not None:
             session.output.tell(told)
 
@@ -65,13 +66,20 @@ async def _live(session: Session, gateway: RunGateway, run: str) -> None:
     with session.output.live(live_view(status, spinner=spinner)) as live:
         async for events in _batches(gateway.events(run)):
             for event in events:
-                told = event_line(event, limit=status.iteration_limit)
+                told = _story(event, status)
                 if told is not None:
                     live.console.print(told)
             now = session.context.now()
             if events or (now - looked).total_seconds() >= LOOK_AGAIN_S:
                 status, looked = await gateway.status(run), now
             live.update(live_view(_aged(status, looked, now), spinner=spinner))
+
+
+def _story(event: Event, status: RunStatus) -> Text | None:
+    """The line of an event; the end is told by the result."""
+    if event.type == "ended":
+        return None
+    return event_line(event, limit=status.iteration_limit)
 
 
 def _aged(status: RunStatus, looked: datetime, now: datetime) -> RunStatus:

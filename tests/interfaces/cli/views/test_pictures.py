@@ -285,7 +285,7 @@ def test_runs() -> None:
             id=RUN,
             kind="refine",
             goal="Write a text.",
-            label="bottle",
+            label="b",
             lifecycle="running",
             phase="executing",
             iteration=2,
@@ -300,7 +300,7 @@ def test_runs() -> None:
     page = RunPage(runs=rows, cursor="abc", note="older ones come from the store")
     assert plain(runs_view(page, NOW)) == snapshot("""\
 run                       state                 iter  score   cost  started    goal
-refine-steel-bottle-7f3a  running · executing      2   0.89  $0.01  3 min ago  Write a text.  [bottle]
+refine-steel-bottle-7f3a  running · executing      2   0.89  $0.01  3 min ago  Write a text.  [b]
 agent-x-1                 completed · accepted            –                    Say hi
 older ones come from the store
 more: perdure list --cursor abc\
@@ -308,8 +308,7 @@ more: perdure list --cursor abc\
     assert wide(runs_view(page, NOW)) == snapshot("""\
 run                       state       iter  score   cost  started    goal
 refine-steel-bottle-7f3a  running ·      2   0.89  $0.01  3 min ago  Write a
-                          executing                                  text.
-                                                                     [bottle]
+                          executing                                  text.  [b]
 agent-x-1                 completed             –                    Say hi
                           · accepted
 older ones come from the store

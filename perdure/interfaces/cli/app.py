@@ -1,0 +1,140 @@
+"""The application: all commands, how they are called, and what exit code they end with."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
+from rich.console import Console
+
+from perdure.domain.errors import InvalidInput, PerdureError
+from perdure.interfaces.cli.commands import (
+    demo,
+    files,
+    installation,
+    look,
+    made,
+    proof,
+    running,
+    steer,
+)
+from perdure.interfaces.cli.output import Output
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.services import AppContext
+
+INTERRUPTED = 130
+JSON_FLAG = "--json"
+HELP = (
+    "Language-model work in loops that stop when the result is good enough, and survive anything."
+)
+EPILOGUE = (
+    "Every command takes --json. Runs are named by id, by a unique beginning of one, or by @last. "
+    "Exit codes: 0 done, 1 ended badly, 2 wrong input, 3 a service is away, 4 not found, "
+    "5 not allowed now, 130 interrupted."
+)
+
+START = Group("Start", sort_key=1)
+LOOK = Group("Look", sort_key=2)
+STEER = Group("Steer", sort_key=3)
+WRITE = Group("Task files", sort_key=4)
+SERVE = Group("Installation", sort_key=5)
+
+
+def build(version: str, console: Console, error_console: Console) -> App:
+    """The application with every command registered."""
+    app = App(
+        name="perdure",
+        help=HELP,
+        help_epilogue=EPILOGUE,
+        version=version,
+        console=console,
+        error_console=error_console,
+        help_format="plaintext",
+        default_parameter=Parameter(negative=()),
+    )
+    for command in (running.run, running.watch, demo.demo):
+        app.command(command, group=START)
+    for command in (look.status, look.history, look.costs, look.result, look.gates, look.explain):
+        app.command(command, group=LOOK)
+    app.command(look.list_runs, name="list", group=LOOK)
+    for command in (made.transcript, made.artifact, made.diff, made.apply):
+        app.command(command, group=LOOK)
+    for command in (steer.pause, steer.resume, steer.stop, steer.escalate, steer.amend):
+        app.command(command, group=STEER)
+    for command in (steer.answer, steer.add):
+        app.command(command, group=STEER)
+    for command in (files.new, files.validate, files.definitions):
+        app.command(command, group=WRITE)
+    for command in (installation.up, installation.down, installation.logs, installation.worker):
+        app.command(command, group=SERVE)
+    for command in (installation.setup, installation.doctor, installation.gc):
+        app.command(command, group=SERVE)
+    for command in (proof.replay, proof.chaos):
+        app.command(command, group=SERVE)
+    return app
+
+
+def main(context: AppContext, argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    words, as_json = _without_json(argv)
+    session = Session(context, Output(context.stdout, context.stderr, as_json=as_json))
+    try:
+        return _run(session, words)
+    except PerdureError as error:
+        session.output.error(error)
+        _tell_it_goes_on(session)
+        return error.exit_code
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        _tell_it_goes_on(session)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`); what is left to flush has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once; an ordinary end can crash in the Temporal client's threads."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _run(session: Session, words: Sequence[str]) -> int:
+    context = session.context
+    console = Console(file=context.stdout, highlight=False)
+    error_console = Console(file=context.stderr, highlight=False)
+    app = build(context.version, console, error_console)
+    try:
+        command, bound, ignored = app.parse_args(
+            list(words), exit_on_error=False, print_error=False
+        )
+    except CycloptsError as error:
+        raise InvalidInput(_told(error), cure="`perdure --help` shows what there is.") from None
+    if "session" not in ignored:
+        command(*bound.args, **bound.kwargs)
+        return 0
+    code = asyncio.run(command(*bound.args, **bound.kwargs, session=session))
+    return code if isinstance(code, int) else 0
+
+
+def _told(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        return f"Too many words: {' '.join(error.unused_tokens or ())}"
+    return str(error).strip()
+
+
+def _without_json(argv: Sequence[str]) -> tuple[list[str], bool]:
+    """The words without the flag that every command takes; behind `--` it is a word."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    kept = [word for word in argv[:end] if word != JSON_FLAG]
+    return [*kept, *argv[end:]], JSON_FLAG in argv[:end]
+
+
+def _tell_it_goes_on(session: Session) -> None:
+    if session.following is not None:
+        run = session.following
+        session.output.note(f"The run goes on. Watch it: perdure watch {run}")
+        session.output.note(f"Stop it: perdure stop {run}")

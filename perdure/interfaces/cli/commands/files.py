@@ -1,0 +1,93 @@
+"""Task files: write one from a goal, check one, see the shipped ones and the schemas."""
+
+import re
+from pathlib import Path
+
+import yaml
+from rich.text import Text
+
+from perdure.domain.errors import NotAllowed, NotFound
+from perdure.domain.problems import nearest_name
+from perdure.interfaces.cli.commands.given import Given
+from perdure.interfaces.cli.commands.submitting import (
+    draft_task,
+    shipped_names,
+    shipped_spec,
+    shipped_text,
+    submit,
+)
+from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack, table
+from perdure.interfaces.cli.views.wording import one_line
+
+NAME_WORDS = 5
+
+
+async def new(goal: str, /, *, to: Path | None = None, force: bool = False, session: Given) -> None:
+    """Write a task file with checks derived from the goal, to edit and run.
+
+    Args:
+        goal: What is to be done, in words.
+        to: The file to write; left out: named after the goal, in this folder.
+        force: Write over a file that is there.
+    """
+    path = session.context.folder / (to or f"{_name_of(goal)}.yaml")
+    if path.exists() and not force:
+        raise NotAllowed(f"{path} exists already.", cure="Name another with --to, or use --force.")
+    text = draft_task(goal, path=path)
+    path.write_text(text, encoding="utf-8")
+    names = [item["name"] for item in yaml.safe_load(text)["rubric"]]
+    view = stack(
+        line(("✓ ", GOOD), f"{path}: {', '.join(names)}"),
+        line((f"edit it, then: perdure run --dry-run {path.name}", DIM)),
+    )
+    session.output.show(view, {"type": "task", "path": str(path), "dimensions": names})
+
+
+async def validate(file: Path, /, *, session: Given) -> None:
+    """Check a task file; every problem is named at once.
+
+    Args:
+        file: A task file.
+    """
+    if not (session.context.folder / file).is_file():
+        raise NotFound(f"There is no file {file}.", cure='`perdure new "a goal"` writes one.')
+    submission = submit(session, str(file))
+    spec = submission.spec
+    notes = [line(("! ", WARN), note) for note in submission.notes]
+    session.output.show(
+        stack(line(("✓ ", GOOD), f"{file} is a valid task of kind {spec.kind}"), *notes),
+        {
+            "type": "valid",
+            "file": str(file),
+            "notes": list(submission.notes),
+            "spec": spec.model_dump(mode="json"),
+        },
+    )
+
+
+async def definitions(name: str | None = None, /, *, session: Given) -> None:
+    """The tasks that come with the product; with a name, the file itself.
+
+    Args:
+        name: One of them.
+    """
+    known = shipped_names()
+    if name is None:
+        specs = {item: shipped_spec(item) for item in known}
+        rows = [(item, spec.kind, one_line(spec.goal, 80)) for item, spec in specs.items()]
+        tasks = [{"name": item, "kind": kind, "goal": goal} for item, kind, goal in rows]
+        view = table(("name", "kind", "goal"), rows)
+        session.output.show(view, {"type": "definitions", "tasks": tasks})
+        return
+    if name not in known:
+        near = nearest_name(name, known)
+        hint = f" Did you mean {near}?" if near else ""
+        raise NotFound(f"There is no task {name!r}.{hint}", cure=f"There are: {', '.join(known)}.")
+    text = shipped_text(name)
+    session.output.show(Text(text.rstrip()), {"type": "definition", "name": name, "text": text})
+
+
+def _name_of(goal: str) -> str:
+    """A file name from the first words of a goal."""
+    words = re.findall(r"[a-z0-9]+", goal.lower())[:NAME_WORDS]
+    return "-".join(words) or "task"

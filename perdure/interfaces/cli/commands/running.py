@@ -1,0 +1,92 @@
+"""Running: start and follow, watch a run that is under way, look at a plan before paying for it."""
+
+from perdure.domain.errors import PerdureError
+from perdure.domain.models import ModelCard
+from perdure.interfaces.cli.commands.given import Given, OneRun
+from perdure.interfaces.cli.commands.submitting import Wishes, submit
+from perdure.interfaces.cli.following import follow_to_end
+from perdure.interfaces.cli.session import LAST, Session
+from perdure.interfaces.cli.views.layout import DIM, line
+from perdure.interfaces.cli.views.plan import plan_view
+from perdure.interfaces.gateway.facts import Spec
+from perdure.interfaces.plan import SHOWN_ROLES, plan_run
+from perdure.interfaces.services import Services
+from perdure.interfaces.submission import store
+
+
+async def run(
+    task: str,
+    /,
+    *,
+    wishes: Wishes | None = None,
+    detach: bool = False,
+    dry_run: bool = False,
+    id: str | None = None,
+    session: Given,
+) -> int:
+    """Start a run and follow it to its end.
+
+    Args:
+        task: A task file, or the goal in words.
+        detach: Print the id and leave; `perdure watch` follows later.
+        dry_run: Show what would happen, what it could cost at most, and who is ready.
+        id: The run's id; left out: a readable one is made.
+    """
+    submission = submit(session, task, wishes)
+    async with session.connected(start=True) as services:
+        spec = await store(submission, services.blobs)
+        if dry_run:
+            return await _dry_run(session, services, spec, submission.notes)
+        for note in submission.notes:
+            session.output.note(note)
+        started = await services.gateway.start(spec, run_id=id)
+        if detach:
+            return _detached(session, services, started)
+        if not session.output.is_terminal:
+            session.output.note(f"started {started}")
+        return await follow_to_end(session, services, started)
+
+
+async def watch(run: OneRun = LAST, /, *, session: Given) -> int:
+    """Follow a run to its end; Ctrl-C leaves it going.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        return await follow_to_end(session, services, resolved)
+
+
+def _detached(session: Session, services: Services, run: str) -> int:
+    web = services.gateway.web_url(run)
+    session.output.show(line(run), {"type": "started", "run": run, "web_url": web})
+    session.output.note(f"Watch it: perdure watch {run}", style=DIM)
+    if web:
+        session.output.note(f"Web UI: {web}", style=DIM)
+    return 0
+
+
+async def _dry_run(session: Session, services: Services, spec: Spec, notes: tuple[str, ...]) -> int:
+    """Show the plan; a missing worker is exit code 3, as at a real start."""
+    plan = plan_run(
+        spec,
+        cards=await _cards(session, services, spec),
+        queues=await services.gateway.readiness(spec),
+        default_model=session.context.default_model,
+        warnings=notes,
+    )
+    session.output.show(plan_view(plan), plan)
+    return 0 if plan.ready else 3
+
+
+async def _cards(session: Session, services: Services, spec: Spec) -> dict[str, ModelCard]:
+    """What is known of the first model of each role; unknown ones are left out."""
+    found: dict[str, ModelCard] = {}
+    for role in SHOWN_ROLES:
+        name = (*spec.models.chain(role), session.context.default_model)[0]
+        try:
+            found[name] = await services.models.card(name)
+        except PerdureError:
+            continue
+    return found

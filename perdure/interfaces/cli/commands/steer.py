@@ -1,0 +1,244 @@
+"""Steering: pause, resume, stop, escalate, amend, answer, add."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+from uuid import uuid4
+
+import yaml
+from cyclopts import Parameter
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from perdure.domain.errors import InvalidInput, NotFound, PerdureError
+from perdure.domain.messages import (
+    AddInput,
+    Amend,
+    Answer,
+    AnyMessage,
+    Escalate,
+    Pause,
+    Receipt,
+    Resume,
+    Stop,
+)
+from perdure.interfaces.cli.commands.given import Given, Ids, Kind, OneRun
+from perdure.interfaces.cli.session import ALL, Session, each_run
+from perdure.interfaces.cli.views.runs import bulk_view, receipt_view
+from perdure.interfaces.gateway.facts import OpenGate
+from perdure.interfaces.services import Services
+
+KindFilter = Annotated[Kind | None, Parameter(name="--kind")]
+_JSON_LIST: TypeAdapter[list[JsonValue]] = TypeAdapter(list[JsonValue])
+
+
+async def pause(*runs: Ids, kind: KindFilter = None, session: Given) -> int:
+    """Start no new step; the step in flight finishes.
+
+    Args:
+        runs: Run ids, unique beginnings of them, @last, or `all`.
+        kind: With `all`: runs of this kind only.
+    """
+    return await steer(session, runs, Pause(by=session.context.user), kind=kind)
+
+
+async def resume(*runs: Ids, kind: KindFilter = None, session: Given) -> int:
+    """Go on where paused runs stood.
+
+    Args:
+        runs: Run ids, unique beginnings of them, @last, or `all`.
+        kind: With `all`: runs of this kind only.
+    """
+    return await steer(session, runs, Resume(by=session.context.user), kind=kind)
+
+
+async def stop(*runs: Ids, now: bool = False, kind: KindFilter = None, session: Given) -> int:
+    """End runs with their best results.
+
+    Args:
+        runs: Run ids, unique beginnings of them, @last, or `all`.
+        now: Cancel the step in flight instead of waiting for it.
+        kind: With `all`: runs of this kind only.
+    """
+    mode: Literal["now", "graceful"] = "now" if now else "graceful"
+    return await steer(session, runs, Stop(by=session.context.user, mode=mode), kind=kind)
+
+
+async def escalate(*runs: Ids, note: str = "", kind: KindFilter = None, session: Given) -> int:
+    """Make runs ask you at their next checkpoint.
+
+    Args:
+        runs: Run ids, unique beginnings of them, @last, or `all`.
+        note: What the question is about.
+        kind: With `all`: runs of this kind only.
+    """
+    message = Escalate(by=session.context.user, note=note)
+    return await steer(session, runs, message, kind=kind)
+
+
+async def amend(
+    *runs: Ids,
+    budget: tuple[str, ...] = (),
+    guidance: str | None = None,
+    rubric: Path | None = None,
+    kind: KindFilter = None,
+    session: Given,
+) -> int:
+    """Change limits or the rubric of runs, or give guidance for the next prompt.
+
+    Args:
+        runs: Run ids, unique beginnings of them, @last, or `all`.
+        budget: A new limit as name=value, such as cost_usd=3; may be repeated.
+        guidance: Words for the next prompt.
+        rubric: A YAML or JSON file with the new rubric.
+        kind: With `all`: runs of this kind only.
+    """
+    if not budget and guidance is None and rubric is None:
+        raise InvalidInput(
+            "Nothing to change was given.", cure="Use --budget, --guidance, --rubric."
+        )
+    limits = dict(_limit(item) for item in budget)
+    dimensions = _rubric(session.context.folder / rubric) if rubric else None
+    by = session.context.user
+    message = Amend(by=by, budget=limits, guidance=guidance, rubric=dimensions)
+    return await steer(session, runs, message, kind=kind)
+
+
+async def answer(
+    gate: str, answer: str, /, *, run: str | None = None, text: str | None = None, session: Given
+) -> int:
+    """Answer a question that waits; `perdure gates` lists them.
+
+    Args:
+        gate: The gate, as g1 or RUN:g1.
+        answer: One of its choices, or free text.
+        run: The run, where several have a gate of that name.
+        text: Words beside a choice, such as guidance with `continue`.
+    """
+    async with session.connected() as services:
+        found = await _gate(services, gate, run)
+        chosen = answer if answer in found.gate.choices else None
+        if chosen is None and not found.gate.free_text and found.gate.choices:
+            raise InvalidInput(
+                f"Gate {found.gate.id} of {found.run} does not take {answer!r}.",
+                cure=f"Choose one of: {', '.join(found.gate.choices)}.",
+            )
+        message = Answer(
+            by=session.context.user,
+            request_id=uuid4().hex,
+            gate=found.gate.id,
+            choice=chosen,
+            text=text if chosen else answer,
+            args_hash=found.gate.args_hash,
+        )
+        receipt = await services.gateway.verb(found.run, message)
+        session.output.show(receipt_view(found.run, receipt), _receipt(found.run, receipt))
+    return 0
+
+
+async def add(run: OneRun, text: str, /, *, session: Given) -> int:
+    """Say something to a running run; it is read before the next model call.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        text: What to say.
+    """
+    if not text.strip():
+        raise InvalidInput("The text is empty.", cure='Give words: perdure add ID "text".')
+    return await steer(session, (run,), AddInput(by=session.context.user, text=text))
+
+
+async def steer(
+    session: Session,
+    runs: Sequence[str],
+    message: AnyMessage,
+    *,
+    kind: Kind | None = None,
+) -> int:
+    """Send one verb to the runs named, each with its own request id; the worst exit code counts."""
+    async with session.connected() as services:
+        if list(runs) == [ALL]:
+            report = await services.gateway.verb_all(_once(message), kind=kind)
+            session.output.show(bulk_view(report), report)
+            return 0 if report.taken or not report.matched else 5
+        if kind is not None:
+            raise InvalidInput("--kind goes with `all` only.", cure="Leave one of both out.")
+        codes = [
+            await _send(session, services, run, message) for run in await each_run(services, runs)
+        ]
+    return max(codes)
+
+
+async def _send(session: Session, services: Services, run: str, message: AnyMessage) -> int:
+    try:
+        receipt = await services.gateway.verb(run, _once(message))
+    except PerdureError as error:
+        session.output.error(_about(run, error))
+        return error.exit_code
+    session.output.show(receipt_view(run, receipt), _receipt(run, receipt))
+    return 0
+
+
+def _about(run: str, error: PerdureError) -> PerdureError:
+    """The same error, naming the run where it does not."""
+    if run in error.message:
+        return error
+    return type(error)(f"{run}: {error.message}", cure=error.cure)
+
+
+def _once(message: AnyMessage) -> AnyMessage:
+    return message.model_copy(update={"request_id": uuid4().hex})
+
+
+def _receipt(run: str, receipt: Receipt) -> dict[str, JsonValue]:
+    return {"type": "receipt", "run": run, **receipt.model_dump(mode="json")}
+
+
+async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
+    """The open gate that is meant; the run is found by it when only one has such a gate."""
+    before, separator, name = gate.rpartition(":")
+    wanted = run or (before if separator else None)
+    resolved = await services.gateway.resolve(wanted) if wanted else None
+    if resolved is not None:
+        status = await services.gateway.status(resolved)
+        found = [
+            OpenGate(run=resolved, kind=status.kind, goal=status.goal, gate=item)
+            for item in status.gates
+            if item.id == name
+        ]
+    else:
+        found = [item for item in (await services.gateway.gates()).gates if item.gate.id == name]
+    if not found:
+        where = f" in {resolved}" if resolved else ""
+        raise NotFound(
+            f"No open gate {name!r}{where}.", cure="`perdure gates` lists what waits for a person."
+        )
+    if len(found) > 1:
+        named = ", ".join(f"{item.run}:{name}" for item in found)
+        raise InvalidInput(f"Several runs have a gate {name}: {named}.", cure="Name one of these.")
+    return found[0]
+
+
+def _limit(item: str) -> tuple[str, JsonValue]:
+    name, separator, value = item.partition("=")
+    if not separator or not name:
+        raise InvalidInput(
+            f"--budget {item}: found no name=value.", cure="Write it as --budget cost_usd=3."
+        )
+    parsed: JsonValue = yaml.safe_load(value)
+    return name.strip(), parsed
+
+
+def _rubric(path: Path) -> list[JsonValue]:
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {path}.", cure="Check the path.") from None
+    except yaml.YAMLError as error:
+        raise InvalidInput(f"{path} is neither YAML nor JSON: {error}", cure="Mend it.") from None
+    inner = loaded.get("rubric", loaded) if isinstance(loaded, dict) else loaded
+    try:
+        return _JSON_LIST.validate_python(inner)
+    except ValidationError:
+        raise InvalidInput(
+            f"{path} holds no list of dimensions.", cure="Write a list, or a map with `rubric:`."
+        ) from None

@@ -1,0 +1,48 @@
+"""Task files: drafts that validate, shipped ones that can be read."""
+
+import json
+
+import yaml
+
+from perdure.interfaces.cli.commands.submitting import shipped_names
+from tests.interfaces.cli.memory import Installation
+
+GOAL = "Write a tagline of at most 9 words that mentions 'rope'"
+
+
+def test_new_writes_a_task_that_validates(perdure: Installation) -> None:
+    assert perdure.run("new", GOAL) == 0
+    path = perdure.folder / "write-a-tagline-of-at.yaml"
+    task = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert task["goal"] == GOAL
+    assert len(task["rubric"]) >= 2
+    assert path.name in perdure.out
+    assert perdure.run("validate", path.name) == 0
+    assert "is a valid task of kind refine" in perdure.out
+
+
+def test_new_never_writes_over_a_file_unasked(perdure: Installation) -> None:
+    (perdure.folder / "t.yaml").write_text("mine", encoding="utf-8")
+    assert perdure.run("new", GOAL, "--to", "t.yaml") == 5
+    assert (perdure.folder / "t.yaml").read_text(encoding="utf-8") == "mine"
+    assert perdure.run("new", GOAL, "--to", "t.yaml", "--force", "--json") == 0
+    assert json.loads(perdure.out)["path"] == str(perdure.folder / "t.yaml")
+
+
+def test_validate_needs_a_file(perdure: Installation) -> None:
+    assert perdure.run("validate", "a goal") == 4
+    (perdure.folder / "t.yaml").write_text("{kind: agent, goal: hi}", encoding="utf-8")
+    assert perdure.run("validate", "t.yaml", "--json") == 0
+    assert json.loads(perdure.out)["spec"]["kind"] == "agent"
+
+
+def test_definitions_are_listed_and_shown(perdure: Installation) -> None:
+    assert perdure.run("definitions") == 0
+    assert "product-page  refine" in perdure.out
+    for name in shipped_names():
+        assert perdure.run("definitions", name) == 0
+        assert yaml.safe_load(perdure.out)["kind"] in {"agent", "refine"}
+    assert perdure.run("definitions", "product-pag") == 4
+    assert "Did you mean product-page?" in perdure.err
+    assert perdure.run("definitions", "--json") == 0
+    assert "product-page" in {task["name"] for task in json.loads(perdure.out)["tasks"]}

@@ -1,0 +1,158 @@
+"""Steering commands: what is sent, to whom, and the exit codes."""
+
+import json
+
+import pytest
+from inline_snapshot import snapshot
+
+from perdure.domain.errors import NoReadyWorker, NotAllowed
+from perdure.domain.messages import AddInput, Amend, Answer, Escalate, Pause, Resume, Stop
+from perdure.interfaces.gateway.facts import BulkReport
+from tests.interfaces.cli.memory import Installation
+from tests.interfaces.cli.samples import RUN, gate, status
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (("pause", RUN), Pause(by="ann")),
+        (("resume", "refine-steel"), Resume(by="ann")),
+        (("stop", "@last"), Stop(by="ann")),
+        (("stop", RUN, "--now"), Stop(by="ann", mode="now")),
+        (("escalate", RUN, "--note", "look"), Escalate(by="ann", note="look")),
+        (("add", RUN, "also blue"), AddInput(by="ann", text="also blue")),
+        (("add", RUN, "--", "--json"), AddInput(by="ann", text="--json")),
+        (("amend", RUN, "--budget", "cost_usd=3"), Amend(by="ann", budget={"cost_usd": 3})),
+        (("amend", RUN, "--guidance", "shorter"), Amend(by="ann", guidance="shorter")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_verbs_are_sent_with_who_asks(
+    perdure: Installation, argv: tuple[str, ...], expected: Pause
+) -> None:
+    assert perdure.run(*argv) == 0
+    [(run, sent)] = perdure.gateway.sent
+    assert run == RUN
+    assert sent.request_id
+    assert sent.model_copy(update={"request_id": None}) == expected
+    assert RUN in perdure.out
+
+
+def test_several_runs_get_a_message_each(perdure: Installation) -> None:
+    perdure.gateway.statuses["agent-b-1"] = status(id="agent-b-1")
+    assert perdure.run("pause", RUN, "agent-b", RUN) == 0
+    assert [run for run, _ in perdure.gateway.sent] == [RUN, "agent-b-1"]
+    assert len({sent.request_id for _, sent in perdure.gateway.sent}) == 2
+
+
+def test_one_refusal_does_not_keep_the_others_from_it(perdure: Installation) -> None:
+    perdure.gateway.statuses["agent-b-1"] = status(id="agent-b-1")
+    perdure.gateway.refusals[RUN] = NotAllowed("it is paused already")
+    assert perdure.run("pause", RUN, "agent-b") == 5
+    assert [run for run, _ in perdure.gateway.sent] == ["agent-b-1"]
+    assert perdure.err == snapshot("error: refine-steel-bottle-7f3a: it is paused already\n")
+
+
+def test_all_goes_through_one_query(perdure: Installation) -> None:
+    assert perdure.run("pause", "all", "--kind", "refine") == 0
+    assert [run for run, _ in perdure.gateway.sent] == ["all:refine"]
+    assert perdure.out == snapshot("✓ pause: taken by 1 of 1 runs\nseconds\n")
+
+
+def test_all_that_every_run_refuses_is_not_allowed(perdure: Installation) -> None:
+    perdure.gateway.bulk = BulkReport(verb="resume", refused={RUN: "it is not paused"})
+    assert perdure.run("resume", "all") == 5
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "told"),
+    [
+        (("pause",), 2, "No run was named."),
+        (("pause", "all", RUN), 2, "`all` was given beside other ids."),
+        (("pause", RUN, "--kind", "agent"), 2, "--kind goes with `all` only."),
+        (("amend", RUN), 2, "Nothing to change was given."),
+        (("amend", RUN, "--budget", "3"), 2, "found no name=value"),
+        (("amend", RUN, "--rubric", "no.yaml"), 4, "There is no file"),
+        (("add", RUN, " "), 2, "The text is empty."),
+        (("stop", "nothing"), 4, "There is no run nothing."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_wrong_words_are_told_and_nothing_is_sent(
+    perdure: Installation, argv: tuple[str, ...], code: int, told: str
+) -> None:
+    assert perdure.run(*argv) == code
+    assert told in perdure.err
+    assert perdure.out == ""
+    assert perdure.gateway.sent == []
+
+
+def test_a_rubric_is_read_from_a_file(perdure: Installation) -> None:
+    (perdure.folder / "r.yaml").write_text(
+        "rubric:\n  - {name: short, evaluator: {check: length, unit: words, max: 9}}\n",
+        encoding="utf-8",
+    )
+    assert perdure.run("amend", RUN, "--rubric", "r.yaml") == 0
+    [(_, sent)] = perdure.gateway.sent
+    assert isinstance(sent, Amend)
+    assert sent.rubric == [
+        {"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 9}}
+    ]
+
+
+@pytest.mark.parametrize("argv", [("g1",), (f"{RUN}:g1",), ("g1", "--run", "refine-steel")])
+def test_an_approval_carries_the_hash_of_what_was_shown(
+    perdure: Installation, argv: tuple[str, ...]
+) -> None:
+    shown = gate()
+    perdure.gateway.statuses[RUN] = status(gates=(shown,))
+    assert perdure.run("answer", argv[0], "approve", *argv[1:]) == 0
+    [(run, sent)] = perdure.gateway.sent
+    assert run == RUN
+    assert isinstance(sent, Answer)
+    assert (sent.gate, sent.choice, sent.text) == ("g1", "approve", None)
+    assert sent.args_hash == shown.args_hash
+
+
+def test_free_text_answers_a_question(perdure: Installation) -> None:
+    asked = gate(kind="question", choices=(), free_text=True, args_hash=None)
+    perdure.gateway.statuses[RUN] = status(gates=(asked,))
+    assert perdure.run("answer", "g1", "make it blue") == 0
+    [(_, sent)] = perdure.gateway.sent
+    assert isinstance(sent, Answer)
+    assert (sent.choice, sent.text) == (None, "make it blue")
+
+
+def test_a_choice_may_come_with_words(perdure: Installation) -> None:
+    asked = gate(kind="escalation", choices=("continue", "stop"), args_hash=None)
+    perdure.gateway.statuses[RUN] = status(gates=(asked,))
+    assert perdure.run("answer", "g1", "continue", "--text", "shorter") == 0
+    [(_, sent)] = perdure.gateway.sent
+    assert isinstance(sent, Answer)
+    assert (sent.choice, sent.text) == ("continue", "shorter")
+
+
+def test_answers_that_fit_no_gate(perdure: Installation) -> None:
+    perdure.gateway.statuses[RUN] = status(gates=(gate(),))
+    assert perdure.run("answer", "g1", "maybe") == 2
+    assert "Choose one of: approve, deny." in perdure.err
+    assert perdure.run("answer", "g9", "approve") == 4
+    perdure.gateway.statuses["agent-b-1"] = status(id="agent-b-1", gates=(gate(),))
+    assert perdure.run("answer", "g1", "approve") == 2
+    assert f"{RUN}:g1, agent-b-1:g1" in perdure.err
+    assert perdure.gateway.sent == []
+
+
+def test_json_gives_receipts_and_errors_as_lines(perdure: Installation) -> None:
+    assert perdure.run("pause", RUN, "--json") == 0
+    receipt = json.loads(perdure.out)
+    assert receipt == {
+        "type": "receipt",
+        "run": RUN,
+        "verb": "pause",
+        "lifecycle": "running",
+        "note": "",
+    }
+    perdure.gateway.refusals[RUN] = NoReadyWorker("No worker answers.", cure="Start one.")
+    assert perdure.run("--json", "pause", RUN) == 3
+    assert json.loads(perdure.out)["code"] == "no_ready_worker"

@@ -1,0 +1,394 @@
+"""An installation in memory: what commands are handed, and what they did to it."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from io import StringIO
+from pathlib import Path
+
+from perdure.domain.costs import CostReport, add_up
+from perdure.domain.errors import NotAllowed, NotFound, PerdureError
+from perdure.domain.events import Event
+from perdure.domain.messages import AnyMessage, Receipt
+from perdure.domain.models import ModelCard, Price
+from perdure.domain.ports import AttemptRow, Endpoints
+from perdure.domain.refs import Ref
+from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.status import RunStatus
+from perdure.domain.transcript import Message, user_text
+from perdure.interfaces.cli.app import main
+from perdure.interfaces.gateway.facts import (
+    BulkReport,
+    OpenGate,
+    OpenGates,
+    QueueState,
+    RunFilter,
+    RunPage,
+    RunRow,
+    Spec,
+)
+from perdure.interfaces.services import (
+    AppContext,
+    Check,
+    Collected,
+    Killed,
+    Replayed,
+    RuntimeView,
+    Services,
+)
+from tests.interfaces.cli.samples import RECORDS, RUN, event, result, status
+
+FREE = Price(input_per_million=Decimal(0), output_per_million=Decimal(0))
+
+
+@dataclass
+class MemoryGateway:
+    """Runs as plain values; verbs are noted."""
+
+    statuses: dict[str, RunStatus] = field(default_factory=lambda: {RUN: status()})
+    results: dict[str, RunResult] = field(default_factory=lambda: {RUN: result()})
+    iterations: tuple[IterationRecord, ...] = RECORDS
+    happened: list[Event] = field(
+        default_factory=lambda: [
+            event(1, "run_started", kind="refine"),
+            event(2, "iteration_completed", iteration=1, score=0.73, decision="continue"),
+            event(3, "iteration_completed", iteration=2, score=0.89, decision="accept"),
+            event(4, "ended", iteration=2, outcome="accepted", reason="quality_met"),
+        ]
+    )
+    started: list[Spec] = field(default_factory=list)
+    sent: list[tuple[str, AnyMessage]] = field(default_factory=list)
+    refusals: dict[str, PerdureError] = field(default_factory=dict)
+    start_error: PerdureError | None = None
+    follow_error: BaseException | None = None
+    unready: bool = False
+    filters: list[RunFilter | None] = field(default_factory=list)
+    bulk: BulkReport = field(
+        default_factory=lambda: BulkReport(verb="pause", taken=(RUN,), note="seconds")
+    )
+    make_result: Callable[[Spec, int], RunResult] | None = None
+    attempts: list[AttemptRow] = field(default_factory=list)
+
+    async def start(
+        self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
+    ) -> str:
+        if self.start_error is not None:
+            raise self.start_error
+        self.started.append(spec)
+        if self.make_result is not None:
+            made = f"{RUN}-{len(self.started)}"
+            self.results[made] = self.make_result(spec, len(self.started))
+            self.statuses[made] = status(id=made)
+            return made
+        return run_id or RUN
+
+    async def readiness(self, spec: Spec) -> Sequence[QueueState]:
+        cure = "Start one: perdure worker" if self.unready else ""
+        return (QueueState(queue="q-loops", serves="loops", ready=not self.unready, cure=cure),)
+
+    async def status(self, run: str) -> RunStatus:
+        return self.statuses[run]
+
+    async def result(self, run: str, *, wait: bool = True) -> RunResult:
+        if run not in self.results:
+            raise NotAllowed(f"The run {run} has not ended yet.", cure="Watch it.")
+        return self.results[run]
+
+    async def records(self, run: str) -> Sequence[IterationRecord]:
+        return self.iterations
+
+    async def costs(self, run: str | None = None) -> CostReport:
+        return add_up([run or RUN], self.attempts)
+
+    async def events(self, run: str, *, since: int = 0) -> AsyncGenerator[Event]:
+        for item in self.happened:
+            yield item
+            if self.follow_error is not None:
+                raise self.follow_error
+
+    async def verb(self, run: str, message: AnyMessage) -> Receipt:
+        if run in self.refusals:
+            raise self.refusals[run]
+        self.sent.append((run, message))
+        return Receipt(verb=type(message).__name__.lower(), lifecycle="running")
+
+    async def verb_all(
+        self, message: AnyMessage, *, kind: str | None = None, root: str | None = None
+    ) -> BulkReport:
+        self.sent.append((f"all:{kind}", message))
+        return self.bulk
+
+    async def gates(self) -> OpenGates:
+        found = [
+            OpenGate(run=name, kind=item.kind, goal=item.goal, gate=gate)
+            for name, item in self.statuses.items()
+            for gate in item.gates
+        ]
+        return OpenGates(gates=tuple(found))
+
+    async def list(self, wanted: RunFilter | None = None) -> RunPage:
+        self.filters.append(wanted)
+        rows = [
+            RunRow(id=item.id, kind=item.kind, goal=item.goal, lifecycle=item.lifecycle)
+            for item in self.statuses.values()
+        ]
+        return RunPage(runs=tuple(rows))
+
+    async def resolve(self, name: str) -> str:
+        if name == "@last":
+            return next(iter(self.statuses))
+        for run in self.statuses:
+            if run.startswith(name):
+                return run
+        raise NotFound(f"There is no run {name}.", cure=f"Did you mean {RUN}?")
+
+    async def history_export(self, run: str) -> bytes:
+        return b'{"events": []}'
+
+    def web_url(self, run: str) -> str | None:
+        return f"http://127.0.0.1:8233/{run}"
+
+
+@dataclass
+class MemoryBlobs:
+    """Texts by address."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+
+    async def put(self, data: bytes) -> str:
+        address = f"sha256:{len(self.texts) + 900:064x}"
+        self.texts[address] = data.decode()
+        return address
+
+    async def put_text(self, text: str) -> Ref:
+        return Ref(hash=await self.put(text.encode()))
+
+    async def get(self, address: str) -> bytes:
+        return (await self.get_text(address)).encode()
+
+    async def get_text(self, address: str) -> str:
+        if address not in self.texts:
+            raise NotFound(f"There is no blob {address}.")
+        return self.texts[address]
+
+    async def exists(self, address: str) -> bool:
+        return address in self.texts
+
+    async def delete(self, addresses: Sequence[str]) -> int:
+        raise AssertionError("no command deletes blobs itself")
+
+    async def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
+        for address, text in self.texts.items():
+            yield address, len(text), datetime.now(UTC)
+
+
+class MemoryTranscripts:
+    """One message per transcript, naming its head."""
+
+    async def load(self, head: str) -> tuple[Message, ...]:
+        return (user_text(f"transcript {head[-3:]}"),)
+
+
+@dataclass
+class MemoryWorkspaces:
+    """Notes what is applied where."""
+
+    applied: list[tuple[str, str, str]] = field(default_factory=list)
+
+    async def base(self, *, run: str) -> Ref:
+        return Ref(hash="sha256:base")
+
+    async def apply(self, *, base: str, tree: str, target: str) -> tuple[str, ...]:
+        self.applied.append((base, tree, target))
+        return ("README.md",)
+
+
+@dataclass
+class MemoryJournal:
+    """Rows that a test sets; a second list stands for later."""
+
+    gateway: MemoryGateway
+    later: list[AttemptRow] | None = None
+    asked: int = 0
+
+    async def rows(self, run: str) -> list[AttemptRow]:
+        self.asked += 1
+        if self.asked > 1 and self.later is not None:
+            return self.later
+        return self.gateway.attempts
+
+
+class MemoryModels:
+    """Knows the embedded model alone."""
+
+    async def card(self, model: str) -> ModelCard:
+        if model != "local":
+            raise NotFound(f"No model {model}.")
+        return ModelCard(name="local", price=FREE, tools=False, judges=False, small=True)
+
+
+@dataclass(frozen=True)
+class FakePart:
+    name: str
+    status: str = "running"
+    port: int | None = 7233
+    restarts: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class FakeRuntime:
+    parts: tuple[FakePart, ...]
+    endpoints: Endpoints
+    status: str = "ready"
+
+
+@dataclass(frozen=True)
+class FakeLog:
+    part: str
+    text: str
+
+
+ENDPOINTS = Endpoints(
+    temporal_address="127.0.0.1:7233",
+    namespace="default",
+    home="/home/me/.perdure",
+    ui_url="http://127.0.0.1:8233",
+)
+
+
+class Terminal(StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@dataclass
+class Installation:
+    """Everything a command line can reach, and what became of it."""
+
+    folder: Path
+    gateway: MemoryGateway = field(default_factory=MemoryGateway)
+    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
+    workspaces: MemoryWorkspaces = field(default_factory=MemoryWorkspaces)
+    journal: MemoryJournal | None = None
+    checks: tuple[Check, ...] = (Check(name="Python", state="ok", found="3.11"),)
+    replays: tuple[Replayed, ...] = (Replayed(source=RUN, events=3),)
+    connect_error: PerdureError | None = None
+    calls: list[str] = field(default_factory=list)
+    homes: list[Path] = field(default_factory=list)
+    killed: bool = False
+    stdout: StringIO = field(default_factory=StringIO)
+    stderr: StringIO = field(default_factory=StringIO)
+
+    def run(self, *argv: str, terminal: bool = False) -> int:
+        """One command line; output is in `out` and `err`."""
+        make = Terminal if terminal else StringIO
+        self.stdout, self.stderr = make(), make()
+        return main(self.context(), argv)
+
+    @property
+    def out(self) -> str:
+        return self.stdout.getvalue()
+
+    @property
+    def err(self) -> str:
+        return self.stderr.getvalue()
+
+    def context(self) -> AppContext:
+        return AppContext(
+            connect=self._connect,
+            up=self._up,
+            ensure=self._ensure,
+            down=self._down,
+            state=self._state,
+            logs=self._logs,
+            run_worker=self._worker,
+            setup_model=self._setup,
+            replay=self._replay,
+            doctor=self._doctor,
+            collect=self._collect,
+            kill_worker=self._kill,
+            in_home=self._in_home,
+            home=self.folder / "home",
+            named_home=False,
+            folder=self.folder,
+            user="ann",
+            user_defaults=self.folder / "home" / "perdure.yaml",
+            default_model="local",
+            now=lambda: datetime.now(UTC),
+            version="0.1.0",
+            stdout=self.stdout,
+            stderr=self.stderr,
+        )
+
+    @asynccontextmanager
+    async def _connect(
+        self, *, start: bool, on_progress: Callable[[str], None]
+    ) -> AsyncGenerator[Services]:
+        if self.connect_error is not None:
+            raise self.connect_error
+        self.calls.append("connect and start" if start else "connect")
+        yield Services(
+            gateway=self.gateway,
+            blobs=self.blobs,
+            records=None,  # pyright: ignore[reportArgumentType]  (no command reads it)
+            journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
+            transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
+            workspaces=self.workspaces,  # pyright: ignore[reportArgumentType]
+            models=MemoryModels(),
+            endpoints=ENDPOINTS,
+        )
+        self.calls.append("disconnect")
+
+    def _runtime(self, restarts: int = 0) -> FakeRuntime:
+        return FakeRuntime(parts=(FakePart("worker", restarts=restarts),), endpoints=ENDPOINTS)
+
+    async def _up(self, on_change: Callable[[RuntimeView], None]) -> None:
+        starting = FakeRuntime((FakePart("worker", "starting"),), ENDPOINTS, "starting")
+        on_change(starting)
+        on_change(self._runtime())
+        on_change(self._runtime())
+
+    async def _ensure(self, on_progress: Callable[[str], None]) -> Endpoints:
+        on_progress("worker: running")
+        return ENDPOINTS
+
+    async def _down(self) -> bool:
+        self.calls.append("down")
+        return True
+
+    async def _state(self) -> RuntimeView | None:
+        return self._runtime(1 if self.killed else 0)
+
+    async def _logs(self, part: str | None, *, lines: int, follow: bool) -> AsyncGenerator[FakeLog]:
+        yield FakeLog(part or "worker", f"{lines} \x1b[31m{follow}")
+
+    async def _worker(self) -> None:
+        self.calls.append("worker")
+
+    async def _setup(self, on_progress: Callable[[str], None]) -> str:
+        return "The embedded model is installed."
+
+    async def _replay(self, histories: dict[str, bytes]) -> AsyncGenerator[Replayed]:
+        self.calls.append(f"replay {sorted(histories)}")
+        for item in self.replays:
+            yield item
+
+    async def _doctor(self) -> AsyncGenerator[Check]:
+        for check in self.checks:
+            yield check
+
+    async def _collect(self, dry_run: bool) -> Collected:
+        return Collected(blobs=2, bytes=1024 * 1024, kept=5, dry_run=dry_run)
+
+    async def _kill(self) -> Killed:
+        self.killed = True
+        return Killed(name="worker", pid=4711)
+
+    def _in_home(self, home: Path) -> AppContext:
+        self.homes.append(home)
+        return replace(self.context(), home=home, named_home=True)
