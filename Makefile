@@ -58,7 +58,7 @@ check: .venv/.installed  ## format, lint, types, layers, dependencies, spelling,
 	@echo "==> layers" && $(BIN)/lint-imports
 	@echo "==> deptry" && $(BIN)/deptry perdure workflows activities
 	@echo "==> codespell" && $(BIN)/codespell
-	@if [ -d docs/schemas ]; then echo "==> schemas up to date" && $(BIN)/perdure schema --all --check docs/schemas; fi
+	@echo "==> schemas" && $(BIN)/python -P -m perdure.schemas --check docs/schemas
 
 fmt: .venv/.installed  ## format and apply the safe lint fixes
 	@$(BIN)/ruff format .

@@ -1,1 +1,54 @@
-"""Perdure: durable language-model loops on Temporal."""
+"""Perdure: durable language-model loops on Temporal.
+
+from perdure import Client, RunSpec, tool
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perdure.client import Client, RunHandle
+    from perdure.domain.errors import PerdureError
+    from perdure.domain.events import Event
+    from perdure.domain.result import RunResult
+    from perdure.domain.run import AgentSpec, RefineSpec, RunSpec
+    from perdure.domain.status import RunStatus
+    from perdure.tooling import tool
+
+__all__ = [
+    "AgentSpec",
+    "Client",
+    "Event",
+    "PerdureError",
+    "RefineSpec",
+    "RunHandle",
+    "RunResult",
+    "RunSpec",
+    "RunStatus",
+    "tool",
+]
+
+# Loaded at first use: a module of tools needs neither the client nor Temporal.
+_HOMES = {
+    "AgentSpec": "perdure.domain.run",
+    "Client": "perdure.client",
+    "Event": "perdure.domain.events",
+    "PerdureError": "perdure.domain.errors",
+    "RefineSpec": "perdure.domain.run",
+    "RunHandle": "perdure.client",
+    "RunResult": "perdure.domain.result",
+    "RunSpec": "perdure.domain.run",
+    "RunStatus": "perdure.domain.status",
+    "tool": "perdure.tooling",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'perdure' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

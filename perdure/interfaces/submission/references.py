@@ -66,8 +66,9 @@ class References:
             ]
         if not isinstance(value, str) or not value.startswith(SCRIPTED) or value.startswith(STORED):
             return value
-        data = self._read(value.removeprefix(SCRIPTED), path, folder)
-        return value if data is None else f"{SCRIPTED}{self._kept(data)}"
+        name, mark, label = value.removeprefix(SCRIPTED).partition("#")
+        data = self._read(name, path, folder)
+        return value if data is None else f"{SCRIPTED}{self._kept(data)}{mark}{label}"
 
     def _workspace(self, given: str, folder: Path | None) -> str:
         if folder is None and not Path(given).is_absolute():
@@ -150,7 +151,8 @@ def _moved_input(value: JsonValue, moved: Callable[[str], str]) -> JsonValue:
 def _moved_model(value: JsonValue, moved: Callable[[str], str]) -> JsonValue:
     match value:
         case str() if value.startswith(SCRIPTED):
-            return SCRIPTED + moved(value.removeprefix(SCRIPTED))
+            address, mark, label = value.removeprefix(SCRIPTED).partition("#")
+            return f"{SCRIPTED}{moved(address)}{mark}{label}"
         case list():
             return [_moved_model(item, moved) for item in value]
         case _:

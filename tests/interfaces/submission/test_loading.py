@@ -292,19 +292,26 @@ def test_files_become_texts_and_blobs(home: Path, submit: Load) -> None:
     assert first.startswith("scripted:sha256:")
 
 
+def test_a_script_keeps_its_label(home: Path, submit: Load) -> None:
+    write(home / "work" / "script.yaml", "replies: []")
+    model = submit("do it", model="scripted:script.yaml#second").spec.models.chain("executor")[0]
+    assert model.startswith("scripted:sha256:")
+    assert model.endswith("#second")
+
+
 async def test_a_store_may_name_blobs_otherwise(home: Path, submit: Load) -> None:
     write(home / "work" / "script.yaml", "replies: []")
     write(home / "work" / "long.md", "x" * 10_000)
     found = submit(
         "do it",
-        model="scripted:script.yaml",
+        model="scripted:script.yaml#a",
         sets=("context.notes={file: long.md}",),
     )
     blobs = OtherAddresses()
     spec = await store(found, blobs)  # pyright: ignore[reportArgumentType]  (the part used)
     kept = {data: address for address, data in blobs.kept.items()}
 
-    assert spec.models.executor == f"scripted:{kept[b'replies: []']}"
+    assert spec.models.executor == f"scripted:{kept[b'replies: []']}#a"
     assert spec.context["notes"] == {"ref": kept[b"x" * 10_000]}
 
 

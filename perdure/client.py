@@ -1,0 +1,242 @@
+"""The Python door: connect, start a run, follow it, steer it.
+
+async with await Client.connect() as client:
+result = await client.run("Write a haiku about rust.")
+"""
+
+import importlib
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Protocol, Self, cast
+
+from pydantic import JsonValue
+
+from perdure.domain.costs import CostReport
+from perdure.domain.events import Event
+from perdure.domain.gates import Gate
+from perdure.domain.messages import (
+    AddInput,
+    Amend,
+    Answer,
+    AnyMessage,
+    Escalate,
+    Pause,
+    Receipt,
+    Resume,
+    Stop,
+)
+from perdure.domain.ports import BlobStore
+from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.run import AgentSpec, RefineSpec
+from perdure.domain.status import RunStatus
+from perdure.interfaces.gateway import Spec
+from perdure.interfaces.services import RunGateway, Services
+from perdure.interfaces.submission import Flags, Surroundings, load, load_data, store
+
+COMPOSITION = "perdure.compose"
+DEFAULTS_FILE = "perdure.yaml"
+Task = Spec | str | Mapping[str, JsonValue]
+
+
+class _Settings(Protocol):
+    def load(self, **overrides: object) -> object: ...
+
+
+class _Compose(Protocol):
+    """What this door uses of the composition root."""
+
+    Settings: _Settings
+
+    def access_from(self, settings: object) -> object: ...
+
+    def default_model(self, access: object) -> str: ...
+
+    def services(
+        self, settings: object, *, start: bool, on_progress: Callable[[str], None]
+    ) -> AbstractAsyncContextManager[Services]: ...
+
+
+class RunHandle:
+    """One run: look at it, follow it, steer it."""
+
+    def __init__(self, id: str, *, gateway: RunGateway, by: str) -> None:
+        self.id = id
+        self._gateway = gateway
+        self._by = by
+
+    def __repr__(self) -> str:
+        return f"RunHandle({self.id!r})"
+
+    async def status(self) -> RunStatus:
+        """One look."""
+        return await self._gateway.status(self.id)
+
+    def events(self, *, since: int = 0) -> AsyncIterator[Event]:
+        """Events after `since` as they come; the last one is `ended`."""
+        return self._gateway.events(self.id, since=since)
+
+    async def result(self, *, wait: bool = True) -> RunResult:
+        """The end of the run; raises `NotAllowed` when it goes on and `wait` is off."""
+        return await self._gateway.result(self.id, wait=wait)
+
+    async def records(self) -> Sequence[IterationRecord]:
+        """The iterations so far, in order."""
+        return await self._gateway.records(self.id)
+
+    async def costs(self) -> CostReport:
+        """Spend by phase, model and day."""
+        return await self._gateway.costs(self.id)
+
+    async def pause(self) -> Receipt:
+        """Start no new step; a step in flight finishes."""
+        return await self._send(Pause())
+
+    async def resume(self) -> Receipt:
+        """Go on where it stood."""
+        return await self._send(Resume())
+
+    async def stop(self, *, mode: Literal["graceful", "now"] = "graceful") -> Receipt:
+        """End with the best result: after the step in flight, or at once."""
+        return await self._send(Stop(mode=mode))
+
+    async def escalate(self, note: str = "") -> Receipt:
+        """Open a question to a person at the next checkpoint."""
+        return await self._send(Escalate(note=note))
+
+    async def answer(
+        self, gate: Gate | str, choice: str | None = None, *, text: str | None = None
+    ) -> Receipt:
+        """Answer a question; an approval needs the gate itself, whose arguments were looked at."""
+        name, args_hash = (gate, None) if isinstance(gate, str) else (gate.id, gate.args_hash)
+        message = Answer(gate=name, choice=choice, text=text, args_hash=args_hash)
+        return await self._send(message)
+
+    async def amend(
+        self,
+        *,
+        budget: Mapping[str, JsonValue] | None = None,
+        rubric: list[JsonValue] | None = None,
+        guidance: str | None = None,
+    ) -> Receipt:
+        """Change limits or the rubric, or give guidance for the next prompt."""
+        message = Amend(budget=dict(budget or {}), rubric=rubric, guidance=guidance)
+        return await self._send(message)
+
+    async def add_input(self, text: str) -> Receipt:
+        """Say something to the model before its next call; long texts are stored."""
+        return await self._send(AddInput(text=text))
+
+    async def _send(self, message: AnyMessage) -> Receipt:
+        signed = {"by": self._by, "request_id": uuid.uuid4().hex}
+        return await self._gateway.verb(self.id, message.model_copy(update=signed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A connection to an installation; make it with `connect`."""
+
+    gateway: RunGateway
+    blobs: BlobStore
+    surroundings: Surroundings
+    by: str
+    resources: AsyncExitStack
+
+    @classmethod
+    async def connect(cls, *, start: bool = True, by: str = "python", **settings: object) -> Self:
+        """Open the installation that the environment names.
+
+        Args:
+            start: start embedded services that do not run yet.
+            by: who steers, for audit trails.
+            settings: fields of the settings that win over the environment, such as `home`.
+
+        Raises:
+            InvalidInput: a setting is wrong.
+            ServiceUnavailable: a service cannot be reached or started.
+        """
+        # By name: importing Perdure loads no adapter until somebody connects. A module cannot be
+        # typed otherwise than by a protocol.
+        compose = cast("_Compose", importlib.import_module(COMPOSITION))
+        resources = AsyncExitStack()
+        loaded = compose.Settings.load(**settings)
+        services = await resources.enter_async_context(
+            compose.services(loaded, start=start, on_progress=_silent)
+        )
+        return cls(
+            gateway=services.gateway,
+            blobs=services.blobs,
+            surroundings=Surroundings(
+                folder=Path.cwd(),
+                user_defaults=Path(services.endpoints.home) / DEFAULTS_FILE,
+                default_model=compose.default_model(compose.access_from(loaded)),
+            ),
+            by=by,
+            resources=resources,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give back connections; runs go on."""
+        await self.resources.aclose()
+
+    async def start(
+        self,
+        task: Task,
+        *,
+        flags: Flags | None = None,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> RunHandle:
+        """Start a run.
+
+        Args:
+            task: a specification, its fields, the path of a task file, or a goal in words.
+            flags: what wins over a file, fields or words.
+            run_id: the id it gets; the same id twice is one run.
+            idempotency_key: the same key with the same goal is one run.
+
+        Raises:
+            InvalidInput: the task cannot be run; every problem is named.
+            NoReadyWorker: nobody would work on it; nothing was started.
+        """
+        spec = await self._spec(task, flags or Flags())
+        run = await self.gateway.start(spec, run_id=run_id, idempotency_key=idempotency_key)
+        return self._handle(run)
+
+    async def run(self, task: Task, *, flags: Flags | None = None) -> RunResult:
+        """Start a run and wait for its result."""
+        return await (await self.start(task, flags=flags)).result()
+
+    async def attach(self, name: str) -> RunHandle:
+        """A run by its id, a unique beginning of it, or `@last`."""
+        return self._handle(await self.gateway.resolve(name))
+
+    async def _spec(self, task: Task, flags: Flags) -> Spec:
+        if isinstance(task, AgentSpec | RefineSpec):
+            return task
+        if isinstance(task, str):
+            submission = load(task, flags, surroundings=self.surroundings)
+        else:
+            submission = load_data(dict(task), flags, surroundings=self.surroundings)
+        return await store(submission, self.blobs)
+
+    def _handle(self, run: str) -> RunHandle:
+        return RunHandle(run, gateway=self.gateway, by=self.by)
+
+
+def _silent(_: str) -> None:
+    """Progress of starting services interests a program only when it fails."""

@@ -1,0 +1,196 @@
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from perdure import AgentSpec, Client, RefineSpec
+from perdure import client as client_module
+from perdure.domain.errors import InvalidInput, NotFound
+from perdure.domain.events import Event
+from perdure.domain.gates import Gate
+from perdure.domain.messages import AnyMessage, Receipt
+from perdure.domain.result import RunResult
+from perdure.interfaces.gateway import Spec
+from perdure.interfaces.submission import Flags, Surroundings
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Recorder:
+    """A gateway that remembers what it was asked."""
+
+    started: list[tuple[Spec, str | None, str | None]] = field(default_factory=list)
+    sent: list[tuple[str, AnyMessage]] = field(default_factory=list)
+
+    async def start(
+        self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
+    ) -> str:
+        self.started.append((spec, run_id, idempotency_key))
+        return run_id or "agent-1"
+
+    async def result(self, run: str, *, wait: bool = True) -> RunResult:
+        return RunResult(
+            id=run, kind="agent", outcome="accepted", reason="text_answer", explanation="Done."
+        )
+
+    async def events(self, run: str, *, since: int = 0) -> AsyncIterator[Event]:
+        yield Event(seq=since + 1, at=NOW, run=run, iteration=0, type="ended")
+
+    async def verb(self, run: str, message: AnyMessage) -> Receipt:
+        self.sent.append((run, message))
+        return Receipt(verb=type(message).__name__.lower(), lifecycle="running")
+
+    async def resolve(self, name: str) -> str:
+        if name != "@last":
+            raise NotFound(f"There is no run {name}.")
+        return "agent-1"
+
+
+@dataclass
+class Blobs:
+    kept: dict[str, bytes] = field(default_factory=dict)
+
+    async def put(self, data: bytes) -> str:
+        address = f"hmac:{len(self.kept)}"
+        self.kept[address] = data
+        return address
+
+
+@pytest.fixture
+def gateway() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def blobs() -> Blobs:
+    return Blobs()
+
+
+@pytest.fixture
+def client(gateway: Recorder, blobs: Blobs, tmp_path: Path) -> Client:
+    return Client(
+        gateway=gateway,  # pyright: ignore[reportArgumentType]  (the part that is used)
+        blobs=blobs,  # pyright: ignore[reportArgumentType]  (the part that is used)
+        surroundings=Surroundings(folder=tmp_path, default_model="claude-x"),
+        by="test",
+        resources=AsyncExitStack(),
+    )
+
+
+async def test_a_goal_is_run_to_its_result(client: Client, gateway: Recorder) -> None:
+    result = await client.run("Write a haiku.")
+    (spec, run_id, key), *more = gateway.started
+
+    assert (result.outcome, more) == ("accepted", [])
+    assert isinstance(spec, AgentSpec)
+    assert (spec.goal, run_id, key) == ("Write a haiku.", None, None)
+
+
+async def test_fields_flags_and_models_are_tasks_too(
+    client: Client, gateway: Recorder, tmp_path: Path
+) -> None:
+    (tmp_path / "task.yaml").write_text("kind: agent\ngoal: from a file")
+    given = AgentSpec(kind="agent", goal="a model")
+    await client.start("task.yaml", run_id="mine", idempotency_key="k")
+    await client.start({"kind": "agent", "goal": "fields"})
+    await client.start(given)
+    await client.start("at most 9 words", flags=Flags(iterate=2))
+
+    assert [spec.goal for spec, _, _ in gateway.started] == [
+        "from a file",
+        "fields",
+        "a model",
+        "at most 9 words",
+    ]
+    assert gateway.started[0][1:] == ("mine", "k")
+    assert isinstance(gateway.started[-1][0], RefineSpec)
+
+
+async def test_a_wrong_task_is_refused_before_anything_starts(
+    client: Client, gateway: Recorder
+) -> None:
+    with pytest.raises(InvalidInput, match="Did you mean goal"):
+        await client.start({"kind": "agent", "gaol": "x"})
+    assert gateway.started == []
+
+
+async def test_files_of_a_task_are_stored_first(
+    client: Client, gateway: Recorder, blobs: Blobs, tmp_path: Path
+) -> None:
+    (tmp_path / "script.yaml").write_text("replies: [{text: hi}]")
+    await client.start("Write.", flags=Flags(model="scripted:script.yaml"))
+
+    assert blobs.kept == {"hmac:0": b"replies: [{text: hi}]"}
+    assert gateway.started[0][0].models.executor == "scripted:hmac:0"
+
+
+async def test_a_handle_sends_every_verb_signed_and_once(client: Client, gateway: Recorder) -> None:
+    run = await client.attach("@last")
+    gate = Gate(
+        id="g2", kind="tool_approval", prompt="?", choices=("approve",), opened_at=NOW,
+        args_hash="abc",
+    )  # fmt: skip
+    await run.pause()
+    await run.resume()
+    await run.escalate("look")
+    await run.amend(budget={"cost_usd": 3}, guidance="shorter")
+    await run.add_input("more")
+    await run.answer("g1", "yes")
+    await run.answer(gate, "approve")
+    await run.stop(mode="now")
+    messages = [message for _, message in gateway.sent]
+    facts = [message.model_dump(exclude_defaults=True) for message in messages]
+
+    assert [type(message).__name__ for message in messages] == [
+        "Pause", "Resume", "Escalate", "Amend", "AddInput", "Answer", "Answer", "Stop",
+    ]  # fmt: skip
+    assert {message.by for message in messages} == {"test"}
+    assert len({message.request_id for message in messages}) == len(messages)
+    assert "args_hash" not in facts[5]
+    assert (facts[6]["gate"], facts[6]["args_hash"]) == ("g2", "abc")
+    assert facts[7]["mode"] == "now"
+    assert [event.type async for event in run.events()] == ["ended"]
+
+
+async def test_an_unknown_run_cannot_be_attached(client: Client) -> None:
+    with pytest.raises(NotFound):
+        await client.attach("nothing")
+
+
+async def test_connect_composes_by_name_and_closes(
+    gateway: Recorder, blobs: Blobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[object] = []
+
+    @asynccontextmanager
+    async def services(settings: object, **options: object) -> AsyncGenerator[SimpleNamespace]:
+        seen.extend((settings, options["start"]))
+        yield SimpleNamespace(
+            gateway=gateway, blobs=blobs, endpoints=SimpleNamespace(home=str(tmp_path))
+        )
+        seen.append("closed")
+
+    composition = SimpleNamespace(
+        Settings=SimpleNamespace(load=lambda **given: given),
+        access_from=lambda settings: settings,
+        default_model=lambda access: "local",
+        services=services,
+    )
+    monkeypatch.setattr(
+        client_module.importlib, "import_module", {"perdure.compose": composition}.__getitem__
+    )
+    async with await Client.connect(start=False, home="/h") as client:
+        assert client.surroundings.user_defaults == tmp_path / "perdure.yaml"
+        assert client.surroundings.default_model == "local"
+    assert seen == [{"home": "/h"}, False, "closed"]
+
+
+def test_the_composition_root_has_what_the_client_asks_for() -> None:
+    compose = pytest.importorskip("perdure.compose")
+    for name in ("Settings", "services", "access_from", "default_model"):
+        assert hasattr(compose, name), name
