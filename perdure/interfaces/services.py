@@ -3,12 +3,14 @@
 Doors import no adapter. The composition root builds these values; tests build them in memory.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol, TextIO
+
+from pydantic import BaseModel
 
 from perdure.domain.base import Frozen
 from perdure.domain.costs import CostReport
@@ -239,6 +241,7 @@ class AppContext:
         default_model: what runs use that name no model.
         now: the clock.
         version: of the product.
+        file_formats: models of files that adapters read, for their schemas.
         stdout: where output goes.
         stderr: where progress and errors go.
     """
@@ -266,3 +269,4 @@ class AppContext:
     version: str
     stdout: TextIO
     stderr: TextIO
+    file_formats: Mapping[str, type[BaseModel]] = field(default_factory=dict)

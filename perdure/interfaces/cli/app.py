@@ -65,7 +65,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
         app.command(command, group=STEER)
     for command in (steer.answer, steer.add):
         app.command(command, group=STEER)
-    for command in (files.new, files.validate, files.definitions):
+    for command in (files.new, files.validate, files.schema, files.definitions):
         app.command(command, group=WRITE)
     for command in (installation.up, installation.down, installation.logs, installation.worker):
         app.command(command, group=SERVE)

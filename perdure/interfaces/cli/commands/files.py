@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import Annotated
 
 import yaml
+from cyclopts import Parameter
 from rich.text import Text
 
-from perdure.domain.errors import NotAllowed, NotFound
+from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
 from perdure.domain.problems import nearest_name
 from perdure.interfaces.cli.commands.given import Given
 from perdure.interfaces.cli.commands.submitting import (
@@ -16,8 +18,10 @@ from perdure.interfaces.cli.commands.submitting import (
     shipped_text,
     submit,
 )
+from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack, table
 from perdure.interfaces.cli.views.wording import one_line
+from perdure.interfaces.schemas import schema_of, schemas, stale_schemas, text_of, write_schemas
 
 NAME_WORDS = 5
 
@@ -85,6 +89,50 @@ async def definitions(name: str | None = None, /, *, session: Given) -> None:
         raise NotFound(f"There is no task {name!r}.{hint}", cure=f"There are: {', '.join(known)}.")
     text = shipped_text(name)
     session.output.show(Text(text.rstrip()), {"type": "definition", "name": name, "text": text})
+
+
+async def schema(
+    name: Annotated[str | None, Parameter(name="KIND")] = None,
+    /,
+    *,
+    all: bool = False,
+    write: Path | None = None,
+    check: Path | None = None,
+    session: Given,
+) -> int:
+    """The JSON Schema of a task, a result, a status, an event or a script.
+
+    Args:
+        name: agent, refine, run, result, status, event or script; left out: their names.
+        all: Every schema, for --write or --check.
+        write: Write the schemas into this folder.
+        check: Only say which files in this folder are out of date.
+    """
+    more, folder = session.context.file_formats, session.context.folder
+    if all and check is not None:
+        return _check_schemas(session, folder / check)
+    if all and write is not None:
+        paths = [str(path) for path in write_schemas(folder / write, more)]
+        told = f"{len(paths)} schemas are in {folder / write}"
+        session.output.show(line(told), {"type": "schemas", "paths": paths})
+    elif all or write is not None or check is not None:
+        raise InvalidInput(
+            "--all goes with --write FOLDER or --check FOLDER.", cure="Give both, or a name."
+        )
+    elif name is None:
+        names = list(schemas(more))
+        session.output.show(line("\n".join(names)), {"type": "schemas", "names": names})
+    else:
+        session.output.raw(text_of(schema_of(name, more)))
+    return 0
+
+
+def _check_schemas(session: Session, folder: Path) -> int:
+    stale = stale_schemas(folder, session.context.file_formats)
+    cure = f"write them anew: perdure schema --all --write {folder}"
+    told = "\n".join([*stale, cure] if stale else [f"the schemas in {folder} are up to date"])
+    session.output.show(line(told), {"type": "schemas", "stale": stale})
+    return 1 if stale else 0
 
 
 def _name_of(goal: str) -> str:

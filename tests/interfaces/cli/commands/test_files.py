@@ -46,3 +46,19 @@ def test_definitions_are_listed_and_shown(perdure: Installation) -> None:
     assert "Did you mean product-page?" in perdure.err
     assert perdure.run("definitions", "--json") == 0
     assert "product-page" in {task["name"] for task in json.loads(perdure.out)["tasks"]}
+
+
+def test_schemas_are_printed_written_and_checked(perdure: Installation) -> None:
+    assert perdure.run("schema", "refine") == 0
+    assert "rubric" in json.loads(perdure.out)["properties"]
+    assert perdure.run("schema") == 0
+    assert {"run", "result", "refine"} <= set(perdure.out.split())
+    assert perdure.run("schema", "refin") == 2
+    assert "Did you mean refine?" in perdure.err
+    assert perdure.run("schema", "--all", "--check", "out") == 1
+    assert perdure.run("schema", "--all", "--write", "out") == 0
+    assert perdure.run("schema", "--all", "--check", "out") == 0
+    (perdure.folder / "out" / "run.schema.json").write_text("{}", encoding="utf-8")
+    assert perdure.run("schema", "--all", "--check", "out", "--json") == 1
+    assert "run.schema.json" in json.loads(perdure.out)["stale"][0]
+    assert perdure.run("schema", "--all") == 2
