@@ -176,8 +176,8 @@ def test_an_agent_that_iterates_on_demand_keeps_its_kind(submit: Load) -> None:
 
 
 def test_a_missing_file_is_not_taken_for_a_goal(submit: Load) -> None:
-    with pytest.raises(NotFound, match=r"no task file .*taks\.yaml"):
-        submit("taks.yaml")
+    with pytest.raises(NotFound, match=r"no task file .*tsak\.yaml"):
+        submit("tsak.yaml")
     with pytest.raises(InvalidInput, match="goal is empty"):
         submit("  ")
 
@@ -193,7 +193,7 @@ tools: {access: readonley}
 workspace: nowhere
 context: {notes: {file: ../secret}}
 rubric:
-  - {name: short, evaluator: {check: lenght, unit: words, max: 60}}
+  - {name: short, evaluator: {check: lengtj, unit: words, max: 60}}
   - {name: long, evaluator: {check: length, unit: words, maxx: 60, min: 1}}
 """,
     )
