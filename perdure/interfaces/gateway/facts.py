@@ -18,8 +18,9 @@ RUN_FAILED = "RunFailed"
 
 
 def worker_command(folder: str | None) -> str:
-    """The command that starts a worker."""
-    return f"cd {folder} && perdure worker" if folder else "perdure worker"
+    """The command that starts a worker; it serves every registered folder of its host."""
+    where = f" on the host that has the folder {folder}" if folder else ""
+    return f"`perdure worker`{where}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +33,8 @@ class SiteFacts:
         ui_url: where Temporal's Web UI answers, or None.
         timing: the figures that each run is started with.
         notifies: whether a channel is configured that tells people of gates.
-        worker_command: the command that starts the worker of a workspace folder (None: of no
-            folder in particular).
+        worker_command: says how to start the worker of a workspace folder (None: of no folder in
+            particular); follows "Start one with".
     """
 
     address: str

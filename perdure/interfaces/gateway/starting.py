@@ -100,18 +100,19 @@ class Starter:
         if report is not None:
             return state.model_copy(update={"ready": True, "version": report.version})
         command = self._facts.worker_command(state.workspace)
-        return state.model_copy(update={"cure": f"Start one with `{command}`."})
+        return state.model_copy(update={"cure": f"Start one with {command}."})
 
     async def _require(self, site: Site) -> None:
         missing = [state for state in await self.readiness(site) if not state.ready]
         if not missing:
             return
         lines = "\n".join(f"  {_where(state)}" for state in missing)
-        cures = sorted({state.cure for state in missing})
+        # The most precise one says it all: one worker serves all three.
+        cure = max((state.cure for state in missing), key=len)
         raise NoReadyWorker(
             f"Nobody works on {len(missing)} of the 3 queues that this run needs:\n{lines}\n"
             "Nothing was started.",
-            cure=" ".join(cures),
+            cure=cure,
         )
 
     async def _begin(self, spec: Spec, run: str, site: Site, digest: str) -> bool:

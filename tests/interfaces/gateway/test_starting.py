@@ -43,7 +43,9 @@ async def test_without_a_worker_nothing_is_started_and_every_missing_queue_is_na
     for queue in ("loops", "models", "w0-tools"):
         assert f"perdure-{site.records.name}-{queue}" in told
     assert "for the folder /srv/shop" in told
-    assert "`cd /srv/shop && perdure worker`" in told
+    assert caught.value.cure == (
+        "Start one with `perdure worker` on the host that has the folder /srv/shop."
+    )
     assert site.records.rows == {}
 
 
