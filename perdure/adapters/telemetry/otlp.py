@@ -1,0 +1,115 @@
+"""Builds OpenTelemetry providers for OTLP over HTTP, and the plugins that feed them."""
+
+from collections.abc import Callable
+from importlib.metadata import version
+
+import structlog
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.metrics import Meter, NoOpMeter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import SpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.util.re import parse_env_headers
+from temporalio.client import Plugin
+from temporalio.contrib.opentelemetry import (
+    OpenTelemetryPlugin,
+    ReplaySafeTracerProvider,
+    create_tracer_provider,
+)
+from temporalio.runtime import OpenTelemetryConfig, Runtime, TelemetryConfig
+
+from perdure.adapters.telemetry.meters import Meters
+from perdure.adapters.telemetry.start import Telemetry
+from perdure.adapters.telemetry.step_plugin import StepTelemetryPlugin
+from perdure.adapters.telemetry.variables import Signals
+
+METER = "perdure"
+UNNAMED_SERVICE = "unknown_service"
+_log = structlog.get_logger(__name__)
+
+
+def start_otlp(signals: Signals, *, service: str) -> Telemetry:
+    """Telemetry that goes where the environment says."""
+    return start_with(
+        spans=BatchSpanProcessor(OTLPSpanExporter()) if signals.traces else None,
+        metrics=PeriodicExportingMetricReader(OTLPMetricExporter())
+        if signals.metrics_url
+        else None,
+        runtime=temporal_runtime(signals, service=service),
+        service=service,
+    )
+
+
+def start_with(
+    *,
+    spans: SpanProcessor | None = None,
+    metrics: MetricReader | None = None,
+    runtime: Runtime | None = None,
+    service: str = METER,
+) -> Telemetry:
+    """Telemetry into the given ends; the tracer provider becomes this process's own."""
+    resource = resource_of(service)
+    plugins: list[Plugin] = []
+    closers: list[Callable[[], None]] = []
+    if spans is not None and (tracing := _tracing(spans, resource)) is not None:
+        plugins.append(OpenTelemetryPlugin(add_temporal_spans=True))
+        closers.append(tracing.shutdown)
+    meter: Meter = NoOpMeter(METER)
+    if metrics is not None:
+        provider = MeterProvider([metrics], resource=resource)
+        meter = provider.get_meter(METER)
+        closers.append(provider.shutdown)
+    # After Temporal's own plugin, so that its span is the current one when ours runs.
+    plugins.append(StepTelemetryPlugin(Meters(meter)))
+    return Telemetry(plugins=tuple(plugins), runtime=runtime, closers=tuple(closers))
+
+
+def resource_of(service: str) -> Resource:
+    """Who sends; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win over our names."""
+    found = Resource({SERVICE_VERSION: version("perdure")}).merge(Resource.create())
+    named = not str(found.attributes.get(SERVICE_NAME)).startswith(UNNAMED_SERVICE)
+    return found if named else found.merge(Resource({SERVICE_NAME: service}))
+
+
+def temporal_runtime(signals: Signals, *, service: str) -> Runtime | None:
+    """Temporal's core with its own exporter: its metrics, and the counters of workflow code."""
+    if signals.metrics_url is None:
+        return None
+    return Runtime(
+        telemetry=TelemetryConfig(
+            metrics=OpenTelemetryConfig(
+                url=signals.metrics_url,
+                headers=dict(parse_env_headers(signals.metrics_headers, liberal=True)),
+                durations_as_seconds=True,
+                http=True,
+            ),
+            global_tags={SERVICE_NAME: service},
+            attach_service_name=False,
+        )
+    )
+
+
+def _tracing(spans: SpanProcessor, resource: Resource) -> ReplaySafeTracerProvider | None:
+    """The process's tracer provider with `spans` behind it; None when it belongs to others.
+
+    Temporal accepts only its own replay-safe kind, and a provider can be set but once.
+    """
+    present = trace.get_tracer_provider()
+    if isinstance(present, ReplaySafeTracerProvider):
+        present.add_span_processor(spans)
+        return present
+    if not isinstance(present, trace.ProxyTracerProvider):
+        _log.warning(
+            "tracing_off",
+            provider=type(present).__name__,
+            cure="set one made by temporalio.contrib.opentelemetry.create_tracer_provider",
+        )
+        return None
+    provider = create_tracer_provider(resource=resource)
+    provider.add_span_processor(spans)
+    trace.set_tracer_provider(provider)
+    return provider

@@ -1,0 +1,127 @@
+"""Adds what a step's messages say to the span that Temporal opened for it, and counts it."""
+
+import time
+
+from opentelemetry import trace
+from opentelemetry.trace import Span
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+from temporalio.plugin import SimplePlugin
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from perdure.adapters.step_facts import StepFacts, step_facts
+from perdure.adapters.telemetry import conventions as names
+from perdure.adapters.telemetry.meters import Meters
+from perdure.adapters.telemetry.step_spans import (
+    account_attributes,
+    evaluation_events,
+    report_attributes,
+    request_attributes,
+)
+from perdure.domain.steps import (
+    JudgeReport,
+    JudgeRequest,
+    ModelCallReport,
+    ModelCallRequest,
+    ModelFailure,
+    ToolCallReport,
+    ToolCallRequest,
+)
+
+BROKEN = "failed"
+
+
+class StepTelemetryPlugin(SimplePlugin):
+    """Worker side only; registered on the client after Temporal's plugin, workers inherit it."""
+
+    def __init__(self, meters: Meters) -> None:
+        super().__init__("perdure.step_telemetry", interceptors=[_Observing(meters)])
+
+
+class _Observing(Interceptor):
+    def __init__(self, meters: Meters) -> None:
+        self._meters = meters
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        return _ObservedActivity(next, self._meters)
+
+
+class _ObservedActivity(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, meters: Meters) -> None:
+        super().__init__(next)
+        self._meters = meters
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> object:
+        request: object = input.args[0] if input.args else None
+        facts, span = step_facts(request), trace.get_current_span()
+        span.set_attributes({**_step_attributes(facts), **request_attributes(request)})
+        begun = time.monotonic()
+        try:
+            report: object = await super().execute_activity(input)
+        except BaseException as error:
+            self._note_failure(span, request, error, seconds=time.monotonic() - begun)
+            raise
+        self._note_report(span, request, report, seconds=time.monotonic() - begun)
+        return report
+
+    def _note_report(self, span: Span, request: object, report: object, *, seconds: float) -> None:
+        span.set_attributes(report_attributes(report))
+        for attributes in evaluation_events(request, report):
+            span.add_event(names.EVALUATION_EVENT, attributes)
+        asked, given = _call(request), _call(report)
+        if isinstance(asked, ModelCallRequest) and isinstance(given, ModelCallReport):
+            self._count_call(asked, status=given.status, seconds=seconds)
+            self._meters.account(given.account, model=asked.model)
+        elif isinstance(asked, ToolCallRequest) and isinstance(given, ToolCallReport):
+            self._meters.tool_call(tool=asked.name, outcome=given.outcome)
+
+    def _note_failure(
+        self, span: Span, request: object, error: BaseException, *, seconds: float
+    ) -> None:
+        kind = error.type if isinstance(error, ApplicationError) else None
+        span.set_attribute(names.ERROR_TYPE, kind or type(error).__name__)
+        asked = _call(request)
+        if isinstance(asked, ToolCallRequest):
+            self._meters.tool_call(tool=asked.name, outcome=BROKEN)
+        if not isinstance(asked, ModelCallRequest):
+            return
+        self._count_call(asked, status=kind or BROKEN, seconds=seconds)
+        failure = _model_failure(error)
+        if failure is not None:
+            span.set_attributes(account_attributes(failure.account))
+            # An account covers all attempts so far: the one that ends the call is counted.
+            if _is_last(error):
+                self._meters.account(failure.account, model=asked.model)
+
+    def _count_call(self, asked: ModelCallRequest, *, status: str, seconds: float) -> None:
+        step = activity.info().activity_type
+        self._meters.model_call(model=asked.model, step=step, status=status, seconds=seconds)
+
+
+def _call(message: object) -> object:
+    """The model call inside a judgement, else the message itself."""
+    return message.call if isinstance(message, JudgeRequest | JudgeReport) else message
+
+
+def _step_attributes(facts: StepFacts) -> dict[str, str | int]:
+    attributes: dict[str, str | int] = {names.STEP: facts.step, names.ATTEMPT: facts.attempt}
+    if facts.run is not None:
+        attributes[names.CONVERSATION] = facts.run
+    if facts.iteration is not None:
+        attributes[names.ITERATION] = facts.iteration
+    return attributes
+
+
+def _model_failure(error: BaseException) -> ModelFailure | None:
+    if not isinstance(error, ApplicationError) or not error.details:
+        return None
+    detail: object = error.details[0]
+    return detail if isinstance(detail, ModelFailure) else None
+
+
+def _is_last(error: BaseException) -> bool:
+    """Whether the server will not repeat the attempt that raised `error`."""
+    info = activity.info()
+    policy = info.retry_policy
+    used_up = policy is not None and 0 < policy.maximum_attempts <= info.attempt
+    return used_up or (isinstance(error, ApplicationError) and error.non_retryable)
