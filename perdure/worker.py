@@ -29,6 +29,7 @@ from activities.open_run import OpenRun
 from activities.open_workspace import OpenWorkspace
 from activities.ready import Ready
 #NOTICE
+from perdure.adapters.logging import configure_logging
 from perdure.adapters.runtime import announce_ready
 from perdure.adapters.settings import Settings
 from perdure.adapters.temporal import connect
@@ -198,7 +199,11 @@ async def _main() -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await run_worker(Settings.load(), stop)
+    settings = Settings.load()
+    configure_logging(
+        level=settings.log_level, json={"json": True, "console": False}.get(settings.log_format)
+    )
+    await run_worker(settings, stop)
 
 
 def main() -> None:

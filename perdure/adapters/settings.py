@@ -6,6 +6,7 @@ latter with profiles, TLS and API keys, as Temporal's own tools read them.
 
 import json
 import os
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -15,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from temporalio.envconfig import ClientConfigProfile
 
 from perdure.domain.errors import InvalidInput
+from perdure.domain.ports import Endpoints
 
 DEFAULT_HOME = Path("~/.perdure")
 PREFIX = "PERDURE_"
@@ -137,6 +139,13 @@ class Settings(BaseSettings):
     def idle(self) -> timedelta | None:
         """After how long without an open run the embedded services end; None: never."""
         return timedelta(minutes=self.idle_minutes) if self.idle_minutes else None
+
+    def at(self, endpoints: Endpoints) -> Self:
+        """These settings with the addresses where services of this home answer."""
+        found = self.model_copy(update={"model_url": self.model_url or endpoints.model_url})
+        address = self._temporal.address or endpoints.temporal_address
+        found._temporal = replace(self._temporal, address=address)
+        return found
 
     def as_environment(self) -> dict[str, str]:
         """The explicitly set fields as variables, for a child process of the same settings."""

@@ -189,6 +189,10 @@ class Journal(Protocol):
         """All rows of a run (its workflow id), oldest first."""
         ...
 
+    async def replies(self, run: str) -> list[str]:
+        """The addresses of all replies that a run's calls were answered with."""
+        ...
+
 
 class StoredRun(Frozen):
     """What the store knows of a run, for doors that work without server or worker."""

@@ -150,6 +150,14 @@ class SqlJournal:
         async with self._database.read() as connection:
             return [row.shown for row in await find(connection, attempts.c.run == run)]
 
+    async def replies(self, run: str) -> list[str]:
+        keys = select(attempts.c.key).where(attempts.c.run == run)
+        async with self._database.read() as connection:
+            found = await connection.execute(
+                select(replies.c.reply).where(replies.c.key.in_(keys)).order_by(replies.c.key)
+            )
+            return [row.reply for row in found]
+
     @asynccontextmanager
     async def _writing(self, attempt: Attempt) -> AsyncGenerator[AsyncConnection]:
         """A transaction that is alone with its key and cannot overlap a seal."""

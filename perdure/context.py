@@ -1,0 +1,132 @@
+"""What the command line is handed, built from settings."""
+
+import asyncio
+import getpass
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from perdure import collecting, diagnosis, installing, replaying
+from perdure.adapters.logging import configure_logging
+from perdure.adapters.models.catalog import access_from, default_model
+from perdure.adapters.runtime import EmbeddedRuntime, read_logs, up
+from perdure.adapters.settings import Settings
+from perdure.compose import VERSION, open_parts, services
+from perdure.domain.errors import NotFound
+from perdure.interfaces.services import (
+    AppContext,
+    Check,
+    Collected,
+    Killed,
+    LogEntry,
+    OnProgress,
+    Replayed,
+    RuntimeView,
+    Services,
+)
+
+DEFAULTS_FILE = "perdure.yaml"
+
+
+def app_context(settings: Settings | None = None) -> AppContext:
+    """The context of this process over one home folder."""
+    own = settings or Settings.load()
+    installation = _Installation(own)
+    runtime = EmbeddedRuntime(own)
+    # A command speaks for itself: without being asked for, only warnings of its parts are shown.
+    told = own.log_level if "log_level" in own.model_fields_set else "warning"
+    configure_logging(level=told, json={"json": True, "console": False}.get(own.log_format))
+    return AppContext(
+        connect=installation.connect,
+        up=installation.up,
+        ensure=runtime.ensure,
+        down=runtime.down,
+        state=runtime.state,
+        logs=installation.logs,
+        run_worker=installation.run_worker,
+        setup_model=installing.setup_model,
+        replay=installation.replay,
+        doctor=installation.doctor,
+        collect=installation.collect,
+        kill_worker=installation.kill_worker,
+        in_home=lambda home: app_context(Settings.load(home=home)),
+        home=own.home,
+        named_home="home" in own.model_fields_set,
+        folder=Path.cwd(),
+        user=_user(),
+        user_defaults=own.home / DEFAULTS_FILE,
+        default_model=default_model(access_from(own)),
+        now=lambda: datetime.now(UTC),
+        version=VERSION,
+        stdout=sys.stdout,
+        stderr=sys.stderr,
+    )
+
+
+class _Installation:
+    """The operations of one home folder."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def connect(
+        self, *, start: bool, on_progress: OnProgress
+    ) -> AbstractAsyncContextManager[Services]:
+        return services(self._settings, start=start, on_progress=on_progress)
+
+    async def up(self, on_change: Callable[[RuntimeView], None]) -> None:
+        await up(self._settings, on_change)
+
+    def logs(self, part: str | None, *, lines: int, follow: bool) -> AsyncIterator[LogEntry]:
+        return read_logs(self._settings, part, lines=lines, follow=follow)
+
+    async def run_worker(self) -> None:
+        # The worker brings workflows and activities in, which no other command needs.
+        from perdure.worker import run_worker
+
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await run_worker(await self._found(), stop)
+
+    async def _found(self) -> Settings:
+        """The settings with the addresses of services that run already."""
+        state = await EmbeddedRuntime(self._settings).state()
+        return self._settings if state is None else self._settings.at(state.endpoints)
+
+    async def replay(self, histories: dict[str, bytes]) -> AsyncIterator[Replayed]:
+        async with open_parts(self._settings) as parts:
+            async for replayed in replaying.replay(histories, parts.stores.blobs):
+                yield replayed
+
+    def doctor(self) -> AsyncIterator[Check]:
+        return diagnosis.diagnose(self._settings, self.connect)
+
+    async def collect(self, dry_run: bool) -> Collected:
+        async with (
+            self.connect(start=False, on_progress=lambda _: None) as found,
+            open_parts(self._settings) as parts,
+        ):
+            return await collecting.collect(parts.stores, found.gateway, dry_run=dry_run)
+
+    async def kill_worker(self) -> Killed:
+        """SIGKILL to the embedded worker: by its id and its start, never another process."""
+        state = await EmbeddedRuntime(self._settings).state()
+        part = state.part("worker") if state is not None else None
+        if part is None or part.process is None or not part.is_serving:
+            raise NotFound("No embedded worker runs.", cure="Start it with `perdure up --detach`.")
+        os.kill(part.process.pid, signal.SIGKILL)
+        return Killed(name="worker", pid=part.process.pid)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+

@@ -1,0 +1,137 @@
+"""`doctor`: looks at everything a run needs, one check after the other, each with its cure."""
+
+import platform
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from importlib.metadata import version
+
+from perdure.adapters.models.embedded_facts import embedded_available
+from perdure.adapters.runtime import EmbeddedRuntime
+from perdure.adapters.settings import Settings, unknown_variables
+from perdure.adapters.stores import open_stores
+from perdure.domain.errors import PerdureError
+from perdure.domain.run import AgentSpec
+from perdure.interfaces.services import Check, Connect
+
+LOW_DISK_BYTES = 1024**3
+PACKAGES = ("temporalio", "anthropic", "pydantic", "sqlalchemy")
+
+
+async def diagnose(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
+    """All checks; none of them starts or changes anything."""
+    yield _python()
+    yield _versions()
+    yield _settings()
+    yield _disk(settings)
+    yield await _stores(settings)
+    yield _model(settings)
+    yield _embedded()
+    yield await _services(settings)
+    async for check in _queues(connect):
+        yield check
+
+
+def _python() -> Check:
+    found = f"{platform.python_version()} at {sys.executable}"
+    if sys.version_info[:2] < (3, 11):
+        return Check(name="python", state="failed", found=found, cure="Use Python 3.11 or newer.")
+    return Check(name="python", state="ok", found=found)
+
+
+def _versions() -> Check:
+    found = ", ".join(f"{name} {version(name)}" for name in ("perdure", *PACKAGES))
+    return Check(name="versions", state="ok", found=found)
+
+
+def _settings() -> Check:
+    unknown = unknown_variables()
+    if unknown:
+        return Check(
+            name="settings",
+            state="warning",
+            found=f"unknown variables: {', '.join(unknown)}",
+            cure="Check their spelling; they have no effect.",
+        )
+    return Check(name="settings", state="ok", found="all variables are known")
+
+
+def _disk(settings: Settings) -> Check:
+    place = next(folder for folder in (settings.home, *settings.home.parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    found = f"{free / 1024**3:.1f} GiB free at {place}"
+    if free < LOW_DISK_BYTES:
+        cure = "Make room, or run `perdure gc`."
+        return Check(name="disk", state="warning", found=found, cure=cure)
+    return Check(name="disk", state="ok", found=found)
+
+
+async def _stores(settings: Settings) -> Check:
+    try:
+        stores = await open_stores(settings.home, settings.database_url)
+        runs = await stores.records.find_runs(limit=1)
+        await stores.close()
+    except PerdureError as error:
+        return Check(name="stores", state="failed", found=error.message, cure=error.cure)
+    kind = "PostgreSQL" if "postgres" in settings.store_url else "SQLite"
+    told = f"newest run {runs[0].id}" if runs else "no runs yet"
+    return Check(name="stores", state="ok", found=f"{kind}, {told}")
+
+
+def _model(settings: Settings) -> Check:
+    if settings.anthropic_api_key or settings.anthropic_auth_token:
+        return Check(name="claude", state="ok", found="a key is set (not tried: that would cost)")
+    return Check(
+        name="claude",
+        state="warning",
+        found="no ANTHROPIC_API_KEY; the default model is the embedded one",
+        cure="Set ANTHROPIC_API_KEY to use Claude.",
+    )
+
+
+def _embedded() -> Check:
+    available = embedded_available()
+    if not available.ok:
+        cure = "Run `perdure setup`."
+        return Check(name="embedded model", state="warning", found=available.reason, cure=cure)
+    return Check(
+        name="embedded model",
+        state="ok",
+        found="installed; it writes text and JSON, chooses no tools, and never judges",
+    )
+
+
+async def _services(settings: Settings) -> Check:
+    state = await EmbeddedRuntime(settings).state()
+    if state is None:
+        return Check(
+            name="services",
+            state="warning",
+            found="no embedded services run",
+            cure="`perdure up --detach` starts them; `perdure run` does so by itself.",
+        )
+    parts = ", ".join(f"{part.name} {part.status}" for part in state.parts)
+    down = not state.is_serving
+    return Check(
+        name="services",
+        state="failed" if down else "ok",
+        found=f"{parts}; {state.endpoints.ui_url or state.endpoints.temporal_address}",
+        cure="Read `perdure logs`." if down else "",
+    )
+
+
+async def _queues(connect: Connect) -> AsyncIterator[Check]:
+    spec = AgentSpec.model_validate({"kind": "agent", "goal": "probe"})
+    with suppress(StopAsyncIteration):
+        try:
+            async with connect(start=False, on_progress=lambda _: None) as services:
+                for queue in await services.gateway.readiness(spec):
+                    yield Check(
+                        name=f"queue {queue.serves}",
+                        state="ok" if queue.ready else "warning",
+                        found=f"version {queue.version} answers" if queue.ready else "no worker",
+                        cure=queue.cure,
+                    )
+        except PerdureError as error:
+            yield Check(name="server", state="warning", found=error.message, cure=error.cure)
