@@ -46,6 +46,7 @@ class OpenRun:
             head=await self._opening(step, inputs) if step.converses else None,
             cards=cards,
             system_tokens=_fixed_tokens(frame),
+            task_tokens=_task_tokens(frame),
         )
 
     @staticmethod
@@ -92,4 +93,10 @@ def _names(chains: dict[str, tuple[str, ...]]) -> list[str]:
 def _fixed_tokens(frame: Frame) -> int:
     texts = [frame.system]
     texts += [f"{tool.name} {tool.description} {tool.parameters}" for tool in frame.tools]
+    return sum(estimate(text).total for text in texts)
+
+
+def _task_tokens(frame: Frame) -> int:
+    """What the task adds to a prompt that is composed from the frame: goal, inputs, demands."""
+    texts = [frame.goal, *frame.inputs.values(), str(frame.extra)]
     return sum(estimate(text).total for text in texts)

@@ -90,7 +90,7 @@ class Loop(Stepping):
             return Ending(outcome="failed", reason=_opening_reason(opened), detail=opened.message)
         report, core = opened.report, self.core
         core.frame, core.cards = report.frame, report.cards
-        core.system_tokens = report.system_tokens
+        core.system_tokens, core.task_tokens = report.system_tokens, report.task_tokens
         core.root, core.base_tree = workspace.report.grant.root, workspace.report.base_tree
         core.terms = list(workspace.report.terms)
         return report

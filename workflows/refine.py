@@ -16,6 +16,7 @@ from perdure.domain.refine.iteration import (
     facts_of,
     failure_of,
     kept_of,
+    later_tokens,
     record_of,
     refine_result,
     rescored,
@@ -147,6 +148,7 @@ class RefineLoop(Evaluating):
             guidance=tuple(core.notes),
             error=core.last_error if part is None else None,
             part=part,
+            tokens=later_tokens(core, newest if part is None else None),
         )
 
     def _failing_parts(self) -> tuple[int, ...]:
@@ -194,7 +196,6 @@ class RefineLoop(Evaluating):
                     entries=[self._entry(part)],
                     tools_off=True,
                     max_tokens=PART_TOKENS,
-                    extra_tokens=200,
                     records=tuple(self.core.unwritten),
                 )
             )

@@ -28,7 +28,9 @@ def _entry_tokens(entry: Entry) -> int:
             return estimate(entry.text).total + entry.tokens + MESSAGE_OVERHEAD_TOKENS
         case ResultsEntry():
             return sum(_result_tokens(result) for result in entry.results)
-        case RefineEntry() | JudgeEntry():
+        case RefineEntry():
+            return entry.tokens + MESSAGE_OVERHEAD_TOKENS
+        case JudgeEntry():
             return MESSAGE_OVERHEAD_TOKENS
         case _:
             assert_never(entry)

@@ -52,6 +52,7 @@ class CoreState(BaseModel):
     factors: dict[str, float] = {}
     chain_index: dict[str, int] = {}
     system_tokens: int = 0
+    task_tokens: int = 0
     models_used: list[str] = []
     by_phase: dict[str, Slice] = {}
     by_model: dict[str, Slice] = {}

@@ -88,6 +88,7 @@ class OpenRunReport(StepMessage):
     head: Head | None = None
     cards: dict[str, ModelCard] = {}
     system_tokens: int = 0
+    task_tokens: int = 0
 
 
 class SayEntry(StepMessage):
@@ -122,7 +123,7 @@ class RefineEntry(StepMessage):
     """The context of a refine iteration, composed where the content is.
 
     `previous` is the address of the last output, `evaluation` what it lacks at `threshold`;
-    `part` asks for one part only.
+    `part` asks for one part only; `tokens` is what all that will add to the prompt, estimated.
     """
 
     type: Literal["refine"]
@@ -132,6 +133,7 @@ class RefineEntry(StepMessage):
     guidance: tuple[str, ...] = ()
     error: str | None = None
     part: int | None = None
+    tokens: int = 0
 
 
 class JudgeEntry(StepMessage):

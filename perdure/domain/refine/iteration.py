@@ -25,6 +25,7 @@ from perdure.domain.result import (
 from perdure.domain.rubric import Rubric
 from perdure.domain.steps import SnapshotReport
 from perdure.domain.termination import LoopFacts
+from perdure.domain.tokens import estimate
 from perdure.domain.views import spend_report
 
 NO_OUTPUT = "The iteration gave no output."
@@ -114,6 +115,14 @@ def kept_of(state: RefineState) -> Kept | None:
         evaluation=draft.evaluation,
         tree=draft.tree,
     )
+
+
+def later_tokens(state: RefineState, newest: Kept | None) -> int:
+    """What the context of an iteration adds to a prompt: the task, the last draft, the delta."""
+    if newest is None:
+        return state.task_tokens
+    delta = estimate(newest.evaluation.model_dump_json()).total if newest.evaluation else 0
+    return state.task_tokens + newest.output.tokens.total + delta // 2
 
 
 def findings_of(evaluation: Evaluation | None) -> tuple[dict[str, JsonValue], ...]:
