@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from datetime import datetime
 
 from rich.spinner import Spinner
 from rich.text import Text
@@ -15,6 +14,7 @@ from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.events import event_line
 from perdure.interfaces.cli.views.live import live_view
 from perdure.interfaces.cli.views.result import result_view
+from perdure.interfaces.cli.views.status import moved_on
 from perdure.interfaces.services import RunGateway, Services
 
 TICK_S = 1.0
@@ -63,7 +63,7 @@ async def _live(session: Session, gateway: RunGateway, run: str) -> None:
     spinner = Spinner("dots")
     status = await gateway.status(run)
     looked = session.context.now()
-    with session.output.live(live_view(status, spinner=spinner)) as live:
+    with session.output.live(live_view(moved_on(status, looked), spinner=spinner)) as live:
         async for events in _batches(gateway.events(run)):
             for event in events:
                 told = _story(event, status)
@@ -72,7 +72,7 @@ async def _live(session: Session, gateway: RunGateway, run: str) -> None:
             now = session.context.now()
             if events or (now - looked).total_seconds() >= LOOK_AGAIN_S:
                 status, looked = await gateway.status(run), now
-            live.update(live_view(_aged(status, looked, now), spinner=spinner))
+            live.update(live_view(moved_on(status, now), spinner=spinner))
 
 
 def _story(event: Event, status: RunStatus) -> Text | None:
@@ -80,12 +80,6 @@ def _story(event: Event, status: RunStatus) -> Text | None:
     if event.type == "ended":
         return None
     return event_line(event, limit=status.iteration_limit)
-
-
-def _aged(status: RunStatus, looked: datetime, now: datetime) -> RunStatus:
-    """The last look with its clock moved on."""
-    elapsed = status.elapsed_s + (now - looked).total_seconds()
-    return status.model_copy(update={"elapsed_s": elapsed})
 
 
 async def _batches(events: AsyncIterator[Event]) -> AsyncIterator[list[Event]]:

@@ -53,7 +53,7 @@ class Output:
     def tell(self, view: RenderableType) -> None:
         """Show something to people, on standard output."""
         if self._out.is_terminal:
-            self._out.print(view)
+            self._out.print(view, crop=False)
         else:
             self._write(plain(view))
 
@@ -66,7 +66,8 @@ class Output:
     def note(self, text: str, *, style: str = "") -> None:
         """Progress or a hint, on standard error; programs get none."""
         if not self.as_json:
-            self._err.print(Text(safe(text), style=style if self._err.is_terminal else ""))
+            told = Text(safe(text), style=style if self._err.is_terminal else "")
+            self._err.print(told, soft_wrap=True)
 
     @contextmanager
     def working(self, what: str) -> Generator["Progress"]:

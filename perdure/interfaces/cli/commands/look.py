@@ -15,7 +15,7 @@ from perdure.interfaces.cli.views.explain import explanation_view
 from perdure.interfaces.cli.views.gates import gates_view
 from perdure.interfaces.cli.views.history import history_view
 from perdure.interfaces.cli.views.runs import runs_view
-from perdure.interfaces.cli.views.status import status_view
+from perdure.interfaces.cli.views.status import moved_on, status_view
 from perdure.interfaces.explanation import explain_run
 from perdure.interfaces.gateway.facts import RunFilter
 
@@ -28,7 +28,8 @@ async def status(run: OneRun = LAST, /, *, session: Given) -> None:
     """
     async with session.connected() as services:
         found = await services.gateway.status(await services.gateway.resolve(run))
-        session.output.show(status_view(found), found)
+        shown = status_view(moved_on(found, session.context.now()))
+        session.output.show(shown, found)
 
 
 async def history(run: OneRun = LAST, /, *, session: Given) -> None:

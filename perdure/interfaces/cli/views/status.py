@@ -1,5 +1,7 @@
 """One look at a run: where it stands, its scores and parts, spend, and what it waits for."""
 
+from datetime import datetime
+
 from rich.console import Group
 from rich.text import Text
 
@@ -52,6 +54,14 @@ def status_view(status: RunStatus) -> Group:
     web = address("Web UI", web_address(status))
     questions = (gate_lines(gate, status.id) for gate in status.gates)
     return stack(headline(status), pairs(rows), web, *questions)
+
+
+def moved_on(status: RunStatus, now: datetime) -> RunStatus:
+    """The look with its clock at `now`: a run's own clock stands still between its steps."""
+    if status.started_at is None or status.phase == "ended":
+        return status
+    elapsed = (now - status.started_at).total_seconds()
+    return status.model_copy(update={"elapsed_s": max(status.elapsed_s, elapsed)})
 
 
 def headline(status: RunStatus) -> Text:
