@@ -1,6 +1,7 @@
 """Heartbeats on an own timer, and the limits of a step's own time.
 
-A model call may be silent for minutes and a tool for longer, so beats never depend on events.
+A model call may be silent for minutes and a tool for longer, so beats never depend on events; and
+they cover the whole step, because a store that waits for its lock is no dead worker.
 """
 
 import asyncio
@@ -33,23 +34,33 @@ class Interrupted:
 async def within(
     work: Coroutine[object, object, R], *, seconds: float | None
 ) -> Finished[R] | Interrupted:
-    """Run `work` with heartbeats, and end it when the workflow cancels or `seconds` are over.
+    """Run `work`, and end it when the workflow cancels or `seconds` are over.
 
     A worker that shuts down is no reason to report an end: then the cancellation goes on, and the
     server hands the step to another worker.
     """
     task = asyncio.ensure_future(work)
-    async with _heartbeats():
-        try:
-            done, _ = await asyncio.wait({task}, timeout=seconds)
-        except asyncio.CancelledError:
-            ended = await _end(task, by="cancelled")
-            if not cancelled_by_workflow():
-                raise
-            return ended
-        if not done:
-            return await _end(task, by="active_time")
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        ended = await _end(task, by="cancelled")
+        if not cancelled_by_workflow():
+            raise
+        return ended
+    if not done:
+        return await _end(task, by="active_time")
     return Finished(value=task.result())
+
+
+async def to_the_end(work: Coroutine[object, object, R]) -> R:
+    """Finish `work` though the step is cancelled meanwhile: what is paid for is written down."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.shield(asyncio.wait({task}))
+        except asyncio.CancelledError:
+            continue
+    return task.result()
 
 
 def cancelled_by_workflow() -> bool:
@@ -58,8 +69,15 @@ def cancelled_by_workflow() -> bool:
     return details is not None and details.cancel_requested and not details.worker_shutdown
 
 
+def cancelled_by_shutdown() -> bool:
+    """Whether the running activity was cancelled because its worker goes."""
+    details = activity.cancellation_details()
+    return details is not None and details.worker_shutdown
+
+
 @asynccontextmanager
-async def _heartbeats() -> AsyncIterator[None]:
+async def heartbeats() -> AsyncIterator[None]:
+    """Beat while the body runs, where the step has a heartbeat timeout."""
     timeout = activity.info().heartbeat_timeout
     if timeout is None:
         yield

@@ -14,16 +14,17 @@ from typing import Literal
 
 from temporalio import activity
 
-from activities.beating import Finished, Interrupted, within
+from activities.beating import Finished, Interrupted, to_the_end, within
 from activities.live_text import LiveText
 from activities.stopwatch import Stopwatch
-from activities.translate import model_failure
+from activities.translate import UNREADABLE, model_failure, unreadable
 from perdure.domain.budget import worst_cost
 from perdure.domain.errors import StoreError
 from perdure.domain.model_errors import ModelError, ModelFacts
 from perdure.domain.models import CallContext, ModelReply, ModelRequest, Price
 from perdure.domain.ports import (
     Attempt,
+    Begin,
     BlobStore,
     DoesNotFit,
     Journal,
@@ -105,9 +106,10 @@ class MeteredModel:
         price = frame.cards[request.model].price
         attempt = self._attempt(step, request, frame=frame, prompt=prompt)
         if not _fits(step, prompt=prompt, max_tokens=request.max_tokens, price=price):
-            account = await self._journal.account(attempt.key)
+            # The key ends here for good, so an attempt that a kill left open is booked now.
+            account = await self._journal.reconcile(attempt.key)
             return NotSent(status="does_not_fit", account=account, prompt_tokens=prompt)
-        begun = await self._journal.begin(attempt)
+        begun = await self._begin(attempt)
         match begun:
             case Replayed():
                 reply = ModelReply.model_validate_json(await self._blobs.get(begun.reply))
@@ -137,7 +139,7 @@ class MeteredModel:
                 )
         except ModelError as error:
             seconds = watch.seconds
-            raise await self._failed(attempt, error.facts, price, seconds) from error
+            raise await to_the_end(self._failed(attempt, error.facts, price, seconds)) from error
         except asyncio.CancelledError:
             await self._lost(attempt, watch.seconds)
             raise
@@ -148,13 +150,31 @@ class MeteredModel:
                 account = await self._journal.reconcile(attempt.key)
                 return NotSent("interrupted", account, attempt.estimate.input_tokens)
             case Finished(value=reply):
-                return await self._answered(attempt, reply, price=price, seconds=seconds)
+                return await to_the_end(
+                    self._answered(attempt, reply, price=price, seconds=seconds)
+                )
+
+    async def _begin(self, attempt: Attempt) -> Begin:
+        """Open the attempt; a cancellation meanwhile closes it again, for nothing was sent."""
+        try:
+            return await self._journal.begin(attempt)
+        except asyncio.CancelledError:
+            await to_the_end(
+                self._journal.fail(attempt, usage=Usage(), cost_usd=Decimal(0), seconds=0.0)
+            )
+            raise
 
     async def _answered(
         self, attempt: Attempt, reply: ModelReply, *, price: Price | None, seconds: float
     ) -> Metered:
         cost = None if price is None else price.cost(reply.usage)
-        first = await self._commit(attempt, reply, cost=cost, seconds=seconds)
+        try:
+            content = reply.model_dump_json().encode()
+        except UNREADABLE as error:
+            # Paid for, and never to be stored: booked as it is, and not paid for again.
+            await self._journal.fail(attempt, usage=reply.usage, cost_usd=cost, seconds=seconds)
+            raise unreadable(error) from error
+        first = await self._commit(attempt, reply, content, cost=cost, seconds=seconds)
         account = await self._journal.account(attempt.key)
         if not first:
             begun = await self._journal.begin(attempt)
@@ -163,19 +183,24 @@ class MeteredModel:
         return Metered(reply, account, reply.usage.prompt_tokens)
 
     async def _commit(
-        self, attempt: Attempt, reply: ModelReply, *, cost: Decimal | None, seconds: float
+        self,
+        attempt: Attempt,
+        reply: ModelReply,
+        content: bytes,
+        *,
+        cost: Decimal | None,
+        seconds: float,
     ) -> bool:
         # The reply is paid for: a full disk or a locked table is waited out while it is in hand.
         for remaining in range(COMMIT_TRIES - 1, -1, -1):
             try:
-                address = await self._blobs.put(reply.model_dump_json().encode())
+                address = await self._blobs.put(content)
                 return await self._journal.answer(
                     attempt, usage=reply.usage, cost_usd=cost, reply=address, seconds=seconds
                 )
             except StoreError:
                 if remaining == 0:
                     raise
-                activity.heartbeat()
                 await asyncio.sleep(COMMIT_PAUSE_S)
         raise AssertionError
 
@@ -196,7 +221,7 @@ class MeteredModel:
         )
 
     async def _lost(self, attempt: Attempt, seconds: float) -> None:
-        await asyncio.shield(
+        await to_the_end(
             self._journal.fail(attempt, usage=Usage(), cost_usd=None, seconds=seconds, lost=True)
         )
 

@@ -4,15 +4,19 @@ The type is the error's stable code; details carry what the workflow needs to se
 whether an attempt is repeated, and when, is decided here and nowhere else.
 """
 
+import asyncio
+import zlib
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.beating import cancelled_by_shutdown, heartbeats
 from perdure.domain.errors import (
     InvalidInput,
     JournalMismatch,
@@ -29,25 +33,38 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MESSAGE_LIMIT = 2_000
+WORKER_SHUTDOWN = "worker_shutdown"
+UNREADABLE = (ValidationError, PydanticSerializationError, RecursionError, UnicodeError)
 NEVER_RETRIED = (InvalidInput, JournalMismatch, NotAllowed, NotFound)
 
 
 def translated(verb: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-    """Wrap an activity so that every Perdure error leaves it as an `ApplicationError`."""
+    """Wrap an activity: heartbeats, and every Perdure error leaves it as an `ApplicationError`."""
 
     @wraps(verb)
     async def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return await verb(*args, **kwargs)
+            async with heartbeats():
+                return await verb(*args, **kwargs)
+        except asyncio.CancelledError:
+            if not cancelled_by_shutdown():
+                raise
+            raise ApplicationError("the worker was shut down", type=WORKER_SHUTDOWN) from None
         except PerdureError as error:
             raise _application_error(error) from error
-        except (ValidationError, RecursionError, UnicodeError) as error:
-            # A value that cannot be read or encoded will not heal by doing the work again.
-            raise ApplicationError(
-                str(error)[:MESSAGE_LIMIT], type="unreadable_value", non_retryable=True
-            ) from error
+        except UNREADABLE as error:
+            raise unreadable(error) from error
 
     return run
+
+
+def unreadable(error: Exception) -> ApplicationError:
+    """A value that cannot be read or encoded: it will not heal by doing the work again."""
+    return ApplicationError(
+        f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT],
+        type="unreadable_value",
+        non_retryable=True,
+    )
 
 
 def model_failure(
