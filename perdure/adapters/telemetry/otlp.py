@@ -14,12 +14,12 @@ from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.util.re import parse_env_headers
-from temporalio.client import Plugin
 from temporalio.contrib.opentelemetry import (
     OpenTelemetryPlugin,
     ReplaySafeTracerProvider,
     create_tracer_provider,
 )
+from temporalio.plugin import SimplePlugin
 from temporalio.runtime import OpenTelemetryConfig, Runtime, TelemetryConfig
 
 from perdure.adapters.telemetry.meters import Meters
@@ -53,7 +53,7 @@ def start_with(
 ) -> Telemetry:
     """Telemetry into the given ends; the tracer provider becomes this process's own."""
     resource = resource_of(service)
-    plugins: list[Plugin] = []
+    plugins: list[SimplePlugin] = []
     closers: list[Callable[[], None]] = []
     if spans is not None and (tracing := _tracing(spans, resource)) is not None:
         plugins.append(OpenTelemetryPlugin(add_temporal_spans=True))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
-from temporalio.client import Plugin
+from temporalio.plugin import SimplePlugin
 from temporalio.runtime import Runtime
 
 from perdure.adapters.settings import inherited_environment
@@ -22,7 +22,7 @@ class Telemetry:
     Empty without an endpoint: no plugin, no runtime (Temporal's default is used), nothing to close.
     """
 
-    plugins: tuple[Plugin, ...] = ()
+    plugins: tuple[SimplePlugin, ...] = ()
     runtime: Runtime | None = None
     closers: Sequence[Callable[[], None]] = ()
 
