@@ -5,7 +5,7 @@ they cover the whole step, because a store that waits for its lock is no dead wo
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -76,7 +76,7 @@ def cancelled_by_shutdown() -> bool:
 
 
 @asynccontextmanager
-async def heartbeats() -> AsyncIterator[None]:
+async def heartbeats() -> AsyncGenerator[None]:
     """Beat while the body runs, where the step has a heartbeat timeout."""
     timeout = activity.info().heartbeat_timeout
     if timeout is None:

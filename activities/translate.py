@@ -23,6 +23,7 @@ from perdure.domain.errors import (
     NotAllowed,
     NotFound,
     PerdureError,
+    ServiceUnavailable,
     StoreError,
 )
 from perdure.domain.model_errors import ModelFacts, retry_delay
@@ -92,7 +93,7 @@ def model_failure(
 
 
 def _application_error(error: PerdureError) -> ApplicationError:
-    retried = isinstance(error, StoreError) and not isinstance(error, JournalMismatch)
+    retried = isinstance(error, StoreError | ServiceUnavailable)
     return ApplicationError(
         str(error)[:MESSAGE_LIMIT],
         type=error.code,

@@ -28,13 +28,13 @@ from activities.metering import Backoff, MeteredModel
 from activities.open_run import OpenRun
 from activities.open_workspace import OpenWorkspace
 from activities.ready import Ready
-#NOTICE
 from perdure.adapters.logging import configure_logging
+from perdure.adapters.notices import notifier
 from perdure.adapters.runtime import announce_ready
 from perdure.adapters.settings import Settings
 from perdure.adapters.temporal import connect
-from perdure.compose import VERSION, Parts, client_plugins, open_parts
-from perdure.domain.errors import PerdureError
+from perdure.compose import VERSION, Parts, open_parts
+from perdure.domain.errors import PerdureError, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
 from workflows.agent import AgentLoop
 from workflows.refine import RefineLoop
@@ -90,7 +90,7 @@ class Fleet:
                 open_run.open_run,
                 Reconcile(stores.journal).reconcile,
                 Finish(records=stores.records).finish,
-#NOTICE2
+                Notify(notifier(self._settings)).notify,
                 Ready(version=VERSION, workspace=None).ready,
             ],
             workflows=WORKFLOWS,
@@ -170,28 +170,35 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
             settings,
             fallback=f"127.0.0.1:{settings.temporal_port}",
             blobs=parts.stores.blobs,
-            plugins=client_plugins(),
+            telemetry=parts.telemetry,
         )
         records = parts.stores.records
-        workers = Fleet(client, parts, await records.installation())
-        for worker in (workers.loops(), workers.models(), workers.tools(None, None)):
-            await stack.enter_async_context(worker)
-        served: set[str] = set()
-        await _serve_new(workers, await records.workspaces(), served, stack)
+        fleet = Fleet(client, parts, await records.installation())
+        running: dict[str | None, Worker] = {}
+        for worker in (fleet.loops(), fleet.models()):
+            running[worker.task_queue] = await stack.enter_async_context(worker)
+        running[None] = await stack.enter_async_context(fleet.tools(None, None))
+        await _serve_new(fleet, await records.workspaces(), running, stack)
         announce_ready(settings)
         while not stop.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), REGISTRY_POLL_S)
-            await _serve_new(workers, await records.workspaces(), served, stack)
+            with contextlib.suppress(StoreError):  # a locked store is asked again
+                await _serve_new(fleet, await records.workspaces(), running, stack)
+        # All at once, so that the grace counts once and not once for each queue.
+        await asyncio.gather(*(worker.shutdown() for worker in running.values()))
 
 
 async def _serve_new(
-    workers: Fleet, registered: dict[str, str], served: set[str], stack: AsyncExitStack
+    fleet: Fleet,
+    registered: dict[str, str],
+    running: dict[str | None, Worker],
+    stack: AsyncExitStack,
 ) -> None:
     for workspace, folder in registered.items():
-        if workspace not in served:
-            served.add(workspace)
-            await stack.enter_async_context(workers.tools(workspace, folder))
+        if workspace not in running:
+            worker = fleet.tools(workspace, folder)
+            running[workspace] = await stack.enter_async_context(worker)
 
 
 async def _main() -> None:
@@ -207,7 +214,7 @@ async def _main() -> None:
 
 
 def main() -> None:
-    """Run the worker process; it ends without the interpreter's own clean-up (SDK crash at exit)."""
+    """Run the worker process; it leaves at once, because the SDK can crash an ordinary exit."""
     code = 0
     try:
         asyncio.run(_main())

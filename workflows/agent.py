@@ -8,6 +8,7 @@ from perdure.domain.agent.settings import Turns, resolve
 from perdure.domain.agent.turn import Ending, TurnState
 from perdure.domain.gates import Gate
 from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.run import AgentSpec
 from perdure.domain.state import AgentInput, AgentState
 from workflows.loop import expired_to_end
 from workflows.turns import TurnEnd, Turning
@@ -20,13 +21,16 @@ class AgentLoop(Turning):
     """One run: messages in, a text answer out, tools in between."""
 
     kind = "agent"
+    # Narrowed once, by `__init__`: nothing assigns a wider value afterwards.
+    spec: AgentSpec  # pyright: ignore[reportIncompatibleVariableOverride]
+    core: AgentState  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @workflow.init
     def __init__(self, given: AgentInput) -> None:
         super().__init__(given)
         self.spec = given.spec
         self.turns: Turns = resolve(given.spec.agent)
-        self.core: AgentState = given.state or AgentState(
+        self.core = given.state or AgentState(
             started_at=workflow.now(), budget=agent_budget(given.spec, self.turns)
         )
 

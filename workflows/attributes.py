@@ -7,21 +7,24 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 from perdure.domain.names import SEARCH_ATTRIBUTES
 
+AnyUpdate = SearchAttributeUpdate[str] | SearchAttributeUpdate[int] | SearchAttributeUpdate[float]
 
-def upsert(values: Mapping[str, object]) -> None:
+
+def upsert(values: Mapping[str, str | int | float | None]) -> None:
     """Upsert the named attributes; None unsets one."""
-    updates: list[SearchAttributeUpdate[object]] = []
-    for name, value in sorted(values.items()):
-        key = _key(name)
-        updates.append(key.value_unset() if value is None else key.value_set(value))
-    workflow.upsert_search_attributes(updates)
+    workflow.upsert_search_attributes(
+        [_update(name, value) for name, value in sorted(values.items())]
+    )
 
 
-def _key(name: str) -> SearchAttributeKey[object]:
+def _update(name: str, value: str | float | None) -> AnyUpdate:
     match SEARCH_ATTRIBUTES[name]:
         case "Keyword":
-            return SearchAttributeKey.for_keyword(name)  # type: ignore[return-value]
+            words = SearchAttributeKey.for_keyword(name)
+            return words.value_unset() if value is None else words.value_set(str(value))
         case "Int":
-            return SearchAttributeKey.for_int(name)  # type: ignore[return-value]
+            whole = SearchAttributeKey.for_int(name)
+            return whole.value_unset() if value is None else whole.value_set(int(value))
         case "Double":
-            return SearchAttributeKey.for_float(name)  # type: ignore[return-value]
+            number = SearchAttributeKey.for_float(name)
+            return number.value_unset() if value is None else number.value_set(float(value))

@@ -4,6 +4,7 @@ A batch lies in the turn state, so a run may wait days for an approval, or conti
 waits, and go on with what is still open.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from temporalio import workflow
@@ -97,12 +98,16 @@ class Batches(Calling):
         batch = state.batch or Batch()
         ready = [entry for entry in batch.open if entry.verdict == "run"]
         for wave in self._waves(ready, turns):
-            if self.interruption is not None:
+            await self.hold()
+            if self.core.control.stop is not None or self.interruption is not None:
                 return
+            await self.roll_if_due()
             allowed = self._permitted(state, wave)
             self.show(f"tools: {', '.join(entry.call.name for entry in allowed)}"[:180])
             started = [self._start(state, entry) for entry in allowed]
-            finished = [await self.watched(handle, activity_id=name) for name, handle in started]
+            finished = await asyncio.gather(
+                *(self.watched(handle, activity_id=name) for name, handle in started)
+            )
             self.show(None)
             for entry, done in zip(allowed, finished, strict=True):
                 self._take_result(state, entry, done)
@@ -148,9 +153,9 @@ class Batches(Calling):
                 timeout_s=terms.timeout_s,
                 active_time_s=self.active_time_left,
             ),
-            activity_id=activity_id,
             **options.tool_call(
                 self.site,
+                activity_id=activity_id,
                 summary=f"{entry.call.name} {entry.call.label} (iteration {self.iteration})",
                 timeout_s=terms.timeout_s,
                 idempotent=terms.idempotent,
@@ -178,7 +183,7 @@ class Batches(Calling):
         """A call that ended without a report: said plainly, never repeated blindly."""
         if broken.code in {"cancelled", "unresponsive"}:
             return Settled(call_id=entry.call.id, outcome="interrupted", note=broken.message)
-        if broken.code == "timeout" and not self._terms(entry).idempotent:
+        if broken.code in {"timeout", "worker_shutdown"} and not self._terms(entry).idempotent:
             note = (
                 f"{entry.call.name} was lost while it ran. Its effect is uncertain: look before "
                 "you call it again."

@@ -72,6 +72,7 @@ class Controlled:
             budget=self.core.budget,
             wall_time=self.wall_time,
             inputs_allowed=self.takes_input,
+            rubric_allowed=self.kind == "refine",
         )
 
     def _validate(self, verb: str, message: AnyMessage) -> None:

@@ -25,8 +25,8 @@ JUDGE_TOKENS = 4_096
 class Evaluating(Turning):
     """Adds evaluation to a loop."""
 
-    spec: RefineSpec
-    core: RefineState
+    spec: RefineSpec  # pyright: ignore[reportIncompatibleVariableOverride]
+    core: RefineState  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @property
     def rubric(self) -> Rubric:
@@ -133,8 +133,7 @@ class Evaluating(Turning):
         handle = workflow.start_activity_method(
             Check.check,
             request,
-            activity_id=activity_id,
-            **options.workspace_step(self.site, summary=summary),
+            **options.workspace_step(self.site, activity_id=activity_id, summary=summary),
         )
         outcome = await self.watched(handle, activity_id=activity_id)
         self.show(None)

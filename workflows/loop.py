@@ -22,7 +22,7 @@ from perdure.domain.agent.turn import Ending
 from perdure.domain.attributes import search_attributes
 from perdure.domain.budget import AssumePrice, Budget
 from perdure.domain.control import Phase
-from perdure.domain.gates import END, Gate, GateKind
+from perdure.domain.gates import END, WAIT, Gate, GateKind
 from perdure.domain.outcomes import lifecycle
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import ROLES, LoopInput
@@ -42,7 +42,7 @@ from workflows import options
 from workflows.attributes import upsert
 from workflows.steps import Broken, Done, Stepping
 
-REMINDERS_S = (3_600.0, 86_400.0)
+NOTICES_AT_S = (0.0, 3_600.0, 86_400.0)
 
 
 class Loop(Stepping):
@@ -101,8 +101,7 @@ class Loop(Stepping):
         handle = workflow.start_activity_method(
             OpenWorkspace.open_workspace,
             OpenWorkspaceRequest(run=self.run_id, source=self.site.folder, tools=self.spec.tools),
-            activity_id=activity_id,
-            **options.workspace_step(self.site, summary="open workspace"),
+            **options.workspace_step(self.site, activity_id=activity_id, summary="open workspace"),
         )
         opened = await self.watched(handle, activity_id=activity_id)
         self.show(None)
@@ -131,8 +130,7 @@ class Loop(Stepping):
                 extra=extra,  # type: ignore[arg-type]
                 root=self.site.root,
             ),
-            activity_id=activity_id,
-            **options.store_step(self.site, summary="open run"),
+            **options.store_step(self.site, activity_id=activity_id, summary="open run"),
         )
         return await self.watched(handle, activity_id=activity_id)
 
@@ -158,9 +156,8 @@ class Loop(Stepping):
 
     def _ending(self) -> Ending | None:
         if self.core.control.stop is not None:
-            reason = (
-                "parent_closed" if self.core.control.stopped_by == "cancellation" else "stopped"
-            )
+            cancelled = self.core.control.stopped_by == "cancellation"
+            reason = "parent_closed" if cancelled and self.site.parent else "stopped"
             return Ending(outcome="stopped", reason=reason)
         if self.deadline_passed or self._time_spent("wall_time"):
             return Ending(outcome="deadline", reason="wall_time")
@@ -216,6 +213,8 @@ class Loop(Stepping):
             now=workflow.now(),
             choices=choices,
             free_text=free_text,
+            deadline=self.spec.gates.deadline(workflow.now()),
+            on_expiry=self.spec.gates.on_expiry,
             args_hash=args_hash,
             subject=subject,
         )
@@ -226,9 +225,8 @@ class Loop(Stepping):
         """Wait until one of the gates is answered; None when the run must end first."""
         self.show(None)
         self.publish()
-        await self._tell(gate_ids)
-        reminders = [*REMINDERS_S]
         while True:
+            await self._tell(gate_ids)
             for gate_id in gate_ids:
                 gate = self.core.control.gates.get(gate_id)
                 if gate is not None and not gate.open:
@@ -237,21 +235,15 @@ class Loop(Stepping):
             if self.core.control.stop is not None or self.interruption is not None:
                 return None
             await self.roll_if_due()
-            await self._wait_for_answer(gate_ids, reminders)
+            await self._wait_for_answer(gate_ids)
 
-    async def _wait_for_answer(self, gate_ids: tuple[str, ...], reminders: list[float]) -> None:
-        control = self.core.control
-        open_gates = [control.gates[name] for name in gate_ids if name in control.gates]
-        now = workflow.now()
-        waits = [(gate.deadline - now).total_seconds() for gate in open_gates if gate.deadline]
-        age = (now - min(gate.opened_at for gate in open_gates)).total_seconds()
-        while reminders and reminders[0] <= age:
-            reminders.pop(0)
-        waits += [reminders[0] - age] if reminders else []
+    async def _wait_for_answer(self, gate_ids: tuple[str, ...]) -> None:
+        control, waited = self.core.control, self._open_of(gate_ids)
+        waits = [due for gate in waited for due in self._alarms(gate)]
         try:
             await workflow.wait_condition(
                 lambda: (
-                    any(not control.gates[gate.id].open for gate in open_gates)
+                    any(not control.gates[gate.id].open for gate in waited)
                     or control.stop is not None
                     or self.interruption is not None
                     or self.roll_due()
@@ -262,24 +254,52 @@ class Loop(Stepping):
         except TimeoutError:
             for gate in rules.close_expired(control, now=workflow.now()):
                 self.note("gate_answered", gate=gate.id, kind=gate.kind, by="deadline")
-            await self._tell(tuple(g.id for g in control.open_gates if g.id in gate_ids))
+
+    def _open_of(self, gate_ids: tuple[str, ...]) -> list[Gate]:
+        gates = self.core.control.gates
+        return [gates[name] for name in gate_ids if name in gates and gates[name].open]
+
+    def _alarms(self, gate: Gate) -> list[float]:
+        """Seconds until something is to be done about a gate that nobody answers."""
+        now = workflow.now()
+        told = self.core.told.get(gate.id, 0)
+        alarms: list[float] = []
+        if gate.deadline is not None and gate.on_expiry != WAIT:
+            alarms.append((gate.deadline - now).total_seconds())
+        if self.site.notifies and told < len(NOTICES_AT_S):
+            alarms.append(NOTICES_AT_S[told] - (now - gate.opened_at).total_seconds())
+        return alarms
 
     async def _tell(self, gate_ids: tuple[str, ...]) -> None:
-        for gate_id in gate_ids:
-            gate = self.core.control.gates.get(gate_id)
-            if gate is None or not gate.open or not self.site.notifies:
-                continue
-            await workflow.execute_activity_method(
-                Notify.notify,
-                NotifyRequest(
-                    run=self.run_id,
-                    gate=gate.id,
-                    kind=gate.kind,
-                    prompt=gate.prompt[:1_000],
-                    choices=gate.choices,
-                ),
-                **options.store_step(self.site, summary=f"notify people of {gate.kind} {gate.id}"),
-            )
+        """Send the notices that are due; each is sent once in the life of a gate."""
+        if not self.site.notifies:
+            return
+        for gate in self._open_of(gate_ids):
+            age = (workflow.now() - gate.opened_at).total_seconds()
+            due = sum(1 for at in NOTICES_AT_S if at <= age)
+            if due > self.core.told.get(gate.id, 0):
+                self.core.told = {**self.core.told, gate.id: due}
+                await self._notify(gate, reminder=due - 1)
+
+    async def _notify(self, gate: Gate, *, reminder: int) -> None:
+        activity_id = self.next_activity_id()
+        handle = workflow.start_activity_method(
+            Notify.notify,
+            NotifyRequest(
+                run=self.run_id,
+                gate=gate.id,
+                kind=gate.kind,
+                prompt=gate.prompt[:1_000],
+                choices=gate.choices,
+                reminder=reminder,
+            ),
+            **options.notice(
+                self.site,
+                activity_id=activity_id,
+                summary=f"notify people of {gate.kind} {gate.id}",
+            ),
+        )
+        await self.watched(handle, activity_id=activity_id)
 
     def roll_due(self) -> bool:
         """Whether this execution's history has grown enough to continue as new."""
@@ -373,16 +393,19 @@ class Loop(Stepping):
                 patch_from=self.core.base_tree if patch_to is not None else None,
                 patch_to=patch_to or None,
             ),
-            activity_id=activity_id,
-            **options.workspace_step(self.site, summary=f"snapshot (iteration {self.iteration})"),
+            **options.workspace_step(
+                self.site, activity_id=activity_id, summary=f"snapshot (iteration {self.iteration})"
+            ),
         )
-        outcome = await self.watched(handle, activity_id=activity_id)
+        # What a run delivers outlasts the interruption that ends it.
+        patience = self.site.timing.store if patch_to is not None else 0.0
+        outcome = await self.watched(handle, activity_id=activity_id, patience=patience)
         return outcome.report if isinstance(outcome, Done) else None
 
     async def finish(self, result: RunResult, records: tuple[IterationRecord, ...]) -> RunResult:
         """Store the end, show it, and return it; a failed root run fails its execution."""
         ended = result.model_copy(update={"ended_at": workflow.now()})
-        self.core.control.ended = True
+        rules.end(self.core.control)
         self.core.phase, self.core.step = "ended", None
         self.core.outcome, self.core.reason = ended.outcome, ended.reason
         self.core.explanation = ended.explanation

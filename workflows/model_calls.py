@@ -37,6 +37,7 @@ from workflows.steps import Broken, Done
 
 MAX_OUTPUT_TOKENS = 8_192
 RESERVATION_TRIES = 4
+LOST_CALL_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,15 @@ class Calling(Loop):
             self.note("model_failed_over", failed=model, to=chain[following], why=called.code)
 
     async def _on_model(self, ask: Ask, model: str, *, compact: bool) -> Called:
-        """One model of the chain; a call that did not fit is reserved anew."""
-        counted = 0
-        for _ in range(RESERVATION_TRIES):
+        """One model of the chain; a call that did not fit is reserved anew.
+
+        A prompt may outgrow its estimate a few times; attempts that died with their worker are no
+        fault of the call, and only the budget (or a worker that always dies of it) ends them.
+        """
+        counted, outgrown = 0, 0
+        for _ in range(LOST_CALL_TRIES):
+            if await self.hold():
+                return Broken("", "interrupted", "the run was stopped while it was paused")
             called = await self._reserved(ask, model, compact=compact, counted=counted)
             report = called.call if isinstance(called, JudgeReport) else called
             if not isinstance(report, ModelCallReport):
@@ -129,6 +136,9 @@ class Calling(Loop):
                     return called
                 case "does_not_fit":
                     counted = max(counted, report.prompt_tokens)
+                    outgrown += 0 if report.account.lost_attempts else 1
+                    if outgrown == RESERVATION_TRIES:
+                        break
                 case "interrupted":
                     return Broken("", "interrupted", "the call was ended early")
                 case "sealed":
@@ -183,12 +193,12 @@ class Calling(Loop):
         self, ask: Ask, request: ModelCallRequest, activity_id: str
     ) -> Done[ModelCallReport] | Done[JudgeReport] | Broken:
         summary = f"{ask.summary} · {request.model}"
-        config = options.model_call(self.site, summary=summary, role=ask.role)
+        config = options.model_call(
+            self.site, summary=summary, role=ask.role, activity_id=activity_id
+        )
         self.show(summary)
         if ask.judgement is None:
-            plain = workflow.start_activity_method(
-                CallModel.call_model, request, activity_id=activity_id, **config
-            )
+            plain = workflow.start_activity_method(CallModel.call_model, request, **config)
             return await self.watched(plain, activity_id=activity_id)
         judging = workflow.start_activity_method(
             Judge.judge,
@@ -199,7 +209,6 @@ class Calling(Loop):
                 next_finding=ask.judgement.next_finding,
                 pass_score=ask.judgement.pass_score,
             ),
-            activity_id=activity_id,
             **config,
         )
         return await self.watched(judging, activity_id=activity_id)

@@ -12,13 +12,15 @@ NEVER_RETRIED = ["PayloadsTooLarge", "unreadable_value", "invalid_input", "not_a
 TOOL_SLACK_S = 15.0
 SUMMARY_CHARACTERS = 180
 STORE_ATTEMPTS = 0
+NOTICE_ATTEMPTS = 3
 
 
-def model_call(site: Site, *, summary: str, role: str) -> ActivityConfig:
+def model_call(site: Site, *, summary: str, role: str, activity_id: str) -> ActivityConfig:
     """A model call: long, streamed, heartbeating; the recovery model has half a minute."""
     seconds = 30.0 if role == "recovery" else site.timing.model_call
     return _config(
         site.models,
+        activity_id=activity_id,
         summary=summary,
         seconds=seconds,
         heartbeat=site.timing.heartbeat,
@@ -26,10 +28,13 @@ def model_call(site: Site, *, summary: str, role: str) -> ActivityConfig:
     )
 
 
-def tool_call(site: Site, *, summary: str, timeout_s: float, idempotent: bool) -> ActivityConfig:
+def tool_call(
+    site: Site, *, summary: str, timeout_s: float, idempotent: bool, activity_id: str
+) -> ActivityConfig:
     """A tool call: repeated after a lost attempt only where the tool says that is harmless."""
     return _config(
         site.tools,
+        activity_id=activity_id,
         summary=summary,
         seconds=timeout_s + TOOL_SLACK_S,
         heartbeat=site.timing.heartbeat,
@@ -37,10 +42,11 @@ def tool_call(site: Site, *, summary: str, timeout_s: float, idempotent: bool) -
     )
 
 
-def workspace_step(site: Site, *, summary: str) -> ActivityConfig:
+def workspace_step(site: Site, *, summary: str, activity_id: str) -> ActivityConfig:
     """Preparing, checking or storing what lies in the working folder."""
     return _config(
         site.tools,
+        activity_id=activity_id,
         summary=summary,
         seconds=site.timing.model_call,
         heartbeat=site.timing.heartbeat,
@@ -48,10 +54,11 @@ def workspace_step(site: Site, *, summary: str) -> ActivityConfig:
     )
 
 
-def store_step(site: Site, *, summary: str) -> ActivityConfig:
+def store_step(site: Site, *, summary: str, activity_id: str | None = None) -> ActivityConfig:
     """Bookkeeping: it waits for its store as long as that takes."""
     return _config(
         site.loops,
+        activity_id=activity_id,
         summary=summary,
         seconds=site.timing.store,
         heartbeat=None,
@@ -59,8 +66,26 @@ def store_step(site: Site, *, summary: str) -> ActivityConfig:
     )
 
 
+def notice(site: Site, *, summary: str, activity_id: str) -> ActivityConfig:
+    """A notice to people: a deaf channel must not hold the run."""
+    return _config(
+        site.loops,
+        activity_id=activity_id,
+        summary=summary,
+        seconds=site.timing.store,
+        heartbeat=None,
+        attempts=NOTICE_ATTEMPTS,
+    )
+
+
 def _config(
-    queue: str, *, summary: str, seconds: float, heartbeat: float | None, attempts: int
+    queue: str,
+    *,
+    activity_id: str | None,
+    summary: str,
+    seconds: float,
+    heartbeat: float | None,
+    attempts: int,
 ) -> ActivityConfig:
     config = ActivityConfig(
         task_queue=queue,
@@ -74,6 +99,8 @@ def _config(
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         summary=summary[:SUMMARY_CHARACTERS],
     )
+    if activity_id is not None:
+        config["activity_id"] = activity_id
     if heartbeat is not None:
         config["heartbeat_timeout"] = timedelta(seconds=heartbeat)
     return config

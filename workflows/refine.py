@@ -48,7 +48,7 @@ class RefineLoop(Evaluating):
         super().__init__(given)
         self.spec = given.spec
         self.turns: Turns = resolve(given.spec.agent)
-        self.core: RefineState = given.state or RefineState(
+        self.core = given.state or RefineState(
             started_at=workflow.now(), budget=Budget(limits=given.spec.budget)
         )
 

@@ -72,15 +72,41 @@ class Stepping(Controlled):
     def next_activity_id(self) -> str:
         """A fresh id; with the execution's id it is the journal key of a model call."""
         self.steps_started += 1
-        return str(self.steps_started)
+        return f"s{self.steps_started}"
 
-    async def watched(self, handle: ActivityHandle[R], *, activity_id: str) -> Done[R] | Broken:
-        """Await a step; end it when the loop is interrupted, and give it a bound to report."""
+    async def hold(self) -> bool:
+        """Start no new step while paused; true when the wait ended because the run must end."""
+        if not self.core.control.paused or self.core.control.stop is not None:
+            return False
+        self.publish()
+        await workflow.wait_condition(
+            lambda: (
+                not self.core.control.paused
+                or self.core.control.stop is not None
+                or self.interruption is not None
+            )
+        )
+        self.publish()
+        return self.core.control.paused
+
+    def publish(self) -> None:
+        """Bring search attributes and panel up to date."""
+        raise NotImplementedError
+
+    async def watched(
+        self, handle: ActivityHandle[R], *, activity_id: str, patience: float = 0.0
+    ) -> Done[R] | Broken:
+        """Await a step; end it when the loop is interrupted, and give it a bound to report.
+
+        With `patience`, in seconds, an interruption lets the step go on for that long first.
+        """
         interrupted = asyncio.create_task(
             workflow.wait_condition(lambda: self.interruption is not None)
         )
         await workflow.wait([handle, interrupted], return_when=asyncio.FIRST_COMPLETED)
         interrupted.cancel()
+        if patience and not handle.done():
+            await workflow.wait([handle], timeout=patience)
         if not handle.done():
             handle.cancel()
             timing = self.site.timing

@@ -148,7 +148,7 @@ class Budget(Frozen):
         return sum((amounts.of(dimension) for amounts in self.reserved.values()), Decimal(0))
 
     def visible_limit(self, dimension: Dimension, *, wrap_up: bool = False) -> Decimal | None:
-        """The limit as an ordinary call sees it: less the wrap-up reserve until there is a result."""
+        """The limit as an ordinary call sees it: less the reserve until there is a result."""
         limit = self.limits.limit(dimension)
         if limit is None or wrap_up or self.complete_output:
             return limit

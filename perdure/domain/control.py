@@ -29,6 +29,7 @@ from perdure.domain.messages import (
 )
 from perdure.domain.outcomes import Lifecycle
 from perdure.domain.refs import Ref
+from perdure.domain.rubric import Rubric
 
 Phase = Literal[
     "starting",
@@ -107,7 +108,13 @@ class Taken(Frozen):
 
 
 def refuse(
-    state: Control, message: AnyMessage, *, budget: Budget, wall_time: float, inputs_allowed: bool
+    state: Control,
+    message: AnyMessage,
+    *,
+    budget: Budget,
+    wall_time: float,
+    inputs_allowed: bool,
+    rubric_allowed: bool = True,
 ) -> str | None:
     """Why the verb is not allowed now, naming the state, or None."""
     if state.ended:
@@ -132,7 +139,9 @@ def refuse(
                 args_hash=message.args_hash,
             )
         case Amend():
-            return _refuse_amend(message, budget=budget, wall_time=wall_time)
+            return _refuse_amend(
+                message, budget=budget, wall_time=wall_time, rubric_allowed=rubric_allowed
+            )
         case AddInput():
             return _refuse_input(message, inputs_allowed=inputs_allowed)
         case Retry():
@@ -190,6 +199,12 @@ def take(
 def note_refused(state: Control, verb: str, why: str) -> None:
     """Keep why a signal had no effect; status shows the newest ones."""
     state.refused_signals = [*state.refused_signals, f"{verb}: {why}"][-NOTES_KEPT:]
+
+
+def end(state: Control) -> None:
+    """Refuse every verb from here on; what nobody answered is no question any more."""
+    state.ended = True
+    state.gates = {name: gate for name, gate in state.gates.items() if not gate.open}
 
 
 def open_gate(
@@ -283,10 +298,16 @@ def _refuse_stop(state: Control, message: Stop) -> str | None:
     return None
 
 
-def _refuse_amend(message: Amend, *, budget: Budget, wall_time: float) -> str | None:
+def _refuse_amend(
+    message: Amend, *, budget: Budget, wall_time: float, rubric_allowed: bool
+) -> str | None:
     if not message.budget and message.rubric is None and not message.guidance:
         return "amend needs a budget, a rubric or guidance"
+    if message.rubric is not None and not rubric_allowed:
+        return "this kind of run has no rubric"
     try:
+        if message.rubric is not None:
+            Rubric.model_validate(message.rubric)
         budgets.amend(budget, message.budget, wall_time=wall_time)
     except ValueError as error:
         return _first_line(error)

@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-from datetime import datetime
-from typing import Literal
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from perdure.domain.base import Frozen
 
@@ -23,6 +23,20 @@ PROMPT_LIMIT = 4_000
 WAIT = "wait"
 END = "end"
 DEFAULT_PREFIX = "default:"
+
+
+class GateSettings(Frozen):
+    """The `gates:` block: how long questions wait, in seconds (None: for ever), and what then.
+
+    `on_expiry` is `wait`, `end`, or `default:` and a choice.
+    """
+
+    timeout_s: float | None = Field(default=None, gt=0)
+    on_expiry: Annotated[str, Field(pattern=r"^(wait|end|default:.+)$")] = WAIT
+
+    def deadline(self, opened: datetime) -> datetime | None:
+        """When a gate opened now expires."""
+        return None if self.timeout_s is None else opened + timedelta(seconds=self.timeout_s)
 
 
 class GateAnswer(Frozen):

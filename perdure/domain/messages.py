@@ -11,13 +11,15 @@ from perdure.domain.base import Frozen
 from perdure.domain.refs import Ref
 
 TEXT_LIMIT_BYTES = 8 * 1024
+NAME_CHARACTERS = 256
+CHOICE_CHARACTERS = 1_024
 
 
 class Message(Frozen):
     """What every verb carries."""
 
-    by: str = "unknown"
-    request_id: str | None = None
+    by: str = Field(default="unknown", max_length=NAME_CHARACTERS)
+    request_id: str | None = Field(default=None, max_length=NAME_CHARACTERS)
 
 
 class Pause(Message):
@@ -43,8 +45,8 @@ class Escalate(Message):
 class Answer(Message):
     """Answer a gate by choice, by text, or both; approvals carry the hash of the arguments."""
 
-    gate: str
-    choice: str | None = None
+    gate: str = Field(max_length=NAME_CHARACTERS)
+    choice: str | None = Field(default=None, max_length=CHOICE_CHARACTERS)
     text: str | None = None
     args_hash: str | None = None
 

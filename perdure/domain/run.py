@@ -9,6 +9,7 @@ from perdure.domain.agent.settings import AgentSettings, ToolsSpec
 from perdure.domain.base import Frozen
 from perdure.domain.budget import BudgetLimits
 from perdure.domain.evaluation import Rubric
+from perdure.domain.gates import GateSettings
 from perdure.domain.refine.settings import RefineSettings
 
 ModelChain = str | tuple[str, ...]
@@ -73,6 +74,7 @@ class CommonSpec(Frozen):
     learn: bool = True
     metadata: Metadata = Metadata()
     agent: AgentSettings = AgentSettings()
+    gates: GateSettings = GateSettings()
 
 
 class AgentSpec(CommonSpec):

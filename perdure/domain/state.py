@@ -62,6 +62,7 @@ class CoreState(BaseModel):
     best: Mark | None = None
     rolls: int = 0
     asking: dict[str, str] = {}
+    told: dict[str, int] = {}
     outcome: Outcome | None = None
     reason: str | None = None
     explanation: str | None = None
