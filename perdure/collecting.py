@@ -5,7 +5,7 @@ young blobs stay, because a step may be about to name them.
 """
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from perdure.adapters.stores import Stores
 from perdure.domain.errors import PerdureError
@@ -20,10 +20,11 @@ PAYLOAD_MARK = b"json/plain"
 ALL_RUNS = 1_000_000
 
 
-async def collect(stores: Stores, gateway: RunGateway, *, dry_run: bool) -> Collected:
+async def collect(
+    stores: Stores, gateway: RunGateway, *, now: datetime, dry_run: bool
+) -> Collected:
     """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to."""
     needed = await _reachable(stores.blobs, await _roots(stores, gateway))
-    now = datetime.now(UTC)
     unneeded: list[str] = []
     size = kept = 0
     async for address, length, written in stores.blobs.addresses():

@@ -3,7 +3,7 @@
 Nothing else builds adapters. What a door or a worker needs is made here and handed in.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -22,6 +22,7 @@ from perdure.adapters.pricing import ModelPrices, load_price_sheet
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal import address_of, connect
 from perdure.adapters.tools.builtin import builtin_tools
 from perdure.adapters.tools.host import LocalToolHost
@@ -59,11 +60,13 @@ class Parts:
     workspaces: LocalWorkspaces
     checks: RubricChecks
     default_model: str
+    telemetry: Telemetry
 
 
 @asynccontextmanager
-async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncIterator[Parts]:
+async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGenerator[Parts]:
     """Open stores and build adapters; plugins are loaded by the worker alone."""
+    telemetry = start_telemetry()
     stores = await open_stores(
         settings.home, settings.database_url, encryption_key=encryption_key(settings)
     )
@@ -87,8 +90,10 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncItera
             workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
             checks=RubricChecks(),
             default_model=default_model(access),
+            telemetry=telemetry,
         )
     finally:
+        telemetry.close()
         await models.aclose()
         await stores.close()
 
@@ -96,7 +101,7 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncItera
 @asynccontextmanager
 async def services(
     settings: Settings, *, start: bool, on_progress: OnProgress
-) -> AsyncIterator[Services]:
+) -> AsyncGenerator[Services]:
     """The services of an installation; embedded ones are started first when `start` says so."""
     runtime = EmbeddedRuntime(settings)
     if start:
@@ -124,7 +129,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
             parts.settings,
             fallback=endpoints.temporal_address,
             blobs=parts.stores.blobs,
-            plugins=client_plugins(),
+            telemetry=parts.telemetry,
         )
 
     stores, settings = parts.stores, parts.settings
@@ -152,8 +157,3 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
         models=parts.models,
         endpoints=endpoints,
     )
-
-
-def client_plugins() -> tuple[()]:
-    """Plugins of every Temporal client: telemetry, where it is asked for."""
-    return ()

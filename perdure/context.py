@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
 from pathlib import Path
 
 from perdure import collecting, diagnosis, installing, replaying
@@ -15,6 +14,7 @@ from perdure.adapters.logging import configure_logging
 from perdure.adapters.models.catalog import access_from, default_model
 from perdure.adapters.runtime import EmbeddedRuntime, read_logs, up
 from perdure.adapters.settings import Settings
+from perdure.adapters.stores.clock import utc_now
 from perdure.compose import VERSION, open_parts, services
 from perdure.domain.errors import NotFound
 from perdure.interfaces.services import (
@@ -60,7 +60,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         user=_user(),
         user_defaults=own.home / DEFAULTS_FILE,
         default_model=default_model(access_from(own)),
-        now=lambda: datetime.now(UTC),
+        now=utc_now,
         version=VERSION,
         stdout=sys.stdout,
         stderr=sys.stderr,
@@ -111,7 +111,9 @@ class _Installation:
             self.connect(start=False, on_progress=lambda _: None) as found,
             open_parts(self._settings) as parts,
         ):
-            return await collecting.collect(parts.stores, found.gateway, dry_run=dry_run)
+            return await collecting.collect(
+                parts.stores, found.gateway, now=utc_now(), dry_run=dry_run
+            )
 
     async def kill_worker(self) -> Killed:
         """SIGKILL to the embedded worker: by its id and its start, never another process."""
@@ -128,5 +130,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return "unknown"
-
-

@@ -1,12 +1,11 @@
 """Connecting to Temporal: address, profile, converter and plugins in one place."""
 
-from collections.abc import Sequence
-
-from temporalio.client import Client, Plugin
+from temporalio.client import Client
 from temporalio.envconfig import ClientConnectConfig
 
 from perdure.adapters.converting import data_converter
 from perdure.adapters.settings import Settings
+from perdure.adapters.telemetry import Telemetry
 from perdure.domain.errors import ServiceUnavailable
 from perdure.domain.ports import BlobStore
 
@@ -21,7 +20,7 @@ async def connect(
     *,
     fallback: str,
     blobs: BlobStore | None,
-    plugins: Sequence[Plugin] = (),
+    telemetry: Telemetry,
 ) -> Client:
     """Connect with the profile's TLS and key.
 
@@ -29,7 +28,7 @@ async def connect(
         settings: whose profile names the server.
         fallback: the embedded server's address, used when no server is named.
         blobs: where large payloads are kept.
-        plugins: telemetry.
+        telemetry: plugins and runtime that send traces and metrics, or nothing.
 
     Raises:
         ServiceUnavailable: nobody answers there.
@@ -40,7 +39,10 @@ async def connect(
     options["namespace"] = settings.namespace
     try:
         return await Client.connect(
-            **options, data_converter=data_converter(blobs), plugins=list(plugins)
+            **options,
+            data_converter=data_converter(blobs),
+            plugins=list(telemetry.plugins),
+            runtime=telemetry.runtime,
         )
     except (RuntimeError, OSError) as error:
         raise ServiceUnavailable(

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -89,13 +89,13 @@ class Installation:
         return json.loads(await self.gateway.history_export(run))["events"]
 
     @asynccontextmanager
-    async def worker(self, **settings: object) -> AsyncIterator[None]:
+    async def worker(self, **settings: object) -> AsyncGenerator[None]:
         """A worker inside this process."""
         stop = asyncio.Event()
         merged = Settings.load(**{**self.settings.model_dump(exclude_unset=True), **settings})
         ready = self.home / f"ready-{id(stop)}"
         merged = merged.model_copy(update={"ready_file": ready})
-        merged._temporal = self.settings.temporal  # noqa: SLF001
+        merged._temporal = self.settings.temporal
         task = asyncio.create_task(run_worker(merged, stop))
         try:
             await eventually(lambda: ready.exists() or task.done())
@@ -107,7 +107,7 @@ class Installation:
             await task
 
     @asynccontextmanager
-    async def worker_process(self, **environment: str) -> AsyncIterator["WorkerProcess"]:
+    async def worker_process(self, **environment: str) -> AsyncGenerator["WorkerProcess"]:
         """A worker in a process of its own, which a test may kill."""
         process = WorkerProcess(self, environment)
         await process.start()
@@ -179,7 +179,7 @@ class WorkerProcess:
 
 
 @asynccontextmanager
-async def dev_server(*extra: str, port: int | None = None) -> AsyncIterator[WorkflowEnvironment]:
+async def dev_server(*extra: str, port: int | None = None) -> AsyncGenerator[WorkflowEnvironment]:
     """A tuned dev server in memory."""
     environment = await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(temporal_binary()),
@@ -196,7 +196,7 @@ async def dev_server(*extra: str, port: int | None = None) -> AsyncIterator[Work
 @asynccontextmanager
 async def installation(
     home: Path, address: str, *, timing: Timing | None = None, **settings: object
-) -> AsyncIterator[Installation]:
+) -> AsyncGenerator[Installation]:
     """An installation over an empty home; without workers until a test starts one."""
     merged = {
         "heartbeat_s": 2.0,
@@ -207,30 +207,30 @@ async def installation(
         **settings,
     }
     loaded = Settings.load(home=home, **merged)
-    loaded._temporal = replace(loaded.temporal, address=address)  # noqa: SLF001
+    loaded._temporal = replace(loaded.temporal, address=address)
     async with open_parts(loaded) as parts:
-        client = await connect(loaded, fallback=address, blobs=parts.stores.blobs)
+        client = await connect(
+            loaded, fallback=address, blobs=parts.stores.blobs, telemetry=parts.telemetry
+        )
         gateway = Gateway(
             connect=_ready(client),
             blobs=parts.stores.blobs,
             records=parts.stores.records,
             journal=parts.stores.journal,
-            facts=SiteFacts(
-                address=address, timing=timing or Timing(heartbeat=loaded.heartbeat_s)
-            ),
+            facts=SiteFacts(address=address, timing=timing or Timing(heartbeat=loaded.heartbeat_s)),
             resolve=Resolver(parts.models, parts.default_model, parts.tools).resolve,
         )
         yield Installation(home, address, loaded, parts, gateway, client)
 
 
-def _ready(client: Client):  # noqa: ANN202
+def _ready(client: Client):
     async def connected() -> Client:
         return client
 
     return connected
 
 
-async def eventually(condition, *, seconds: float = 30.0) -> None:  # noqa: ANN001
+async def eventually(condition, *, seconds: float = 30.0) -> None:
     """Wait until `condition` (plain or async) holds; fail when it does not in time."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:

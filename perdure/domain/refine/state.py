@@ -2,10 +2,11 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
-from perdure.domain.agent.turn import TurnState
+from perdure.domain.agent.turn import Ending, TurnState
 from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.budget import Spent
 from perdure.domain.evaluation import DimensionScore, Evaluation
 from perdure.domain.progress import Trajectory
 from perdure.domain.refine.repeats import SeenOutputs
@@ -19,24 +20,29 @@ Stage = Literal["execute", "evaluate", "decide", "ask"]
 
 
 class Draft(BaseModel):
-    """The iteration in progress: what was written, and what is known of it so far."""
+    """The iteration in progress: what was written, and what is known of it so far.
+
+    `pieces` are joined to the output; `replies` are new versions of its parts. `cut` says which
+    limit or person cut the iteration short; `began` is what was spent before it.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    pieces: list[str] = []
+    pieces: list[Ref] = []
     replies: dict[int, str] = {}
+    partial: bool = False
     output: Ref | None = None
     output_hash: str | None = None
     evaluation: Evaluation | None = None
     kind: EvaluationKind = "none"
-    checked: bool = False
-    problems: tuple[str, ...] = ()
-    judged_head: str | None = None
+    repeated: bool = False
     failure: str | None = None
-    failure_reason: str | None = None
+    failure_reason: str = "model_error"
     overflow: bool = False
-    ended_by: str | None = None
+    cut: Ending | None = None
     tree: str | None = None
+    began: Spent = Spent()
+    sent: dict[str, int] = {}
 
 
 class Kept(Frozen):
@@ -44,9 +50,25 @@ class Kept(Frozen):
 
     iteration: int
     output: Ref
+    output_hash: str | None = None
     score: float | None = None
     evaluation: Evaluation | None = None
     tree: str | None = None
+
+
+class Economy(Frozen):
+    """What a loop that resends everything would have sent, from this run's own sizes, in tokens.
+
+    `first` is the prompt of the first draft, `history` all outputs and feedback since,
+    `judgement` the newest judge's prompt.
+    """
+
+    first: int = 0
+    history: int = 0
+    judgement: int = 0
+    naive: int = 0
+    evaluations_skipped: int = 0
+    judge_calls_saved: int = 0
 
 
 class RefineState(CoreState):
@@ -68,8 +90,7 @@ class RefineState(CoreState):
     rubric: Rubric | None = None
     notes: list[str] = []
     unwritten: list[IterationRecord] = []
-    evaluations_skipped: int = 0
-    judge_calls_saved: int = 0
+    economy: Economy = Economy()
 
 
 class RefineInput(LoopInput):
@@ -83,12 +104,14 @@ class CheckRequest(StepMessage):
     """All deterministic checks of one output, as one activity.
 
     `pieces` are joined to the output (`stored`: it was scored before and is taken as it is); with
-    `kept` and `replies` the output is the merge of new versions of parts into the kept one.
+    `kept` and `replies` the output is the merge of new versions of parts into the kept one. An
+    output with the hash `known` is not checked again.
     """
 
     frame: str
     pieces: tuple[str, ...] = ()
     stored: bool = False
+    known: str | None = None
     kept: str | None = None
     kept_evaluation: Evaluation | None = None
     replies: dict[int, str] = {}
@@ -101,3 +124,17 @@ class CheckReport(StepMessage):
     output_hash: str | None = None
     dimensions: tuple[DimensionScore, ...] = ()
     seconds: float = 0.0
+
+
+class ReframeRequest(StepMessage):
+    """Write a run's frame anew, with a rubric that a person amended."""
+
+    frame: str
+    extra: dict[str, JsonValue]
+
+
+class ReframeReport(StepMessage):
+    """The new frame's address, and what the task adds to a prompt now."""
+
+    frame: str
+    task_tokens: int = 0

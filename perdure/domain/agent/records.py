@@ -1,0 +1,84 @@
+"""What an iteration record says of its model call, and the short form in which it travels.
+
+A record is written by the step after it. There it leaves out what that step's request says anyway:
+the model, where it is the same, and the transcript that the request goes on from.
+"""
+
+from decimal import Decimal
+
+from perdure.domain.budget import Spent
+from perdure.domain.result import IterationRecord
+from perdure.domain.steps import ModelCallReport
+from perdure.domain.transcript import Head
+from perdure.domain.usage import Account, Usage, add_cost
+
+SAME = "="
+
+
+def spent_since(before: Spent, now: Spent) -> Account:
+    """What was charged between two looks, failed attempts and other models included."""
+    return Account(
+        attempts=now.model_calls - before.model_calls,
+        usage=_less(now.usage + now.unconfirmed, before.usage + before.unconfirmed),
+        cost_usd=None if now.unpriced and not before.unpriced else _cost(before, now),
+        seconds=round(now.active_time - before.active_time, 3),
+    )
+
+
+def with_account(record: IterationRecord, account: Account) -> IterationRecord:
+    """The record with what more was used."""
+    return record.model_copy(
+        update={
+            "usage": record.usage + account.total_usage,
+            "cost_usd": add_cost(record.cost_usd, account.total_cost_usd),
+            "model_calls": record.model_calls + account.attempts,
+            "duration_s": round(record.duration_s + account.seconds, 3),
+        }
+    )
+
+
+def with_reply(
+    record: IterationRecord, called: ModelCallReport, *, tools_offered: int
+) -> IterationRecord:
+    """The record with the facts of the reply."""
+    return record.model_copy(
+        update={
+            "model": called.model,
+            "request_id": called.request_id,
+            "stop_reason": called.stop_reason,
+            "tools_offered": tools_offered,
+            "transcript": called.head.hash if called.head else None,
+            "has_tool_calls": bool(called.calls),
+            "output_ref": called.text.hash if called.text else None,
+        }
+    )
+
+
+def thin(record: IterationRecord, *, model: str, head: Head | None) -> IterationRecord:
+    """The record as it travels in a request to `model` that goes on from `head`."""
+    same: dict[str, str] = {}
+    if record.model == model:
+        same["model"] = SAME
+    if head is not None and record.transcript == head.hash:
+        same["transcript"] = SAME
+    return record.model_copy(update=same)
+
+
+def whole(record: IterationRecord, *, model: str, head: Head | None) -> IterationRecord:
+    """The record as it is stored: the reverse of `thin`."""
+    known: dict[str, str] = {}
+    if record.model == SAME:
+        known["model"] = model
+    if record.transcript == SAME and head is not None:
+        known["transcript"] = head.hash
+    return record.model_copy(update=known)
+
+
+def _less(left: Usage, right: Usage) -> Usage:
+    return Usage(
+        **{name: getattr(left, name) - getattr(right, name) for name in Usage.model_fields}
+    )
+
+
+def _cost(before: Spent, now: Spent) -> Decimal:
+    return now.cost_usd - before.cost_usd
