@@ -2,8 +2,11 @@
 
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
@@ -25,6 +28,7 @@ from perdure.interfaces.cli.session import Session
 from perdure.interfaces.services import AppContext
 
 INTERRUPTED = 130
+INSIST_S = 1.0
 JSON_FLAG = "--json"
 HELP = (
     "Language-model work in loops that stop when the result is good enough, and survive anything."
@@ -116,8 +120,32 @@ def _run(session: Session, words: Sequence[str]) -> int:
     if "session" not in ignored:
         command(*bound.args, **bound.kwargs)
         return 0
-    code = asyncio.run(command(*bound.args, **bound.kwargs, session=session))
-    return code if isinstance(code, int) else 0
+    return asyncio.run(_interruptible(command(*bound.args, **bound.kwargs, session=session)))
+
+
+async def _interruptible(work: Coroutine[object, object, int | None]) -> int:
+    """Let Ctrl-C end the command once: a second one must not tear what is being closed."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    with suppress(ValueError, RuntimeError):  # not the main thread: somebody else has the signals
+        loop.add_signal_handler(signal.SIGINT, _Interrupt(task))
+    return await work or 0
+
+
+class _Interrupt:
+    """Cancels a task at the first call; another one after a second ends the process."""
+
+    def __init__(self, task: "asyncio.Task[object] | None") -> None:
+        self._task = task
+        self._first: float | None = None
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if self._first is None:
+            self._first = now
+            if self._task is not None:
+                self._task.cancel()
+        elif now - self._first > INSIST_S:
+            leave(INTERRUPTED)
 
 
 def _told(error: CycloptsError) -> str:

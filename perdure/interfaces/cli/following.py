@@ -5,16 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from rich.spinner import Spinner
-from rich.text import Text
 
 from perdure.domain.events import Event
 from perdure.domain.result import RunResult, exit_code
-from perdure.domain.status import RunStatus
 from perdure.interfaces.cli.session import Session
-from perdure.interfaces.cli.views.events import event_line
 from perdure.interfaces.cli.views.live import live_view
 from perdure.interfaces.cli.views.result import result_view
 from perdure.interfaces.cli.views.status import moved_on
+from perdure.interfaces.cli.views.story import Story
 from perdure.interfaces.services import RunGateway, Services
 
 TICK_S = 1.0
@@ -51,9 +49,9 @@ def show_result(session: Session, services: Services, result: RunResult) -> None
 
 
 async def _lines(session: Session, gateway: RunGateway, run: str) -> None:
-    status = await gateway.status(run)
+    story = Story(await gateway.status(run))
     async for event in gateway.events(run):
-        told = _story(event, status)
+        told = story.line(event)
         if told is not None:
             session.output.tell(told)
 
@@ -62,24 +60,17 @@ async def _live(session: Session, gateway: RunGateway, run: str) -> None:
     """The picture below, the story above it; a look at the run only when something happened."""
     spinner = Spinner("dots")
     status = await gateway.status(run)
-    looked = session.context.now()
+    story, looked = Story(status), session.context.now()
     with session.output.live(live_view(moved_on(status, looked), spinner=spinner)) as live:
         async for events in _batches(gateway.events(run)):
             for event in events:
-                told = _story(event, status)
+                told = story.line(event)
                 if told is not None:
                     live.console.print(told)
             now = session.context.now()
             if events or (now - looked).total_seconds() >= LOOK_AGAIN_S:
                 status, looked = await gateway.status(run), now
             live.update(live_view(moved_on(status, now), spinner=spinner))
-
-
-def _story(event: Event, status: RunStatus) -> Text | None:
-    """The line of an event; the end is told by the result."""
-    if event.type == "ended":
-        return None
-    return event_line(event, limit=status.iteration_limit)
 
 
 async def _batches(events: AsyncIterator[Event]) -> AsyncIterator[list[Event]]:

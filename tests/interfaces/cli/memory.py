@@ -1,5 +1,7 @@
 """An installation in memory: what commands are handed, and what they did to it."""
 
+import asyncio
+import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -63,6 +65,7 @@ class MemoryGateway:
     refusals: dict[str, PerdureError] = field(default_factory=dict)
     start_error: PerdureError | None = None
     follow_error: BaseException | None = None
+    interrupted: bool = False
     unready: bool = False
     filters: list[RunFilter | None] = field(default_factory=list)
     bulk: BulkReport = field(
@@ -105,6 +108,10 @@ class MemoryGateway:
     async def events(self, run: str, *, since: int = 0) -> AsyncGenerator[Event]:
         for item in self.happened:
             yield item
+            if self.interrupted:
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
+                await asyncio.Event().wait()
             if self.follow_error is not None:
                 raise self.follow_error
 

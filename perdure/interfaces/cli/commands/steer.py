@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from perdure.domain.errors import InvalidInput, NotFound, PerdureError
+from perdure.domain.gates import Gate
 from perdure.domain.messages import (
     AddInput,
     Amend,
@@ -117,7 +118,7 @@ async def answer(
     async with session.connected() as services:
         found = await _gate(services, gate, run)
         chosen = answer if answer in found.gate.choices else None
-        if chosen is None and not found.gate.free_text and found.gate.choices:
+        if chosen is None and not takes_text(found.gate):
             raise InvalidInput(
                 f"Gate {found.gate.id} of {found.run} does not take {answer!r}.",
                 cure=f"Choose one of: {', '.join(found.gate.choices)}.",
@@ -191,6 +192,11 @@ def _once(message: AnyMessage) -> AnyMessage:
 
 def _receipt(run: str, receipt: Receipt) -> dict[str, JsonValue]:
     return {"type": "receipt", "run": run, **receipt.model_dump(mode="json")}
+
+
+def takes_text(gate: Gate) -> bool:
+    """Whether a text alone answers: a mistyped `approve` must not count as a denial with words."""
+    return not gate.choices or (gate.free_text and gate.kind in {"question", "review"})
 
 
 async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from perdure.domain.costs import CostLine, CostReport
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack, table
 from perdure.interfaces.cli.views.status import spend_line
-from perdure.interfaces.cli.views.wording import duration, money, plural
+from perdure.interfaces.cli.views.wording import duration, model_name, money, plural
 
 _COLUMNS = ("calls", "input", "cached", "written", "cost", "time")
 
@@ -17,7 +17,7 @@ def costs_view(report: CostReport) -> RenderableType:
     what = report.runs[0] if len(report.runs) == 1 else plural(len(report.runs), "run")
     parts = [
         _block("phase", report.by_phase),
-        _block("model", report.by_model),
+        _block("model", {model_name(name): item for name, item in report.by_model.items()}),
         _block("day", report.by_day),
     ]
     total = table(("total", *_COLUMNS), [(what, *_cells(report.total))], right=_COLUMNS)

@@ -6,6 +6,7 @@ from pydantic import JsonValue
 from rich.text import Text
 
 from perdure.domain.events import Event, EventType
+from perdure.domain.gates import CHOICES
 from perdure.domain.result import BAD_OUTCOMES
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line
 from perdure.interfaces.cli.views.wording import one_line, score
@@ -74,13 +75,20 @@ def _ended(event: Event, limit: int | None) -> Text:
 def _gate_opened(event: Event, limit: int | None) -> Text:
     gate, kind = _word(event.data, "gate"), _word(event.data, "kind").replace("_", " ")
     question = one_line(_word(event.data, "prompt"), 200)
-    how = f"perdure answer {event.run}:{gate} " + ("|".join(_words(event.data, "choices")) or '"…"')
+    how = f"perdure answer {event.run}:{gate} " + _choices(event.data)
     return line((f"[{kind or 'question'} {gate}]", "bold magenta"), f" {question}  → {how}")
+
+
+def _choices(data: Data) -> str:
+    """The choices of a gate as a shell word; free text where it has none."""
+    kind = data.get("kind")
+    known = next((choices for name, choices in CHOICES.items() if name == kind), ())
+    return "|".join(_words(data, "choices") or known) or '"your answer"'
 
 
 def _tool(event: Event, limit: int | None) -> Text:
     name = _word(event.data, "name") or _word(event.data, "tool")
-    outcome = _word(event.data, "outcome") or _word(event.data, "reason")
+    outcome = _word(event.data, "outcome") or _word(event.data, "why")
     style = DIM if outcome in {"", "ok"} else WARN
     return line(("[tool]", style), f" {name}" + (f" · {one_line(outcome)}" if outcome else ""))
 
@@ -105,8 +113,8 @@ _TELLERS: Mapping[EventType, Callable[[Event, int | None], Text]] = {
     "recalled": _named("recall", "text", "similar", "learnings"),
     "planned": _named("plan", "steps", "text"),
     "iteration_completed": _completed,
-    "model_failed_over": _named("model", "from", "to", "why", "reason", style=WARN),
-    "context_pressure": _named("context", "text", "action", style=WARN),
+    "model_failed_over": _named("model", "failed", "to", "why", style=WARN),
+    "context_pressure": _named("context", "cure", "stop_reason", style=WARN),
     "tool_finished": _tool,
     "tool_refused": _tool,
     "budget_warning": _budget,

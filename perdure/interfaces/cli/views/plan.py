@@ -14,7 +14,7 @@ from perdure.interfaces.cli.views.layout import (
     stack,
     table,
 )
-from perdure.interfaces.cli.views.wording import duration, money, one_line
+from perdure.interfaces.cli.views.wording import duration, model_name, money, one_line
 from perdure.interfaces.gateway.facts import QueueState
 from perdure.interfaces.plan import PlannedModel, RunPlan, WorstCase
 
@@ -47,7 +47,7 @@ def plan_view(plan: RunPlan) -> RenderableType:
 
 
 def _model(planned: PlannedModel) -> str:
-    chain = " → ".join(planned.chain)
+    chain = " → ".join(model_name(name) for name in planned.chain)
     card = planned.card
     if card is None:
         return f"{chain} (unknown here)"

@@ -17,6 +17,7 @@ from perdure.interfaces.cli.views.layout import (
 )
 from perdure.interfaces.cli.views.wording import (
     duration,
+    model_name,
     money,
     one_line,
     plural,
@@ -38,7 +39,7 @@ def result_view(result: RunResult, *, web_url: str | None = None) -> Group:
         ("score", _scores(result)),
         ("spend", spend_words(result.spend)),
         ("saved", saved_words(result.savings)),
-        ("models", ", ".join(result.models_used)),
+        ("models", ", ".join(model_name(name) for name in result.models_used)),
         ("limit", result.exhausted.text if result.exhausted else None),
         ("artifacts", ", ".join(f"{item.kind} {short_ref(item.ref)}" for item in result.artifacts)),
         ("unread", "; ".join(one_line(text) for text in result.unread_input)),

@@ -55,6 +55,12 @@ def short_ref(address: str) -> str:
     return f"{kind}:{digest[:REF_DIGITS]}"
 
 
+def model_name(name: str) -> str:
+    """A model as people know it; a script by enough of its address to be told apart."""
+    provider, _, address = name.partition(":")
+    return f"{provider}:{short_ref(address)}" if address.startswith(("sha256:", "hmac:")) else name
+
+
 def plural(count: int, noun: str) -> str:
     """`1 call`, `3 calls`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

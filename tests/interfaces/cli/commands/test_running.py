@@ -27,7 +27,7 @@ def test_a_goal_in_words_runs_as_agent_and_ends_with_its_result(perdure: Install
     assert spec.goal == "say hello"
     assert perdure.calls == ["connect and start", "disconnect"]
     assert perdure.out == snapshot("""\
-[start]
+[start] Write a product text for a steel water bottle.
 [iter 1/6] score 0.73
 [iter 2/6] score 0.89
 A bottle of steel.
@@ -147,6 +147,15 @@ def test_ctrl_c_leaves_the_run_going(
     perdure.gateway.follow_error = error
     assert perdure.run(*argv) == 130
     assert f"The run goes on. Watch it: perdure watch {RUN}" in perdure.err
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_real_ctrl_c_even_twice_closes_what_was_opened(
+    perdure: Installation, flags: tuple[str, ...]
+) -> None:
+    perdure.gateway.interrupted = True
+    assert perdure.run("watch", RUN, *flags) == 130
+    assert perdure.calls == ["connect", "disconnect"]
 
 
 def test_a_server_that_goes_away_leaves_the_run_going(perdure: Installation) -> None:

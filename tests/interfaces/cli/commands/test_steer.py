@@ -132,6 +132,12 @@ def test_a_choice_may_come_with_words(perdure: Installation) -> None:
     assert (sent.choice, sent.text) == ("continue", "shorter")
 
 
+def test_a_mistyped_choice_is_no_free_text(perdure: Installation) -> None:
+    perdure.gateway.statuses[RUN] = status(gates=(gate(free_text=True),))
+    assert perdure.run("answer", "g1", "aprove") == 2
+    assert perdure.gateway.sent == []
+
+
 def test_answers_that_fit_no_gate(perdure: Installation) -> None:
     perdure.gateway.statuses[RUN] = status(gates=(gate(),))
     assert perdure.run("answer", "g1", "maybe") == 2

@@ -613,7 +613,7 @@ that iteration.\
         ),
         pytest.param(
             lambda: event(4, "gate_opened", gate="g1", kind="budget", prompt="More?"),
-            snapshot('[budget g1] More?  → perdure answer refine-steel-bottle-7f3a:g1 "…"'),
+            snapshot("[budget g1] More?  → perdure answer refine-steel-bottle-7f3a:g1 raise|end"),
             id="gate",
         ),
         pytest.param(
