@@ -204,5 +204,11 @@ _LEVERS: Mapping[str, Lever] = {
     "evaluator_failed": _fixed("Checks in place of a judge, or another evaluator model."),
     "internal": _fixed("Nothing on your side; `perdure logs worker` holds the details."),
     "failed": _fixed("What the error names; `perdure logs worker` holds the details."),
+    "read_only": _fixed("`refine.classify: off` would have had the answer evaluated and refined."),
+    "approved": _fixed("Another answer to the question that a person approved it with."),
+    "accepted": _fixed("Nothing: the definition of done was met."),
+    "best_effort": _fixed(
+        "`--guidance` with what the run does not know, another model, or a smaller goal."
+    ),
     "text_answer": _fixed("Nothing: the agent loop ends when the model answers in text."),
 }
