@@ -65,7 +65,7 @@ class _ObservedActivity(ActivityInboundInterceptor):
         return report
 
     def _note_report(self, span: Span, request: object, report: object, *, seconds: float) -> None:
-        span.set_attributes(report_attributes(report))
+        span.set_attributes(report_attributes(request, report))
         for attributes in evaluation_events(request, report):
             span.add_event(names.EVALUATION_EVENT, attributes)
         asked, given = _call(request), _call(report)

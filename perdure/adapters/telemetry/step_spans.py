@@ -52,16 +52,18 @@ def request_attributes(request: object) -> Attributes:
             return {}
 
 
-def report_attributes(report: object) -> Attributes:
-    """What a step brought back."""
+def report_attributes(request: object, report: object) -> Attributes:
+    """What a step brought back; a reply without a model's name is of the one that was asked."""
     match report:
         case ModelCallReport():
-            return _reply_attributes(report) | account_attributes(report.account)
+            asked = request.model if isinstance(request, ModelCallRequest) else ""
+            return _reply_attributes(report, asked) | account_attributes(report.account)
         case JudgeReport():
             problems: Attributes = (
                 {names.EVALUATION_PROBLEMS: list(report.problems)} if report.problems else {}
             )
-            return report_attributes(report.call) | problems
+            call = request.call if isinstance(request, JudgeRequest) else None
+            return report_attributes(call, report.call) | problems
         case ToolCallReport():
             # A failed tool is a result of the step, so the span itself is no error.
             failed: Attributes = (
@@ -99,10 +101,11 @@ def evaluation_events(request: object, report: object) -> Iterator[Attributes]:
             return
 
 
-def _reply_attributes(report: ModelCallReport) -> Attributes:
+def _reply_attributes(report: ModelCallReport, asked: str) -> Attributes:
     attributes: Attributes = {names.STATUS: report.status, names.REPLAYED: report.replayed}
-    if report.model:
-        attributes[names.RESPONSE_MODEL] = report.model
+    model = report.model or asked
+    if report.status == "replied" and model:
+        attributes[names.RESPONSE_MODEL] = model
     if report.stop_reason:
         attributes[names.FINISH_REASONS] = [report.stop_reason]
     return attributes

@@ -10,8 +10,17 @@ from perdure.adapters.telemetry.step_spans import (
     request_attributes,
 )
 from perdure.domain.evaluation import DimensionScore
-from perdure.domain.steps import JudgeReport, ModelCallReport, ToolCallReport
+from perdure.domain.steps import (
+    Allowance,
+    JudgeReport,
+    JudgeRequest,
+    ModelCallReport,
+    ModelCallRequest,
+    ToolCallReport,
+)
 from perdure.domain.usage import Account
+
+REQUEST = ModelCallRequest(frame="f", iteration=1, model="m-1", allowance=Allowance(max_tokens=9))
 
 
 def test_an_unknown_cost_is_left_out() -> None:
@@ -19,14 +28,24 @@ def test_an_unknown_cost_is_left_out() -> None:
 
 
 def test_a_call_that_was_not_sent_names_no_reply() -> None:
-    attributes = report_attributes(ModelCallReport(status="does_not_fit"))
+    attributes = report_attributes(REQUEST, ModelCallReport(status="does_not_fit"))
     assert attributes[names.STATUS] == "does_not_fit"
     assert not {names.RESPONSE_MODEL, names.FINISH_REASONS} & set(attributes)
 
 
+@pytest.mark.parametrize(
+    ("told", "model"), [("", "m-1"), ("m-1-2026", "m-1-2026")], ids=["as asked", "another name"]
+)
+def test_the_model_that_replied(told: str, model: str) -> None:
+    call = ModelCallReport(status="replied", model=told)
+    judged = JudgeRequest(call=REQUEST, dimensions=("a",))
+    assert report_attributes(REQUEST, call)[names.RESPONSE_MODEL] == model
+    assert report_attributes(judged, JudgeReport(call=call))[names.RESPONSE_MODEL] == model
+
+
 def test_a_reply_that_is_no_judgement_says_why_and_gives_no_score() -> None:
     report = JudgeReport(call=ModelCallReport(status="replied"), problems=("no scores",))
-    assert report_attributes(report)[names.EVALUATION_PROBLEMS] == ["no scores"]
+    assert report_attributes(None, report)[names.EVALUATION_PROBLEMS] == ["no scores"]
     assert list(evaluation_events(None, report)) == []
 
 
@@ -39,11 +58,11 @@ def test_a_carried_score_is_marked() -> None:
 
 
 def test_a_tool_that_went_well_is_no_error() -> None:
-    assert names.ERROR_TYPE not in report_attributes(ToolCallReport())
+    assert names.ERROR_TYPE not in report_attributes(None, ToolCallReport())
 
 
 @pytest.mark.parametrize("message", [None, "text", Account()], ids=["none", "text", "other"])
 def test_other_messages_say_nothing(message: object) -> None:
     assert request_attributes(message) == {}
-    assert report_attributes(message) == {}
+    assert report_attributes(message, message) == {}
     assert list(evaluation_events(message, message)) == []
