@@ -36,7 +36,7 @@ help:  ## list the targets
 
 setup: .venv/.model  ## virtual environment and the embedded model
 
-demo: .venv/.model  ## watch a run survive a killed worker; SEEDS=dir adds the seed documents
+demo: .venv/.model  ## the main job on embedded defaults; SEEDS=30 measures it against best-of-n
 	@$(BIN)/perdure demo $(if $(SEEDS),--seeds $(SEEDS))
 
 up: .venv/.model  ## start Temporal, the embedded model and a worker; Ctrl-C ends them
