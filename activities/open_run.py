@@ -1,24 +1,35 @@
 """The activity `open_run`: write the frame and the first messages of a run."""
 
+from datetime import timedelta
+
 from temporalio import activity
 
 from activities.translate import translated
+from perdure.domain.agent.failover import SKIPPED_AFTER_FAILURE_S
 from perdure.domain.agent.prompts import SYSTEM_PROMPT, input_address, input_text, task_text
 from perdure.domain.models import ModelCard
-from perdure.domain.ports import BlobStore, Models, TranscriptStore
+from perdure.domain.ports import BlobStore, Journal, Models, TranscriptStore
 from perdure.domain.refine.prompts import executor_system
 from perdure.domain.steps import Frame, OpenRunReport, OpenRunRequest
 from perdure.domain.tokens import estimate
-from perdure.domain.transcript import Head, Message, TextBlock, user_text
+from perdure.domain.transcript import Head, Message, TextBlock, closed, user_text
 
 
 class OpenRun:
     """Pins what stays the same over a run: models with prices, tools, system prompt, inputs."""
 
-    def __init__(self, *, blobs: BlobStore, transcripts: TranscriptStore, models: Models) -> None:
+    def __init__(
+        self,
+        *,
+        blobs: BlobStore,
+        transcripts: TranscriptStore,
+        models: Models,
+        journal: Journal,
+    ) -> None:
         self._blobs = blobs
         self._transcripts = transcripts
         self._models = models
+        self._journal = journal
 
     @activity.defn
     @translated
@@ -46,8 +57,14 @@ class OpenRun:
             head=await self._opening(step, inputs) if step.converses else None,
             cards=cards,
             system_tokens=_fixed_tokens(frame),
-            task_tokens=_task_tokens(frame),
+            task_tokens=task_tokens(frame),
+            failing=await self._failing(step),
         )
+
+    async def _failing(self, step: OpenRunRequest) -> tuple[str, ...]:
+        since = step.now - timedelta(seconds=SKIPPED_AFTER_FAILURE_S)
+        failing = await self._journal.failing_models(since=since)
+        return tuple(name for name in _names(step.chains) if name in failing)
 
     @staticmethod
     def _system(step: OpenRunRequest, cards: dict[str, ModelCard]) -> str:
@@ -75,9 +92,8 @@ class OpenRun:
     async def _opening(self, step: OpenRunRequest, inputs: dict[str, str]) -> Head:
         head: Head | None = None
         if step.transcript is not None:
-            head = await self._transcripts.append(
-                None, await self._transcripts.load(step.transcript)
-            )
+            given_before = await self._transcripts.load(step.transcript)
+            head = await self._transcripts.append(None, closed(given_before))
         given = [
             Message(role=message.role, blocks=(TextBlock(type="text", text=message.text),))
             for message in step.messages
@@ -96,7 +112,7 @@ def _fixed_tokens(frame: Frame) -> int:
     return sum(estimate(text).total for text in texts)
 
 
-def _task_tokens(frame: Frame) -> int:
+def task_tokens(frame: Frame) -> int:
     """What the task adds to a prompt that is composed from the frame: goal, inputs, demands."""
     texts = [frame.goal, *frame.inputs.values(), str(frame.extra)]
     return sum(estimate(text).total for text in texts)

@@ -28,6 +28,7 @@ from activities.metering import Backoff, MeteredModel
 from activities.open_run import OpenRun
 from activities.open_workspace import OpenWorkspace
 from activities.ready import Ready
+from activities.reframe import Reframe
 from perdure.adapters.logging import configure_logging
 from perdure.adapters.notices import notifier
 from perdure.adapters.runtime import announce_ready
@@ -82,12 +83,16 @@ class Fleet:
         """Workflows and the bookkeeping steps."""
         stores = self._parts.stores
         open_run = OpenRun(
-            blobs=stores.blobs, transcripts=stores.transcripts, models=self._parts.models
+            blobs=stores.blobs,
+            transcripts=stores.transcripts,
+            models=self._parts.models,
+            journal=stores.journal,
         )
         return self._worker(
             loops_queue(self._installation),
             activities=[
                 open_run.open_run,
+                Reframe(blobs=stores.blobs, frames=self._frames).reframe,
                 Reconcile(stores.journal).reconcile,
                 Finish(records=stores.records).finish,
                 Notify(notifier(self._settings)).notify,

@@ -18,6 +18,8 @@ from activities.open_run import OpenRun
 from activities.open_workspace import OpenWorkspace
 from perdure.domain import budget as budgets
 from perdure.domain import control as rules
+from perdure.domain.agent.failover import first_model
+from perdure.domain.agent.settings import resolve
 from perdure.domain.agent.turn import Ending
 from perdure.domain.attributes import search_attributes
 from perdure.domain.budget import AssumePrice, Budget
@@ -93,14 +95,30 @@ class Loop(Stepping):
         core.system_tokens, core.task_tokens = report.system_tokens, report.task_tokens
         core.root, core.base_tree = workspace.report.grant.root, workspace.report.base_tree
         core.terms = list(workspace.report.terms)
+        self._skip_failing(report)
         return report
+
+    def _skip_failing(self, report: OpenRunReport) -> None:
+        """Begin behind models that failed for other runs a moment ago."""
+        for role in ROLES:
+            chain = self.spec.models.chain(role)
+            first = first_model(chain, report.failing)
+            if first > 0 and role not in self.core.chain_index:
+                self.core.chain_index = {**self.core.chain_index, role: first}
+                why = "it failed within the last minute"
+                self.note("model_failed_over", failed=chain[0], to=chain[first], why=why)
 
     async def _open_workspace(self) -> Done[OpenWorkspaceReport] | Broken:
         self.show("open the workspace")
         activity_id = self.next_activity_id()
         handle = workflow.start_activity_method(
             OpenWorkspace.open_workspace,
-            OpenWorkspaceRequest(run=self.run_id, source=self.site.folder, tools=self.spec.tools),
+            OpenWorkspaceRequest(
+                run=self.run_id,
+                source=self.site.folder,
+                tools=self.spec.tools,
+                tool_timeout_s=resolve(self.spec.agent).tool_timeout,
+            ),
             **options.workspace_step(self.site, activity_id=activity_id, summary="open workspace"),
         )
         opened = await self.watched(handle, activity_id=activity_id)
@@ -129,6 +147,7 @@ class Loop(Stepping):
                 tools=workspace.tools,
                 extra=extra,  # type: ignore[arg-type]
                 root=self.site.root,
+                now=workflow.now(),
             ),
             **options.store_step(self.site, activity_id=activity_id, summary="open run"),
         )

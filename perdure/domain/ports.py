@@ -68,7 +68,7 @@ class Attempt(Frozen):
 
     `key` is `workflow_run_id/activity_id`; `execution` the workflow run id; `estimate` what is
     booked if the attempt is lost; `reservation_tokens` and `reservation_cost_usd` what all attempts
-    of the key may use together (None: no limit).
+    of the key may use together, `reservation_attempts` how many there may be (None: no limit).
     """
 
     key: str
@@ -85,6 +85,7 @@ class Attempt(Frozen):
     estimate_cost_usd: Decimal | None
     reservation_tokens: int | None = None
     reservation_cost_usd: Decimal | None = None
+    reservation_attempts: int | None = None
 
 
 class Proceed(Frozen):
@@ -187,6 +188,10 @@ class Journal(Protocol):
 
     async def rows(self, run: str) -> list[AttemptRow]:
         """All rows of a run (its workflow id), oldest first."""
+        ...
+
+    async def failing_models(self, *, since: datetime) -> set[str]:
+        """Models whose newest attempt of any run began after `since` and failed."""
         ...
 
     async def replies(self, run: str) -> list[str]:

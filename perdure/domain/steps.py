@@ -4,6 +4,7 @@ Content travels by reference; what is inline is short. Everything that is consta
 in its *frame*, one blob that each request names by hash.
 """
 
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -79,16 +80,21 @@ class OpenRunRequest(StepMessage):
     tools: tuple[ToolFact, ...] = ()
     extra: dict[str, JsonValue] = {}
     root: str = ""
+    now: datetime
 
 
 class OpenRunReport(StepMessage):
-    """The frame's address, the first transcript, and what decisions need of the models."""
+    """The frame's address, the first transcript, and what decisions need of the models.
+
+    `failing` are models of the chains that failed for other runs a moment ago.
+    """
 
     frame: str
     head: Head | None = None
     cards: dict[str, ModelCard] = {}
     system_tokens: int = 0
     task_tokens: int = 0
+    failing: tuple[str, ...] = ()
 
 
 class SayEntry(StepMessage):
@@ -153,7 +159,7 @@ class Allowance(StepMessage):
     """What all attempts of one call may use together, and the time left for it.
 
     `factor` is the model's calibration of token estimates; `active_time_s` what remains of the
-    run's active time (None: unlimited).
+    run's active time, `attempts` what remains of its model calls (None: unlimited).
     """
 
     max_tokens: int
@@ -161,6 +167,7 @@ class Allowance(StepMessage):
     cost_usd: Decimal | None = None
     factor: float = 1.0
     active_time_s: float | None = None
+    attempts: int | None = None
 
 
 class ModelCallRequest(StepMessage):
@@ -187,7 +194,8 @@ CallStatus = Literal["replied", "does_not_fit", "interrupted", "sealed"]
 class ModelCallReport(StepMessage):
     """What a model call gave, and the account of every attempt that was not reported yet.
 
-    `head` includes the appended entries and the reply; `before` is the head without the reply.
+    `head` includes the appended entries and the reply; `before` is the head without the reply, told
+    where the prompt was made shorter. An empty `model` is the one that was asked.
     """
 
     status: CallStatus

@@ -6,13 +6,13 @@ reply, or was refused, reconciled or sealed) a lost row keeps its estimate, so t
 told and what the journal says never differ.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from sqlalchemy import ColumnElement, and_, insert, select
+from sqlalchemy import ColumnElement, and_, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.attempts import (
@@ -69,7 +69,7 @@ class SqlJournal:
             account = total(await find(connection, this_key))
             if reply is not None:
                 return Replayed(type="replayed", reply=reply.text, account=account)
-            if not fits(attempt, account):
+            if not fits(attempt, account) or _tried_enough(attempt, rows):
                 await settle(connection, this_key)
                 return DoesNotFit(type="does_not_fit", account=account)
             await self._open(connection, attempt, latest_opening(rows, attempt.attempt))
@@ -150,6 +150,19 @@ class SqlJournal:
         async with self._database.read() as connection:
             return [row.shown for row in await find(connection, attempts.c.run == run)]
 
+    async def failing_models(self, *, since: datetime) -> set[str]:
+        recent = attempts.c.started_at >= since
+        newest = (
+            select(attempts.c.model, func.max(attempts.c.started_at).label("at"))
+            .where(recent)
+            .group_by(attempts.c.model)
+            .subquery()
+        )
+        same = and_(attempts.c.model == newest.c.model, attempts.c.started_at == newest.c.at)
+        failed = select(attempts.c.model).join(newest, same).where(attempts.c.state == "failed")
+        async with self._database.read() as connection:
+            return {row.model for row in await connection.execute(failed)}
+
     async def replies(self, run: str) -> list[str]:
         keys = select(attempts.c.key).where(attempts.c.run == run)
         async with self._database.read() as connection:
@@ -197,6 +210,15 @@ def fits(attempt: Attempt, account: Account) -> bool:
     cost = add_cost(account.total_cost_usd, attempt.estimate_cost_usd)
     limit = attempt.reservation_cost_usd
     return limit is None or cost is None or cost <= limit
+
+
+def _tried_enough(attempt: Attempt, rows: Sequence[Row]) -> bool:
+    """Whether the attempts of the key are used up; the one that is opened again is no new one."""
+    if attempt.reservation_attempts is None:
+        return False
+    own = (attempt.attempt, "started")
+    made = sum(1 for row in rows if (row.attempt, row.state) != own)
+    return made >= attempt.reservation_attempts
 
 
 def _is_fixed(row: Row, first: _Reply | None) -> bool:

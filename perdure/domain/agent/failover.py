@@ -1,11 +1,12 @@
 """Which model of a chain comes next when one has failed, and which may not be called at all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from perdure.domain.budget import Budget
 from perdure.domain.models import ModelCard
 
 OVERFLOW_CODE = "model_context_overflow"
+SKIPPED_AFTER_FAILURE_S = 60.0
 
 
 def next_model(
@@ -17,6 +18,15 @@ def next_model(
         if not overflow or cards[chain[following]].window > window:
             return following
     return None
+
+
+def first_model(chain: Sequence[str], failing: Collection[str]) -> int:
+    """Where a new run begins in its chain: behind models that failed in the last minute.
+
+    A chain of failing models alone is tried from its start.
+    """
+    healthy = [index for index, model in enumerate(chain) if model not in failing]
+    return healthy[0] if healthy else 0
 
 
 def unpriced(budget: Budget, card: ModelCard) -> bool:
