@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from perdure import collecting, diagnosis, installing, replaying
 from perdure.adapters.logging import configure_logging
 from perdure.adapters.models.catalog import access_from, default_model
 from perdure.adapters.runtime import EmbeddedRuntime, read_logs, up
@@ -28,6 +27,7 @@ from perdure.interfaces.services import (
     RuntimeView,
     Services,
 )
+from perdure.operations import collecting, diagnosis, installing, replaying
 
 DEFAULTS_FILE = "perdure.yaml"
 

@@ -39,4 +39,4 @@ async def setup_model(on_progress: OnProgress) -> str:
 
 def _lock() -> Path:
     packed = Path(str(files("perdure").joinpath(LOCK)))
-    return packed if packed.exists() else Path(__file__).parent.parent / LOCK
+    return packed if packed.exists() else Path(__file__).parents[2] / LOCK
