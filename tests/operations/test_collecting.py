@@ -1,0 +1,44 @@
+"""Garbage collection: nothing that a retained run leads to is ever dropped."""
+
+from datetime import UTC, datetime, timedelta
+
+from installation import Installation
+
+from perdure.operations.collecting import collect
+
+SCRIPT = {
+    "replies": [
+        {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}]},
+        {"text": "Empty."},
+    ]
+}
+LATER = datetime.now(UTC) + timedelta(days=60)
+
+
+async def test_what_a_retained_run_leads_to_stays(site: Installation) -> None:
+    run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+    await site.gateway.result(run)
+    stray = await site.parts.stores.blobs.put(b"nobody names me")
+    collected = await collect(site.parts.stores, site.gateway, now=LATER, dry_run=False)
+    assert not await site.parts.stores.blobs.exists(stray)
+    assert collected.blobs >= 1
+    result = await site.gateway.result(run)
+    assert result.output == "Empty."
+    transcript = await site.parts.stores.transcripts.load(result.transcript or "")
+    assert [message.role for message in transcript] == ["user", "assistant", "user", "assistant"]
+
+
+async def test_a_dry_run_drops_nothing_and_counts_the_same(site: Installation) -> None:
+    stray = await site.parts.stores.blobs.put(b"nobody names me")
+    counted = await collect(site.parts.stores, site.gateway, now=LATER, dry_run=True)
+    assert await site.parts.stores.blobs.exists(stray)
+    dropped = await collect(site.parts.stores, site.gateway, now=LATER, dry_run=False)
+    assert (counted.blobs, counted.bytes) == (dropped.blobs, dropped.bytes)
+
+
+async def test_young_blobs_stay_because_a_step_may_be_about_to_name_them(
+    site: Installation,
+) -> None:
+    young = await site.parts.stores.blobs.put(b"written just now")
+    await collect(site.parts.stores, site.gateway, now=datetime.now(UTC), dry_run=False)
+    assert await site.parts.stores.blobs.exists(young)
