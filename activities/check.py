@@ -35,9 +35,12 @@ class Check:
         text = "".join(pieces)
         # A stored output is tidy already: tidying again would close up its empty lines.
         tidy = text if step.stored else tidy_output(text, frame.rubric, frame.output.parts)
-        version = await asyncio.to_thread(
-            self._score, frame, tidy, kept, step.kept_evaluation, replies
-        )
+        if step.known is not None and output_hash(tidy) == step.known:
+            version = Version(tidy, Evaluation())
+        else:
+            version = await asyncio.to_thread(
+                self._score, frame, tidy, kept, step.kept_evaluation, replies
+            )
         return CheckReport(
             output=await self._blobs.put_text(version.text),
             output_hash=output_hash(version.text),

@@ -43,6 +43,7 @@ class RefinePrompts:
             frame.goal,
             [item for item in rubric.dimensions if item.name in entry.dimensions],
             await self._blobs.get_text(entry.output),
+            inputs=frame.inputs,
             open_findings=entry.open_findings,
             problems=entry.problems,
         )

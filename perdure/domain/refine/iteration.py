@@ -1,71 +1,109 @@
-"""One iteration of the refine loop as values: the facts it decides on, its record, its result."""
+"""One iteration of the refine loop as values: folded in, turned into facts, and recorded."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import JsonValue
-
-from perdure.domain.budget import TIME_DIMENSIONS, Refused, exhausted
-from perdure.domain.evaluation import Evaluation, Finding, deciding_pass, items_pass
-from perdure.domain.outcomes import Outcome, explain
-from perdure.domain.refine.decision import Decision, Facts, Failure
+from perdure.domain import budget as budgets
+from perdure.domain.agent.records import spent_since
+from perdure.domain.agent.turn import Ending
+from perdure.domain.budget import TIME_DIMENSIONS, Refused
+from perdure.domain.evaluation import Evaluation, deciding_pass, items_pass
+from perdure.domain.refine.decision import Decision, DecisionKind, Facts, Failure
 from perdure.domain.refine.parts import failing_parts
-from perdure.domain.refine.scoring import dimension_records, score_of
+from perdure.domain.refine.scoring import dimension_records, findings_of, score_of
 from perdure.domain.refine.settings import RefineSettings
 from perdure.domain.refine.state import Draft, Kept, RefineState
-from perdure.domain.result import (
-    Artifact,
-    Exhausted,
-    IterationRecord,
-    Mark,
-    RunResult,
-    Savings,
-)
+from perdure.domain.refs import Ref
+from perdure.domain.result import IterationRecord, Mark
 from perdure.domain.rubric import Rubric
-from perdure.domain.steps import SnapshotReport
 from perdure.domain.termination import LoopFacts
 from perdure.domain.tokens import estimate
-from perdure.domain.views import spend_report
 
-NO_OUTPUT = "The iteration gave no output."
+# Of the rows that end a run these are termination conditions; the rest are limits and trouble.
+CONDITION_ROWS = frozenset(
+    {"quality", "tree", "max_iterations", "hard_limit", "repeated", "degradation", "little_gain"}
+)
+
+
+def fold(state: RefineState, rubric: Rubric) -> None:
+    """Take the draft into trajectory, seen outputs and best, before anything is decided."""
+    draft, version = state.draft, kept_of(state)
+    score = None if draft.failure is not None else score_of(rubric, draft.evaluation)
+    state.trajectory = state.trajectory.after(score, has_output=version is not None)
+    if draft.output_hash is not None:
+        others = tuple(known for known in state.seen.hashes if known != draft.output_hash)
+        draft.repeated = len(others) < len(state.seen.hashes)
+        state.seen = state.seen.model_copy(update={"hashes": (*others, draft.output_hash)})
+    state.failures_in_a_row = state.failures_in_a_row + 1 if draft.failure is not None else 0
+    state.last_error = draft.failure or (draft.cut.detail if draft.cut else None)
+    # Counted here and not when it starts: inside it, the last permitted one is not yet spent.
+    state.budget = budgets.count(state.budget, iterations=1)
+    _keep(state, None if version is None else version.model_copy(update={"score": score}))
+
+
+def _keep(state: RefineState, version: Kept | None) -> None:
+    score = state.trajectory.current
+    address = version.output.hash if version else None
+    state.last = Mark(iteration=state.iteration, score=score, output_ref=address)
+    if version is None:
+        return
+    if score is not None:
+        state.newest = version
+    best = state.trajectory.best
+    if best is not None and best.iteration == state.iteration:
+        state.kept, state.best = version, state.last
+        if not version.partial:
+            state.budget = state.budget.model_copy(update={"complete_output": True})
+
+
+def written(draft: Draft) -> Ref | None:
+    """The output, or what was written of it when nothing was evaluated."""
+    return draft.output or (draft.pieces[0] if draft.pieces else None)
+
+
+def kept_of(state: RefineState) -> Kept | None:
+    """The draft as a version that could be returned."""
+    draft, output = state.draft, written(state.draft)
+    if output is None:
+        return None
+    return Kept(
+        iteration=state.iteration,
+        output=output,
+        output_hash=draft.output_hash,
+        score=state.trajectory.current,
+        evaluation=draft.evaluation,
+        tree=draft.tree,
+        partial=draft.partial or draft.output is None,
+    )
 
 
 def facts_of(
-    state: RefineState,
-    *,
-    settings: RefineSettings,
-    rubric: Rubric,
-    now: datetime,
-    repeated: bool,
-    failure: Failure | None,
+    state: RefineState, *, settings: RefineSettings, rubric: Rubric, now: datetime
 ) -> Facts:
     """Everything the decision table looks at, the newest iteration included."""
+    draft, evaluation = state.draft, state.draft.evaluation
     wall = (now - state.started_at).total_seconds()
-    spent = exhausted(state.budget, wall_time=wall)
-    evaluation = state.draft.evaluation
-    scored = evaluation is not None and state.trajectory.current is not None
+    spent = budgets.exhausted(state.budget, wall_time=wall)
+    scored = state.trajectory.current is not None
     return Facts(
         loop=LoopFacts(
             trajectory=state.trajectory,
             active_seconds=state.budget.spent.active_time,
             wall_seconds=wall,
             now=now,
-            repeated=repeated,
+            repeated=draft.repeated,
         ),
         settings=settings,
-        exhausted=spent.dimension if spent and spent.dimension not in TIME_DIMENSIONS else None,
-        out_of_time=_clock(state, spent, wall),
+        exhausted=_spent_dimension(draft.cut, spent),
+        out_of_time=_clock(state, draft.cut, wall),
         deciding_passed=scored and evaluation is not None and deciding_pass(rubric, evaluation),
         items_passed=scored
         and evaluation is not None
         and items_pass(rubric, evaluation, settings.quality_threshold),
         escalation_asked=state.control.escalation is not None,
         tool_loop=state.tool_loop,
-        failing_parts=0
-        if settings.output.parts == "whole" or evaluation is None
-        else len(failing_parts(rubric, evaluation)),
-        failure=failure,
+        failing_parts=_parts_left(settings, rubric, evaluation),
+        failure=failure_of(draft),
         failures_in_a_row=state.failures_in_a_row,
     )
 
@@ -74,18 +112,39 @@ def failure_of(draft: Draft) -> Failure | None:
     """Why the iteration has no score, or None."""
     if draft.failure is None:
         return None
-    return Failure(
-        reason=draft.failure_reason or "model_error",
-        message=draft.failure,
-        heals=draft.overflow,
-    )
+    return Failure(reason=draft.failure_reason, message=draft.failure, heals=draft.overflow)
+
+
+def cut_decision(ending: Ending) -> Decision:
+    """The decision on an iteration that a person, a limit or an error cut short."""
+    kinds: dict[str, DecisionKind] = {
+        "stopped": "stop",
+        "unanswered": "stop",
+        "deadline": "abort_timeout",
+        "out_of_budget": "abort_budget",
+    }
+    kind = kinds.get(ending.outcome, "abort_error")
+    return Decision(kind, kind, ending.detail, ending.outcome, ending.reason)
+
+
+def end_detail(state: RefineState, decision: Decision, *, wall_time: float) -> str:
+    """The figures or the error behind a decision that ends the run; empty when there are none."""
+    if decision.outcome == "failed":
+        return state.draft.failure or ""
+    if decision.row not in {"budget", "time"}:
+        return ""
+    if state.draft.cut is not None:
+        return state.draft.cut.detail
+    spent = budgets.exhausted(state.budget, wall_time=wall_time)
+    return spent.text if spent else ""
 
 
 def record_of(
     state: RefineState, base: IterationRecord, *, decision: Decision, rubric: Rubric
 ) -> IterationRecord:
-    """The record of the finished iteration."""
-    draft = state.draft
+    """The record of the finished iteration; what it used is everything spent since it began."""
+    draft, output = state.draft, written(state.draft)
+    used = spent_since(draft.began, state.budget.spent)
     return base.model_copy(
         update={
             "decision": decision.decision,
@@ -94,26 +153,16 @@ def record_of(
             "dimensions": dimension_records(draft.evaluation),
             "findings": findings_of(draft.evaluation),
             "evaluation": draft.kind,
-            "output_ref": draft.output.hash if draft.output else None,
+            "usage": used.total_usage,
+            "cost_usd": used.total_cost_usd,
+            "model_calls": used.attempts,
+            "duration_s": used.seconds,
+            "output_ref": output.hash if output else None,
             "tree_ref": draft.tree,
-            "transcript": state.turn.head.hash if state.turn.head else None,
+            "transcript": state.turn.head.hash if state.turn.head else base.transcript,
             "break_reason": decision.row if decision.ends else base.break_reason,
-            "error": draft.failure,
+            "error": draft.failure or (draft.cut.detail or None if draft.cut else None),
         }
-    )
-
-
-def kept_of(state: RefineState) -> Kept | None:
-    """The draft as a version that could be returned."""
-    draft = state.draft
-    if draft.output is None:
-        return None
-    return Kept(
-        iteration=state.iteration,
-        output=draft.output,
-        score=state.trajectory.current,
-        evaluation=draft.evaluation,
-        tree=draft.tree,
     )
 
 
@@ -125,107 +174,44 @@ def later_tokens(state: RefineState, newest: Kept | None) -> int:
     return state.task_tokens + newest.output.tokens.total + delta // 2
 
 
-def findings_of(evaluation: Evaluation | None) -> tuple[dict[str, JsonValue], ...]:
-    """Open findings as plain data."""
-    found: Sequence[Finding] = evaluation.findings if evaluation else ()
-    return tuple(finding.model_dump(mode="json", exclude_none=True) for finding in found)
-
-
-def refine_result(
-    state: RefineState,
-    *,
-    run: str,
-    outcome: Outcome,
-    reason: str,
-    detail: str,
-    met: bool,
-    wall_time: float,
-    tree: SnapshotReport | None,
-    loose: Kept | None = None,
-) -> RunResult:
-    """What the run returns: the best iteration's output, whatever the newest was."""
-    best = state.kept or loose
-    return RunResult(
-        id=run,
-        kind="refine",
-        outcome=outcome,
-        reason=reason,
-        explanation=explain(outcome, reason, detail),
-        quality_met=met,
-        partial=best is None or outcome not in {"accepted"},
-        output_ref=best.output.hash if best else None,
-        best=_mark(best),
-        last=_mark(state.newest),
-        iterations=tuple(state.records),
-        iteration_count=state.record_count,
-        spend=spend_report(state, wall_time=wall_time),
-        savings=Savings(
-            evaluations_skipped=state.evaluations_skipped,
-            judge_calls_saved=state.judge_calls_saved,
-            input_tokens=state.budget.spent.usage.prompt_tokens,
-        ),
-        open_findings=findings_of(best.evaluation if best else None),
-        artifacts=_artifacts(tree, best),
-        tools_used=dict(state.turn.tallies.used),
-        exhausted=_exhausted(outcome, reason, detail),
-        transcript=state.turn.head.hash if state.turn.head else None,
-        unread_input=tuple(given.text for given in state.control.inputs),
-        models_used=tuple(state.models_used),
-        error=detail or None if outcome == "failed" else None,
-        started_at=state.started_at,
-    )
-
-
-def rescored(state: RefineState, evaluation: Evaluation, rubric: Rubric) -> RefineState:
-    """The state with the best output scored anew under an amended rubric."""
+def rescored(state: RefineState, evaluation: Evaluation | None, rubric: Rubric) -> None:
+    """Score the best output anew under an amended rubric; without a verdict it is unscored."""
+    state.rubric = rubric
+    if state.kept is None or state.trajectory.best is None:
+        return
     score = score_of(rubric, evaluation)
-    if state.kept is None:
-        return state
-    kept = state.kept.model_copy(update={"score": score, "evaluation": evaluation})
-    best = state.trajectory.best
-    trajectory = state.trajectory.model_copy(
+    state.kept = state.kept.model_copy(update={"score": score, "evaluation": evaluation})
+    state.best = state.best and state.best.model_copy(update={"score": score})
+    state.newest = state.kept if score is not None else None
+    state.trajectory = state.trajectory.model_copy(
         update={
-            "best": best.model_copy(update={"score": score}) if best else None,
+            "best": state.trajectory.best.model_copy(update={"score": score}),
             "latest": score,
             "best_before": None,
             "falls": 0,
         }
     )
-    return state.model_copy(update={"kept": kept, "trajectory": trajectory})
 
 
-def _mark(version: Kept | None) -> Mark | None:
-    if version is None:
-        return None
-    return Mark(iteration=version.iteration, score=version.score, output_ref=version.output.hash)
+def _parts_left(settings: RefineSettings, rubric: Rubric, evaluation: Evaluation | None) -> int:
+    if settings.output.parts == "whole" or evaluation is None:
+        return 0
+    return len(failing_parts(rubric, evaluation))
 
 
-def _artifacts(tree: SnapshotReport | None, best: Kept | None) -> tuple[Artifact, ...]:
-    if tree is None:
-        return ()
-    ref = best.tree if best and best.tree else tree.tree.hash
-    kept = [Artifact(kind="tree", ref=ref)]
-    if tree.patch is not None:
-        note = "take over with `perdure apply`"
-        kept.append(Artifact(kind="patch", ref=tree.patch.hash, note=note))
-    return tuple(kept)
-
-
-def _exhausted(outcome: Outcome, reason: str, detail: str) -> Exhausted | None:
-    if outcome in {"out_of_budget", "deadline"}:
-        return Exhausted(dimension=reason, text=detail or reason)
-    return None
+def _spent_dimension(cut: Ending | None, spent: Refused | None) -> str | None:
+    if cut is not None and cut.outcome == "out_of_budget":
+        return cut.reason
+    return spent.dimension if spent and spent.dimension not in TIME_DIMENSIONS else None
 
 
 def _clock(
-    state: RefineState, spent: Refused | None, wall: float
+    state: RefineState, cut: Ending | None, wall: float
 ) -> Literal["active_time", "wall_time"] | None:
-    if spent is not None and spent.dimension == "wall_time":
-        return "wall_time"
-    if spent is not None and spent.dimension == "active_time":
-        return "active_time"
     for clock in ("wall_time", "active_time"):
         left = state.budget.remaining(clock, wall_time=wall)
         if left is not None and left <= 0:
+            return clock
+        if cut is not None and cut.outcome == "deadline" and cut.reason == clock:
             return clock
     return None

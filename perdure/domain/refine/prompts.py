@@ -99,6 +99,7 @@ def judge_prompt(
     dimensions: Sequence[Dimension],
     output: str,
     *,
+    inputs: Mapping[str, str] | None = None,
     open_findings: Sequence[Finding] = (),
     problems: Sequence[str] = (),
 ) -> str:
@@ -108,6 +109,7 @@ def judge_prompt(
         goal: the task that the output answers.
         dimensions: what is to be scored.
         output: the work.
+        inputs: the named inputs that the task was about.
         open_findings: earlier findings; the judge says which are resolved.
         problems: why the judge's first reply could not be used.
     """
@@ -115,6 +117,7 @@ def judge_prompt(
         f"The task was:\n{goal}",
         "Score these dimensions:\n" + "\n".join(_dimension_line(item) for item in dimensions),
     ]
+    sections += [quoted(f"input {name}", text) for name, text in (inputs or {}).items()]
     if open_findings:
         known = "\n".join(f"- {item.id} ({item.dimension}): {item.title}" for item in open_findings)
         sections.append(f"Open findings; list the ids of those that are resolved:\n{known}")

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 
+from pydantic import JsonValue
+
 from perdure.domain.evaluation import (
     DimensionScore,
     Evaluation,
+    Finding,
     overall_score,
     stale_copy,
     still_open,
@@ -70,6 +73,25 @@ def dimension_records(evaluation: Evaluation | None) -> dict[str, DimensionRecor
         for item in evaluation.dimensions
         if item.capped is not None
     }
+
+
+def findings_of(evaluation: Evaluation | None) -> tuple[dict[str, JsonValue], ...]:
+    """Open findings as plain data."""
+    found: Sequence[Finding] = evaluation.findings if evaluation else ()
+    return tuple(finding.model_dump(mode="json", exclude_none=True) for finding in found)
+
+
+def carried(scores: Sequence[DimensionScore], before: Evaluation) -> tuple[DimensionScore, ...]:
+    """Checks as they are now, and all else as it was scored before, marked as carried."""
+    fresh = {item.name for item in scores}
+    kept = [item for item in before.dimensions if item.name not in fresh]
+    return (*scores, *(item.model_copy(update={"carried": True}) for item in kept))
+
+
+def unscored(evaluation: Evaluation) -> str | None:
+    """Which dimensions could not be scored and why, or None."""
+    missing = [item for item in evaluation.dimensions if item.score is None or item.stale]
+    return "; ".join(f"{item.name}: {item.gap}" for item in missing)[:500] or None
 
 
 def part_states(rubric: Rubric, evaluation: Evaluation | None) -> tuple[tuple[str, bool, str], ...]:

@@ -11,7 +11,7 @@ from perdure.domain.evaluation import DimensionScore, Evaluation
 from perdure.domain.progress import Trajectory
 from perdure.domain.refine.repeats import SeenOutputs
 from perdure.domain.refs import Ref
-from perdure.domain.result import EvaluationKind, IterationRecord
+from perdure.domain.result import EvaluationKind
 from perdure.domain.rubric import Rubric
 from perdure.domain.run import LoopInput, RefineSpec
 from perdure.domain.state import CoreState
@@ -46,7 +46,7 @@ class Draft(BaseModel):
 
 
 class Kept(Frozen):
-    """An output with its evaluation: the best one, or the newest."""
+    """An output with its evaluation: the best one, or the newest; `partial`: it was cut short."""
 
     iteration: int
     output: Ref
@@ -54,19 +54,20 @@ class Kept(Frozen):
     score: float | None = None
     evaluation: Evaluation | None = None
     tree: str | None = None
+    partial: bool = False
 
 
 class Economy(Frozen):
     """What a loop that resends everything would have sent, from this run's own sizes, in tokens.
 
     `first` is the prompt of the first draft, `history` all outputs and feedback since,
-    `judgement` the newest judge's prompt.
+    `judgement` the newest judge's prompt, `spared` the difference so far.
     """
 
     first: int = 0
     history: int = 0
     judgement: int = 0
-    naive: int = 0
+    spared: int = 0
     evaluations_skipped: int = 0
     judge_calls_saved: int = 0
 
@@ -89,7 +90,6 @@ class RefineState(CoreState):
     tool_loop: Literal["none", "critical", "broken"] = "none"
     rubric: Rubric | None = None
     notes: list[str] = []
-    unwritten: list[IterationRecord] = []
     economy: Economy = Economy()
 
 

@@ -1,0 +1,26 @@
+"""The activity `reframe`: write a run's frame anew with an amended rubric."""
+
+from temporalio import activity
+
+from activities.frames import Frames
+from activities.open_run import task_tokens
+from activities.translate import translated
+from perdure.domain.ports import BlobStore
+from perdure.domain.refine.state import ReframeReport, ReframeRequest
+
+
+class Reframe:
+    """Changes what the loop kind put into the frame; tools, models and inputs stay as pinned."""
+
+    def __init__(self, *, blobs: BlobStore, frames: Frames) -> None:
+        self._blobs = blobs
+        self._frames = frames
+
+    @activity.defn
+    @translated
+    async def reframe(self, step: ReframeRequest) -> ReframeReport:
+        """Store the new frame; the old one stays for whoever still names it."""
+        old = await self._frames.load(step.frame)
+        frame = old.model_copy(update={"extra": step.extra})
+        address = await self._blobs.put(frame.model_dump_json().encode())
+        return ReframeReport(frame=address, task_tokens=task_tokens(frame))

@@ -1,0 +1,91 @@
+"""The result that a refine run ends with: the best output, what it cost, what was saved."""
+
+from perdure.domain.agent.turn import Ending
+from perdure.domain.outcomes import explain
+from perdure.domain.refine.scoring import findings_of
+from perdure.domain.refine.state import Kept, RefineState
+from perdure.domain.result import Artifact, Exhausted, Mark, RunResult, Savings
+from perdure.domain.steps import SnapshotReport
+from perdure.domain.views import spend_report
+
+
+def refine_result(
+    state: RefineState,
+    *,
+    run: str,
+    ending: Ending,
+    explanation: str | None,
+    returned: Kept | None,
+    met: bool,
+    wall_time: float,
+    tree: SnapshotReport | None,
+) -> RunResult:
+    """What the run returns.
+
+    `returned` is the best version, except where another one passed all that decides: then that
+    one is the output, and the best stands beside it.
+    """
+    outcome, reason, detail = ending.outcome, ending.reason, ending.detail
+    return RunResult(
+        id=run,
+        kind="refine",
+        outcome=outcome,
+        reason=reason,
+        explanation=explanation or explain(outcome, reason, detail),
+        quality_met=met,
+        partial=returned is None or returned.partial,
+        output_ref=returned.output.hash if returned else None,
+        best=_mark(state.kept),
+        last=state.last,
+        iterations=tuple(state.records),
+        iteration_count=state.record_count,
+        spend=spend_report(state, wall_time=wall_time),
+        savings=savings_of(state),
+        open_findings=findings_of(returned.evaluation if returned else None),
+        artifacts=_artifacts(tree, returned),
+        tools_used=dict(state.turn.tallies.used),
+        exhausted=_exhausted(ending),
+        transcript=state.turn.head.hash if state.turn.head else None,
+        unread_input=tuple(
+            given.text or (given.ref.hash if given.ref else "")
+            for given in (*state.turn.unread, *state.control.inputs)
+        ),
+        models_used=tuple(state.models_used),
+        error=detail or None if outcome == "failed" else None,
+        started_at=state.started_at,
+    )
+
+
+def savings_of(state: RefineState) -> Savings:
+    """What was sent, and what a loop that resends everything would have sent."""
+    spent, economy = state.budget.spent, state.economy
+    sent = (spent.usage + spent.unconfirmed).prompt_tokens
+    return Savings(
+        naive_input_tokens=sent + economy.spared,
+        input_tokens=sent,
+        evaluations_skipped=economy.evaluations_skipped,
+        judge_calls_saved=economy.judge_calls_saved,
+    )
+
+
+def _mark(version: Kept | None) -> Mark | None:
+    if version is None:
+        return None
+    return Mark(iteration=version.iteration, score=version.score, output_ref=version.output.hash)
+
+
+def _artifacts(tree: SnapshotReport | None, returned: Kept | None) -> tuple[Artifact, ...]:
+    if tree is None:
+        return ()
+    ref = returned.tree if returned and returned.tree else tree.tree.hash
+    kept = [Artifact(kind="tree", ref=ref)]
+    if tree.patch is not None:
+        note = "take over with `perdure apply`"
+        kept.append(Artifact(kind="patch", ref=tree.patch.hash, note=note))
+    return tuple(kept)
+
+
+def _exhausted(ending: Ending) -> Exhausted | None:
+    if ending.outcome in {"out_of_budget", "deadline"} or ending.reason == "max_iterations":
+        return Exhausted(dimension=ending.reason, text=ending.detail or ending.reason)
+    return None

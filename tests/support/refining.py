@@ -1,0 +1,75 @@
+"""Specifications, drafts and verdicts for tests of the refine loop with the scripted model."""
+
+from collections.abc import Sequence
+
+from installation import Installation
+
+from perdure.domain.events import Event
+from perdure.domain.messages import EventsQuery
+
+WORDS = ("oak", "elm", "ash", "fir", "yew", "bay", "fig", "gum", "nut", "box")
+
+
+def draft(score: float, mark: str = "") -> str:
+    """A text that the rubric `words` scores as `score`, a tenth at a time."""
+    return " ".join((*WORDS[: round(score * 10)], mark)).strip() or "nothing"
+
+
+def drafts(*scores: float) -> list[dict[str, object]]:
+    """Script entries of drafts with these scores, each a different text."""
+    return [{"text": draft(score, f"number{n}")} for n, score in enumerate(scores, start=1)]
+
+
+WORDS_CHECK: dict[str, object] = {
+    "name": "words",
+    "evaluator": {"check": "contains", "all": list(WORDS)},
+}
+TONE: dict[str, object] = {
+    "name": "tone",
+    "description": "warm and concrete",
+    "evaluator": {"judge": {}},
+}
+
+
+def spec(rubric: Sequence[object] = (WORDS_CHECK,), **refine: object) -> dict[str, object]:
+    """A refine run; keywords are its settings."""
+    return {"kind": "refine", "goal": "Name ten trees.", "rubric": list(rubric), "refine": refine}
+
+
+def verdict(
+    score: float, *findings: dict[str, object], resolved: Sequence[str] = (), gap: str = "stiff"
+) -> dict[str, object]:
+    """A judge's reply on the dimension `tone`."""
+    return {
+        "dimensions": [{"name": "tone", "score": score, "gap": gap if score < 1 else ""}],
+        "findings": list(findings),
+        "resolved": list(resolved),
+    }
+
+
+def judged(*verdicts: dict[str, object] | str) -> list[dict[str, object]]:
+    """Script entries of a judge: structured verdicts, or plain text."""
+    when = {"role": "evaluator"}
+    return [
+        {"when": when, "text": said} if isinstance(said, str) else {"when": when, "json": said}
+        for said in verdicts
+    ]
+
+
+def written(*texts: str) -> list[dict[str, object]]:
+    """Script entries of the executor."""
+    return [{"when": {"role": "executor"}, "text": text} for text in texts]
+
+
+async def events(site: Installation, run: str) -> list[Event]:
+    """All events that the run still holds."""
+    return await site.handle(run).query(
+        "events", EventsQuery(since=0), result_type=list[Event]
+    )  # type: ignore[return-value]
+
+
+async def prompt_of(site: Installation, transcript: str | None) -> list[tuple[str, str]]:
+    """Role and text of the messages in a stored transcript."""
+    assert transcript is not None
+    messages = await site.parts.stores.transcripts.load(transcript)
+    return [(message.role, message.text) for message in messages]

@@ -1,0 +1,192 @@
+"""The execute step of the refine loop: a whole draft, or new versions of its failing parts."""
+
+from temporalio import workflow
+
+from perdure.domain.agent.calls import VolumeLevel
+from perdure.domain.agent.failover import OVERFLOW_CODE
+from perdure.domain.agent.settings import Turns
+from perdure.domain.agent.turn import Ending, TurnState
+from perdure.domain.budget import Refused, work
+from perdure.domain.refine.economy import sent_by_phase
+from perdure.domain.refine.iteration import later_tokens
+from perdure.domain.refine.parts import failing_parts
+from perdure.domain.refine.state import Draft
+from perdure.domain.result import IterationRecord
+from perdure.domain.steps import Entry, ModelCallReport, RefineEntry, SayEntry
+from workflows.evaluating import Evaluating
+from workflows.model_calls import Ask
+from workflows.turns import TurnEnd
+
+CONTINUE_PROMPT = "Your text was cut off. Go on exactly where it stopped; repeat nothing."
+PART_TOKENS = 512
+
+
+class Executing(Evaluating):
+    """Adds the writing of drafts; it is resumable at every checkpoint."""
+
+    turns: Turns
+
+    async def execute(self) -> None:
+        """Write a draft, or new versions of the failing parts."""
+        core = self.core
+        if not core.turning:
+            self._begin()
+        self.enter("executing")
+        parts = self._failing_parts()
+        if parts or core.draft.replies:
+            await self._write_parts(parts)
+        else:
+            await self._write_whole()
+        core.turning = False
+        await self._keep_tree()
+
+    def _begin(self) -> None:
+        """Open the iteration: a fresh draft, a fresh turn, the guidance that came meanwhile."""
+        core = self.core
+        core.iteration += 1
+        core.turning, core.tool_loop = True, "none"
+        core.draft = Draft(began=core.budget.spent, sent=sent_by_phase(core))
+        tallies = core.turn.tallies
+        tallies.strikes = 0
+        core.turn = TurnState(
+            tallies=tallies,
+            record=IterationRecord(index=core.iteration, started_at=workflow.now()),
+            unwritten=core.turn.unwritten,
+            unread=core.turn.unread,
+        )
+        core.notes, core.control.guidance = list(core.control.guidance), []
+        core.turn.entries = [self._entry()]
+        self.note("iteration_started")
+        self.enter("executing")
+        self.publish()
+
+    def _entry(self, part: int | None = None) -> RefineEntry:
+        core = self.core
+        newest = core.newest if part is None else None
+        previous = core.kept if part is not None else newest
+        return RefineEntry(
+            type="refine",
+            previous=previous.output.hash if previous else None,
+            evaluation=newest.evaluation if newest else None,
+            threshold=self.spec.refine.quality_threshold,
+            guidance=tuple(core.notes),
+            error=core.last_error if part is None else None,
+            part=part,
+            tokens=later_tokens(core, newest),
+        )
+
+    def _failing_parts(self) -> tuple[int, ...]:
+        """The failing parts of the best output that this iteration has not rewritten yet."""
+        kept = self.core.kept
+        if self.spec.refine.output.parts == "whole" or kept is None or kept.evaluation is None:
+            return ()
+        failing = [item.part for item in failing_parts(self.rubric, kept.evaluation)]
+        return tuple(part for part in failing if part not in self.core.draft.replies)
+
+    async def _write_whole(self) -> None:
+        """Turns until there is text; a text that was cut off is continued once."""
+        turn = self.core.turn
+        end = await self.take_turns(turn, self.turns, role="executor", phase="executing")
+        self._take_end(end)
+        if not end.truncated or end.outcome != "accepted" or turn.continued:
+            return
+        turn.continued, turn.awaiting_results = True, False
+        turn.entries = [*turn.entries, SayEntry(type="say", text=CONTINUE_PROMPT)]
+        more = await self.take_turns(turn, self.turns, role="executor", phase="executing")
+        self._take_end(more)
+
+    def _take_end(self, end: TurnEnd) -> None:
+        """What the end of a turn loop means for the draft."""
+        draft = self.core.draft
+        if end.reason == "tool_loop" and self.core.tool_loop == "none":
+            self.core.tool_loop = "broken"
+        if end.outcome == "failed" and not draft.pieces:
+            draft.failure, draft.failure_reason = end.detail or end.reason, end.reason
+            draft.overflow = OVERFLOW_CODE in end.detail
+            return
+        if end.text is not None:
+            draft.pieces = [*draft.pieces, end.text]
+        draft.partial = end.partial or end.truncated or end.outcome == "failed"
+        if end.outcome in {"out_of_budget", "deadline", "stopped", "unanswered"}:
+            draft.cut = Ending(outcome=end.outcome, reason=end.reason, detail=end.detail)
+        elif not draft.pieces:
+            draft.failure = f"the executor gave no text ({end.outcome}/{end.reason})"
+
+    async def _write_parts(self, parts: tuple[int, ...]) -> None:
+        """One call per failing part; a part that cannot be had stays as it was."""
+        for part in parts:
+            ending = await self.checkpoint() or await self._write_part(part)
+            if ending is not None:
+                self._end_parts(ending)
+                return
+
+    async def _write_part(self, part: int) -> Ending | None:
+        core, turn = self.core, self.core.turn
+        ask = Ask(
+            role="executor",
+            phase="executing",
+            summary=f"part {part} (iteration {self.iteration})",
+            entries=[self._entry(part), *self._said()],
+            tools_off=True,
+            max_tokens=PART_TOKENS,
+            records=tuple(turn.unwritten),
+        )
+        called, _ = await self.recorded_call(turn, ask, tools_offered=0)
+        if isinstance(called, Refused) and await self.budget_raised(called):
+            return await self._write_part(part)
+        if not isinstance(called, ModelCallReport):
+            return self.uncalled(called)
+        if called.text is not None:
+            core.draft.replies = {**core.draft.replies, part: called.text.hash}
+        return None
+
+    def _said(self) -> list[Entry]:
+        """What people said meanwhile: it goes along with the next part."""
+        control, turn = self.core.control, self.core.turn
+        turn.unread = [*turn.unread, *control.inputs]
+        control.inputs = []
+        return [
+            SayEntry(
+                type="say",
+                text=given.text,
+                ref=given.ref.hash if given.ref else None,
+                tokens=given.ref.tokens.total if given.ref else 0,
+                pinned=True,
+            )
+            for given in turn.unread
+        ]
+
+    def _end_parts(self, ending: Ending) -> None:
+        draft = self.core.draft
+        if ending.outcome != "failed":
+            draft.cut = ending
+        elif not draft.replies:
+            draft.failure, draft.failure_reason = ending.detail, ending.reason
+            draft.overflow = OVERFLOW_CODE in ending.detail
+
+    async def _keep_tree(self) -> None:
+        """Snapshot the working folder: the tree belongs to the draft."""
+        report = await self.snapshot()
+        if report is not None:
+            self.core.draft.tree = report.tree.hash
+            self.charge(work(self.core.budget, report.seconds))
+
+    async def escalated(self, state: TurnState) -> Ending | None:
+        """Inside an iteration nothing is asked: the decision table does that, after it."""
+        return None
+
+    def on_critical_loop(self, level: VolumeLevel) -> Ending | None:
+        """The turn loop ends with a closing text, and the decision table asks a person."""
+        self.core.tool_loop = "critical"
+        return Ending(outcome="tool_misuse", reason="tool_loop", detail=level.tool)
+
+    def begin_iteration(self, state: TurnState) -> None:
+        """A turn inside the iteration: the refine loop counts its own."""
+        state.iteration += 1
+
+    def complete_iteration(
+        self, state: TurnState, *, break_reason: str | None, error: str | None = None
+    ) -> None:
+        """Turns share the iteration's record; only the reason is kept."""
+        if state.record is not None and break_reason is not None:
+            state.record = state.record.model_copy(update={"break_reason": break_reason})
