@@ -1,0 +1,63 @@
+"""All step messages, and the parts of them that histories depend on."""
+
+import importlib
+
+from pydantic import JsonValue
+from pydantic_core import PydanticUndefined, to_jsonable_python
+
+from perdure.domain.base import StepMessage
+from tests.architecture.sources import modules
+
+REQUIRED = "required"
+
+
+def step_messages() -> dict[str, type[StepMessage]]:
+    """Every class of step messages by name."""
+    for module in modules("perdure/domain"):
+        importlib.import_module(module.name)
+    found: dict[str, type[StepMessage]] = {}
+    waiting = list(StepMessage.__subclasses__())
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        if cls.__module__.startswith("perdure."):
+            found[cls.__name__] = cls
+    return dict(sorted(found.items()))
+
+
+def shape(cls: type[StepMessage]) -> dict[str, JsonValue]:
+    """Each field with its default, or `required`."""
+    return {
+        name: REQUIRED
+        if field.is_required()
+        else to_jsonable_python(field.get_default(call_default_factory=True, validated_data={}))
+        for name, field in cls.model_fields.items()
+        if field.default is not PydanticUndefined or field.default_factory or field.is_required()
+    }
+
+
+def untagged(cls: type[StepMessage]) -> list[str]:
+    """Members of unions whose tag may be left out, so that nobody could read them again."""
+    schema = cls.model_json_schema(mode="validation")
+    definitions = schema.get("$defs", {})
+    found: list[str] = []
+
+    def look(node: object) -> None:
+        match node:
+            case {"discriminator": {"propertyName": str(tag), "mapping": dict(members)}, **rest}:
+                for reference in members.values():
+                    name = str(reference).removeprefix("#/$defs/")
+                    if tag not in definitions[name].get("required", ()):
+                        found.append(f"{name}.{tag}")
+                look(rest)
+            case dict():
+                for value in node.values():
+                    look(value)
+            case list():
+                for value in node:
+                    look(value)
+            case _:
+                pass
+
+    look(schema)
+    return sorted(set(found))

@@ -1,0 +1,141 @@
+"""Layer rules that the import linter cannot see: by process, by single name, in every module."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from tests.architecture.sources import PACKAGES, imports, modules
+
+# Who may hold a Temporal client: the gateway, what composes or connects, and what keeps the
+# embedded server. Doors, activities and the domain never do.
+TEMPORAL_CLIENT_HOMES = (
+    "perdure.interfaces.gateway",
+    "perdure.adapters.temporal",
+    "perdure.adapters.runtime",
+    "perdure.compose",
+    "perdure.worker",
+    "perdure.operations.replaying",
+)
+OUTSIDE = (
+    "aiosqlite",
+    "anthropic",
+    "cryptography",
+    "cyclopts",
+    "fastapi",
+    "genai_prices",
+    "httpx2",
+    "jsonschema",
+    "mcp",
+    "opentelemetry",
+    "psutil",
+    "psycopg",
+    "pydantic_settings",
+    "rapidfuzz",
+    "re2",
+    "rich",
+    "sqlalchemy",
+    "structlog",
+    "yaml",
+)
+# What of the standard library has effects, or differs from one run to the next.
+IMPURE = frozenset(
+    {
+        "asyncio", "concurrent", "ctypes", "fcntl", "ftplib", "getpass", "glob", "http", "io",
+        "logging", "multiprocessing", "os", "pathlib", "platform", "random", "secrets", "select",
+        "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile",
+        "threading", "time", "urllib", "uuid",
+    }
+)  # fmt: skip
+PURE = (sys.stdlib_module_names - IMPURE) | {"pydantic", "pydantic_core"}
+PROBE = """
+import importlib, sys
+for name in {forbidden!r}:
+    sys.modules[name] = None
+for name in {names!r}:
+    importlib.import_module(name)
+print(*sorted({{name.split(".")[0] for name, module in sys.modules.items() if module}}))
+"""
+
+
+def loaded(*names: str, forbidden: tuple[str, ...] = ()) -> set[str]:
+    """The top-level modules that a fresh process holds after importing `names`."""
+    script = PROBE.format(forbidden=forbidden, names=names)
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return set(done.stdout.split())
+
+
+def client_imports(tree: ast.AST) -> list[str]:
+    return [name for name in imports(tree) if f"{name}.".startswith("temporalio.client.")]
+
+
+def impure_imports(tree: ast.AST) -> list[str]:
+    return [
+        name
+        for name in imports(tree)
+        if name.split(".")[0] not in PURE and not f"{name}.".startswith("perdure.domain.")
+    ]
+
+
+def test_a_temporal_client_is_held_by_few() -> None:
+    holders = {m.name for m in modules(*PACKAGES) if client_imports(m.tree)}
+    strangers = [name for name in sorted(holders) if not name.startswith(TEMPORAL_CLIENT_HOMES)]
+    assert strangers == []
+
+
+def test_the_domain_imports_what_is_pure() -> None:
+    found = {m.name: impure_imports(m.tree) for m in modules("perdure/domain")}
+    assert {name: names for name, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import os", ["os"]),
+        ("from time import time", ["time.time"]),
+        ("import httpx2", ["httpx2"]),
+        ("from perdure.adapters import settings", ["perdure.adapters.settings"]),
+        ("def f():\n    import random", ["random"]),
+        ("import json, re\nfrom pydantic import Field\nfrom perdure.domain.base import Frozen", []),
+        ("from perdure.domain import budget", []),
+    ],
+    ids=["module", "name", "third party", "adapter", "inside a function", "pure", "own"],
+)
+def test_the_rule_of_the_domain_sees(source: str, found: list[str]) -> None:
+    assert impure_imports(ast.parse(source)) == found
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from temporalio.client import Client", ["temporalio.client.Client"]),
+        ("from temporalio import client", ["temporalio.client"]),
+        ("import temporalio.client as c", ["temporalio.client"]),
+        ("from temporalio import workflow", []),
+    ],
+    ids=["name", "module", "alias", "another"],
+)
+def test_the_rule_of_the_client_sees(source: str, found: list[str]) -> None:
+    assert client_imports(ast.parse(source)) == found
+
+
+def test_importing_perdure_brings_no_machinery() -> None:
+    heavy = {"workflows", "activities", "temporalio", "pydantic", *OUTSIDE}
+    assert loaded("perdure") & heavy == set()
+
+
+def test_workflow_modules_live_without_the_outside_world() -> None:
+    names = [module.name for module in modules("workflows")]
+    assert {"temporalio", "workflows"} <= loaded(*names, forbidden=OUTSIDE)
+
+
+def test_the_domain_lives_without_temporal() -> None:
+    names = [module.name for module in modules("perdure/domain")]
+    assert "pydantic" in loaded(*names, forbidden=(*OUTSIDE, "temporalio"))
+
+
+def test_the_probe_sees_a_forbidden_library() -> None:
+    with pytest.raises(AssertionError, match="import of structlog halted"):
+        loaded("perdure.adapters.logging", forbidden=OUTSIDE)

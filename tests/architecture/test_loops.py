@@ -1,0 +1,87 @@
+"""Every loop class can be steered and looked at in every way, and is named as outsiders know it."""
+
+import importlib
+import inspect
+
+import pytest
+from temporalio import workflow
+from temporalio.workflow import _Definition  # the only place that lists a class's handlers
+
+from perdure.domain import messages
+from perdure.domain.names import QUERIES, VERBS, WORKFLOW_TYPES
+from tests.architecture.sources import modules
+
+# A closed run has no handlers: the gateway starts it anew.
+OF_THE_GATEWAY = {"retry"}
+MESSAGES = {
+    verb: getattr(messages, "".join(word.title() for word in verb.split("_"))) for verb in VERBS
+}
+
+
+def loops() -> dict[str, _Definition]:
+    found: dict[str, _Definition] = {}
+    for module in modules("workflows"):
+        for _, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            definition = _Definition.from_class(cls)
+            if definition is not None and definition.name is not None:
+                found[definition.name] = definition
+    return found
+
+
+LOOPS = loops()
+
+
+@workflow.defn
+class Careless:
+    """What a loop must not be: its update takes anything."""
+
+    @workflow.run
+    async def run(self) -> None: ...
+
+    @workflow.update(name="pause")
+    def do_pause(self, message: messages.Pause) -> messages.Receipt:
+        raise NotImplementedError
+
+
+@pytest.fixture(params=LOOPS.values(), ids=list(LOOPS))
+def loop(request: pytest.FixtureRequest) -> _Definition:
+    return request.param
+
+
+def test_loops_are_known_by_their_names() -> None:
+    assert "AgentLoop" in LOOPS
+    assert set(LOOPS) <= set(WORKFLOW_TYPES.values())
+    assert {definition.cls.__name__ for definition in LOOPS.values()} == set(LOOPS)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in OF_THE_GATEWAY])
+def test_each_verb_is_a_signal_and_a_validated_update(loop: _Definition, verb: str) -> None:
+    signal, update = loop.signals.get(verb), loop.updates.get(verb)
+    assert signal is not None, f"no signal {verb}"
+    assert update is not None, f"no update {verb}"
+    # An update that is overridden without its validator loses it silently.
+    assert update.validator is not None, f"update {verb} has no validator"
+    assert signal.arg_types == update.arg_types == [MESSAGES[verb]]
+    assert update.ret_type is messages.Receipt
+    assert signal.description and update.description
+
+
+def test_handlers_are_synchronous(loop: _Definition) -> None:
+    handlers = [*loop.signals.values(), *loop.updates.values(), *loop.queries.values()]
+    assert [h.name for h in handlers if inspect.iscoroutinefunction(h.fn)] == []
+
+
+def test_each_query_is_there_with_its_description(loop: _Definition) -> None:
+    assert set(QUERIES) <= set(loop.queries)
+    assert [name for name in QUERIES if not loop.queries[name].description] == []
+
+
+def test_there_is_no_verb_that_the_names_do_not_list(loop: _Definition) -> None:
+    assert set(loop.updates) <= set(VERBS)
+    assert set(loop.signals) <= set(VERBS)
+    assert set(loop.queries) <= set(QUERIES)
+
+
+def test_a_lost_validator_would_be_seen() -> None:
+    update = _Definition.must_from_class(Careless).updates["pause"]
+    assert update is not None and update.validator is None

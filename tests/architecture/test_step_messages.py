@@ -1,0 +1,255 @@
+"""Step messages travel without their defaults, so a changed default changes old histories.
+
+A new field gets a default and is added to the snapshot; nothing that stands there is altered.
+`golden.json` holds payloads as histories have them: each must be read, and written the same.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+from pydantic import JsonValue
+
+from perdure.adapters.converting import CompactConverter
+from perdure.domain.base import StepMessage
+from tests.architecture.step_shapes import shape, step_messages, untagged
+
+GOLDEN: dict[str, list[dict[str, JsonValue]]] = json.loads(
+    (Path(__file__).parent / "golden.json").read_text(encoding="utf-8")
+)
+MESSAGES = step_messages()
+SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
+    {
+        "Allowance": {
+            "max_tokens": "required",
+            "tokens": None,
+            "cost_usd": None,
+            "factor": 1.0,
+            "active_time_s": None,
+            "attempts": None,
+        },
+        "CheckReport": {
+            "output": "required",
+            "output_hash": None,
+            "dimensions": [],
+            "seconds": 0.0,
+        },
+        "CheckRequest": {
+            "frame": "required",
+            "pieces": [],
+            "stored": False,
+            "known": None,
+            "kept": None,
+            "kept_evaluation": None,
+            "replies": {},
+        },
+        "FinishReport": {"stored": True},
+        "FinishRequest": {
+            "run": "required",
+            "records": [],
+            "result": "required",
+            "status": None,
+            "outcome": "required",
+            "lifecycle": "required",
+            "ended_at": "required",
+        },
+        "JudgeEntry": {
+            "type": "required",
+            "output": "required",
+            "dimensions": "required",
+            "open_findings": [],
+            "problems": [],
+        },
+        "JudgeReport": {"call": "required", "scores": [], "resolved": [], "problems": []},
+        "JudgeRequest": {
+            "call": "required",
+            "dimensions": "required",
+            "open_findings": [],
+            "next_finding": 1,
+            "pass_score": 1.0,
+        },
+        "ModelCallReport": {
+            "status": "required",
+            "head": None,
+            "before": None,
+            "stop_reason": "",
+            "text": None,
+            "excerpt": "",
+            "calls": [],
+            "account": {
+                "attempts": 0,
+                "usage": {
+                    "input_tokens": 0,
+                    "output_tokens": 0,
+                    "cache_read_tokens": 0,
+                    "cache_write_5m_tokens": 0,
+                    "cache_write_1h_tokens": 0,
+                },
+                "cost_usd": "0",
+                "unconfirmed": {
+                    "input_tokens": 0,
+                    "output_tokens": 0,
+                    "cache_read_tokens": 0,
+                    "cache_write_5m_tokens": 0,
+                    "cache_write_1h_tokens": 0,
+                },
+                "unconfirmed_cost_usd": "0",
+                "lost_attempts": 0,
+                "seconds": 0.0,
+            },
+            "model": "",
+            "request_id": None,
+            "prompt_estimate": 0,
+            "prompt_tokens": 0,
+            "replayed": False,
+        },
+        "ModelCallRequest": {
+            "frame": "required",
+            "role": "executor",
+            "phase": "executing",
+            "iteration": "required",
+            "model": "required",
+            "head": None,
+            "append": [],
+            "on_offer": None,
+            "tools_off": False,
+            "allowance": "required",
+            "records": [],
+            "compact": False,
+            "worker": None,
+        },
+        "ModelFailure": {"facts": "required", "account": "required"},
+        "NotifyReport": {"delivered": False},
+        "NotifyRequest": {
+            "run": "required",
+            "gate": "required",
+            "kind": "required",
+            "prompt": "required",
+            "choices": [],
+            "reminder": 0,
+        },
+        "OpenRunReport": {
+            "frame": "required",
+            "head": None,
+            "cards": {},
+            "system_tokens": 0,
+            "task_tokens": 0,
+            "failing": [],
+        },
+        "OpenRunRequest": {
+            "run": "required",
+            "kind": "required",
+            "goal": "required",
+            "system": "",
+            "context": {},
+            "messages": [],
+            "transcript": None,
+            "converses": False,
+            "chains": {},
+            "assume_price": None,
+            "grant": "required",
+            "tools": [],
+            "extra": {},
+            "root": "",
+            "now": "required",
+        },
+        "OpenWorkspaceReport": {
+            "grant": "required",
+            "tools": [],
+            "terms": [],
+            "base_tree": None,
+            "seconds": 0.0,
+        },
+        "OpenWorkspaceRequest": {
+            "run": "required",
+            "source": "required",
+            "tools": "required",
+            "tool_timeout_s": None,
+        },
+        "ReadyReport": {"version": "required", "queue": "required", "workspace": None},
+        "ReconcileRequest": {"activity_id": "required"},
+        "RefineEntry": {
+            "type": "required",
+            "previous": None,
+            "evaluation": None,
+            "threshold": None,
+            "guidance": [],
+            "error": None,
+            "part": None,
+            "tokens": 0,
+        },
+        "ReframeReport": {"frame": "required", "task_tokens": 0},
+        "ReframeRequest": {"frame": "required", "extra": "required"},
+        "ResultsEntry": {"type": "required", "results": "required"},
+        "SayEntry": {
+            "type": "required",
+            "role": "user",
+            "text": "",
+            "ref": None,
+            "tokens": 0,
+            "pinned": False,
+        },
+        "SnapshotReport": {"tree": "required", "patch": None, "seconds": 0.0},
+        "SnapshotRequest": {
+            "run": "required",
+            "root": "required",
+            "patch_from": None,
+            "patch_to": None,
+        },
+        "ToolCallReport": {"outcome": "ok", "ref": None, "code": "", "seconds": 0.0},
+        "ToolCallRequest": {
+            "frame": "required",
+            "head": "required",
+            "call_id": "required",
+            "name": "required",
+            "iteration": "required",
+            "args_hash": "required",
+            "idempotent": False,
+            "timeout_s": 30.0,
+            "active_time_s": None,
+        },
+        "ToolEnvelope": {
+            "run": "required",
+            "call_id": "required",
+            "idempotency_key": "required",
+            "name": "required",
+            "arguments": "required",
+            "conversation": "",
+            "timeout_s": None,
+        },
+        "ToolResultEntry": {
+            "call_id": "required",
+            "name": "required",
+            "outcome": "ok",
+            "ref": None,
+            "note": "",
+        },
+    }
+)
+CASES = [(name, payload) for name, payloads in GOLDEN.items() for payload in payloads]
+
+
+def test_all_step_messages_are_known() -> None:
+    assert {name: shape(cls) for name, cls in MESSAGES.items()} == SHAPES
+
+
+def test_every_message_has_a_golden_payload() -> None:
+    assert sorted(GOLDEN) == sorted(MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"), CASES, ids=[f"{name}-{number}" for number, (name, _) in enumerate(CASES)]
+)
+def test_a_golden_payload_is_read_and_written_the_same(
+    name: str, payload: dict[str, JsonValue]
+) -> None:
+    message = MESSAGES[name].model_validate_json(json.dumps(payload))
+    written = CompactConverter().to_payload(message)
+    assert written is not None
+    assert json.loads(written.data) == payload
+
+
+@pytest.mark.parametrize("cls", MESSAGES.values(), ids=list(MESSAGES))
+def test_tags_of_unions_always_travel(cls: type[StepMessage]) -> None:
+    assert untagged(cls) == []
