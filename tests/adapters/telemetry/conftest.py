@@ -1,9 +1,7 @@
-"""A real dev server, a tracer provider that can be set anew, and exporters in memory."""
+"""A tracer provider that can be set anew, and exporters in memory."""
 
-import sysconfig
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -22,28 +20,11 @@ from perdure.adapters.step_logging import StepLoggingPlugin
 from perdure.adapters.telemetry.otlp import start_with
 from tests.adapters.telemetry.tiny import ACTIVITIES, QUEUE, TinyTraced
 
-DYNAMIC = (
-    "history.transferProcessorMaxPollRPS=2000",
-    "history.timerProcessorMaxPollRPS=2000",
-    'history.timerProcessorMaxTimeShift="10ms"',
-    'history.workflowIdReuseMinimalInterval="0s"',
-)
 
-
-@pytest.fixture(scope="session")
-async def address() -> AsyncIterator[str]:
-    """Where a dev server of this test session answers."""
-    env = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=str(Path(sysconfig.get_path("scripts")) / "temporal"),
-        dev_server_log_level="error",
-        dev_server_extra_args=[
-            word for value in DYNAMIC for word in ("--dynamic-config-value", value)
-        ],
-    )
-    try:
-        yield env.client.service_client.config.target_host
-    finally:
-        await env.shutdown()
+@pytest.fixture
+def address(server: WorkflowEnvironment) -> str:
+    """Where the dev server of this test session answers."""
+    return server.client.service_client.config.target_host
 
 
 @pytest.fixture
