@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import NoReturn
 
+from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
@@ -78,7 +79,7 @@ class Loop(Stepping):
         deadline.cancel()
         return task.result()
 
-    async def open(self, *, converses: bool, extra: dict[str, object]) -> OpenRunReport | Ending:
+    async def open(self, *, converses: bool, extra: dict[str, JsonValue]) -> OpenRunReport | Ending:
         """Make the working folder and write the frame."""
         self.note("run_started", kind=self.kind)
         self.publish()
@@ -126,7 +127,7 @@ class Loop(Stepping):
         return opened
 
     async def _open_run(
-        self, workspace: OpenWorkspaceReport, *, converses: bool, extra: dict[str, object]
+        self, workspace: OpenWorkspaceReport, *, converses: bool, extra: dict[str, JsonValue]
     ) -> Done[OpenRunReport] | Broken:
         spec, policy = self.spec, self.spec.budget.unknown_price
         activity_id = self.next_activity_id()
@@ -145,7 +146,7 @@ class Loop(Stepping):
                 assume_price=policy.assume if isinstance(policy, AssumePrice) else None,
                 grant=workspace.grant,
                 tools=workspace.tools,
-                extra=extra,  # type: ignore[arg-type]
+                extra=extra,
                 root=self.site.root,
                 now=workflow.now(),
             ),
