@@ -11,6 +11,7 @@ from activities.metering import Metered, MeteredModel, NotSent, call_context, of
 from activities.translate import translated
 from perdure.domain.agent.calls import CallAsked, canonical_json, normalize_name
 from perdure.domain.agent.compaction import compact
+from perdure.domain.agent.records import whole
 from perdure.domain.gates import arguments_hash
 from perdure.domain.models import ModelRequest, ToolOffer
 from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
@@ -60,7 +61,8 @@ class CallModel:
     ) -> ModelCallReport:
         """The same for other activities: a schema asks for structured output."""
         frame = await self._frames.load(step.frame)
-        for record in step.records:
+        for short in step.records:
+            record = whole(short, model=step.model, head=step.head)
             await self._records.put_record(frame.run, record.index, record.model_dump_json())
         before = await self._append(step, frame=frame)
         messages = await self._transcripts.load(before.hash)
@@ -77,9 +79,7 @@ class CallModel:
             case NotSent():
                 return ModelCallReport(
                     status=outcome.status,
-                    before=before,
                     account=outcome.account,
-                    model=step.model,
                     prompt_estimate=told,
                     prompt_tokens=outcome.prompt_tokens,
                 )
@@ -133,13 +133,13 @@ class CallModel:
         return ModelCallReport(
             status="replied",
             head=head,
-            before=before,
+            before=before if step.compact else None,
             stop_reason=outcome.reply.stop_reason,
             text=stored,
             excerpt=" ".join(text.split())[:EXCERPT_CHARACTERS],
             calls=tuple(_asked(use, frame=frame) for use in message.tool_uses),
             account=outcome.account,
-            model=outcome.reply.model,
+            model="" if outcome.reply.model == step.model else outcome.reply.model,
             request_id=outcome.reply.request_id,
             prompt_estimate=told,
             prompt_tokens=outcome.prompt_tokens,

@@ -39,6 +39,7 @@ class CallTool:
             name=use.name,
             arguments=use.arguments,
             conversation=step.head,
+            timeout_s=step.timeout_s,
         )
         ended = await within(self._host.call(envelope, frame.grant), seconds=step.active_time_s)
         match ended:

@@ -39,6 +39,7 @@ from perdure.domain.usage import Account, Usage
 
 COMMIT_TRIES = 30
 COMMIT_PAUSE_S = 1.0
+LEAST_SHARE_OF_OUTPUT = 0.75
 UNKNOWN_USAGE_KINDS = frozenset({"timeout", "cut", "bad_reply"})
 
 
@@ -104,6 +105,7 @@ class MeteredModel:
         counted = await self._count(request)
         prompt = counted if counted is not None else estimate
         price = frame.cards[request.model].price
+        request = _within_allowance(step, request, prompt=prompt, price=price)
         attempt = self._attempt(step, request, frame=frame, prompt=prompt)
         if not _fits(step, prompt=prompt, max_tokens=request.max_tokens, price=price):
             # The key ends here for good, so an attempt that a kill left open is booked now.
@@ -249,6 +251,7 @@ class MeteredModel:
             estimate_cost_usd=None if price is None else worst_cost(price, worst),
             reservation_tokens=step.allowance.tokens,
             reservation_cost_usd=step.allowance.cost_usd,
+            reservation_attempts=step.allowance.attempts,
         )
 
 
@@ -276,6 +279,23 @@ def offers_of(frame: Frame, names: Sequence[str] | None) -> list[str]:
     """The tool names on offer in a call, in the frame's order."""
     known = [tool.name for tool in frame.tools]
     return known if names is None else [name for name in known if name in names]
+
+
+def _within_allowance(
+    step: ModelCallRequest, request: ModelRequest, *, prompt: int, price: Price | None
+) -> ModelRequest:
+    """The request with a little less room to answer, where the prompt is longer than was reserved.
+
+    Estimates are off by some percent; asking the workflow for a new reservation each time would
+    cost a step per call.
+    """
+    allowance, wanted = step.allowance, request.max_tokens
+    if allowance.tokens is None or prompt + wanted <= allowance.tokens:
+        return request
+    smaller = request.model_copy(update={"max_tokens": allowance.tokens - prompt})
+    enough = smaller.max_tokens >= wanted * LEAST_SHARE_OF_OUTPUT
+    fitting = enough and _fits(step, prompt=prompt, max_tokens=smaller.max_tokens, price=price)
+    return smaller if fitting else request
 
 
 def _fits(step: ModelCallRequest, *, prompt: int, max_tokens: int, price: Price | None) -> bool:

@@ -85,9 +85,13 @@ class AgentLoop(Turning):
         return await self.finish(result, tuple(self.core.turn.unwritten))
 
     def begin_iteration(self, state: TurnState) -> None:
-        """Count the turn, and open its record."""
+        """Count the turn, and open its record; a turn whose call was not made goes on."""
+        if state.record is not None:
+            return
         state.iteration += 1
-        self.core.budget = budgets.count(self.core.budget, iterations=1)
+        if self.core.budget.remaining("iterations") != 0:
+            # The closing text after the last permitted iteration is not one more of them.
+            self.core.budget = budgets.count(self.core.budget, iterations=1)
         state.record = IterationRecord(index=state.iteration, started_at=workflow.now())
         self.note("iteration_started")
         if state.iteration % PUBLISH_EVERY == 0:

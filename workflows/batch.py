@@ -72,7 +72,8 @@ class Batches(Calling):
                     note="not run: the run was stopped",
                 ),
             )
-        return ended or self._finish_batch(state, turns)
+        looping = self._finish_batch(state, turns)
+        return ended or looping
 
     def _open_gates(self, batch: Batch) -> None:
         for entry in batch.open:
@@ -149,7 +150,6 @@ class Batches(Calling):
                 name=entry.call.name,
                 iteration=self.iteration,
                 args_hash=entry.call.args_hash,
-                idempotent=terms.idempotent,
                 timeout_s=terms.timeout_s,
                 active_time_s=self.active_time_left,
             ),

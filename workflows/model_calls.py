@@ -14,9 +14,11 @@ from activities.judge import Judge
 from activities.keep_books import Reconcile
 from perdure.domain import budget as budgets
 from perdure.domain.agent.failover import OVERFLOW_CODE, next_model, unpriced
+from perdure.domain.agent.records import thin
 from perdure.domain.budget import Refused
 from perdure.domain.context import entries_tokens
 from perdure.domain.control import Phase
+from perdure.domain.names import short_model_name
 from perdure.domain.result import IterationRecord
 from perdure.domain.spend import charged
 from perdure.domain.steps import (
@@ -107,13 +109,16 @@ class Calling(Loop):
             called = await self._on_model(ask, model, compact=compacted)
             if not isinstance(called, Broken) or called.code == "interrupted":
                 return called
-            if called.code == OVERFLOW_CODE and not compacted:
+            overflow = called.code == OVERFLOW_CODE
+            if overflow and not compacted:
                 compacted = True
                 self.note("context_pressure", model=model, cure="compacted once")
                 continue
-            following = next_model(chain, index, self.core.cards, overflow=compacted)
+            following = next_model(chain, index, self.core.cards, overflow=overflow)
             if following is None:
                 return Unanswered(called.code, called.message)
+            # The next model gets the conversation whole: the shorter form was for this one.
+            compacted = False
             self.core.chain_index = {**self.core.chain_index, ask.role: following}
             self.note("model_failed_over", failed=model, to=chain[following], why=called.code)
 
@@ -162,7 +167,7 @@ class Calling(Loop):
         )
         if isinstance(fit, Refused):
             return fit
-        activity_id = self.next_activity_id()
+        activity_id, calls = self.next_activity_id(), core.budget.remaining("model_calls")
         core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)
         request = ModelCallRequest(
             frame=core.frame or "",
@@ -180,8 +185,9 @@ class Calling(Loop):
                 cost_usd=None if card.price is None else fit.amounts.cost_usd,
                 factor=factor,
                 active_time_s=self.active_time_left,
+                attempts=None if calls is None else int(calls),
             ),
-            records=ask.records,
+            records=tuple(thin(record, model=model, head=ask.head) for record in ask.records),
             compact=compact,
             worker=ask.worker,
         )
@@ -192,7 +198,7 @@ class Calling(Loop):
     async def _perform(
         self, ask: Ask, request: ModelCallRequest, activity_id: str
     ) -> Done[ModelCallReport] | Done[JudgeReport] | Broken:
-        summary = f"{ask.summary} · {request.model}"
+        summary = f"{ask.summary} · {short_model_name(request.model)}"
         config = options.model_call(
             self.site, summary=summary, role=ask.role, activity_id=activity_id
         )
@@ -231,7 +237,7 @@ class Calling(Loop):
             self._charge(activity_id, account, ask, model=model)
             stopped = called.code in {"cancelled", "unresponsive"}
             return Broken(activity_id, "interrupted", called.message) if stopped else called
-        report = called.report
+        report = _named(called.report, model)
         call = report.call if isinstance(report, JudgeReport) else report
         self._charge(activity_id, call.account, ask, model=model)
         if call.status == "replied":
@@ -271,3 +277,11 @@ class Calling(Loop):
             ReconcileRequest(activity_id=activity_id),
             **options.store_step(self.site, summary=f"reconcile step {activity_id}"),
         )
+
+
+def _named(report: ModelCallReport | JudgeReport, model: str) -> ModelCallReport | JudgeReport:
+    """The report with the model that answered, also where that went without saying."""
+    if isinstance(report, JudgeReport):
+        call = report.call.model_copy(update={"model": report.call.model or model})
+        return report.model_copy(update={"call": call})
+    return report.model_copy(update={"model": report.model or model})

@@ -7,8 +7,9 @@ from temporalio.workflow import ActivityCancellationType, ActivityConfig
 
 from perdure.domain.run import Site
 
-# A value that cannot be stored or read will not heal by doing the work, and paying for it, again.
-NEVER_RETRIED = ["PayloadsTooLarge", "unreadable_value", "invalid_input", "not_allowed"]
+# A value that is too large will not heal by doing the work, and paying for it, again. Our own
+# errors say themselves whether they are retried: naming them here would cost bytes in every step.
+NEVER_RETRIED = ["PayloadsTooLarge"]
 TOOL_SLACK_S = 15.0
 SUMMARY_CHARACTERS = 180
 STORE_ATTEMPTS = 0

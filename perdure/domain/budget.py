@@ -5,7 +5,7 @@ mean unlimited (except `depth`); remaining is never negative; an unknown cost is
 """
 
 from collections.abc import Mapping
-from decimal import ROUND_DOWN, Decimal
+from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -42,8 +42,6 @@ TIME_DIMENSIONS: frozenset[Dimension] = frozenset({"wall_time", "active_time"})
 RESERVED_FOR_WRAP_UP: frozenset[Dimension] = frozenset({"tokens", "cost"})
 WARNING_SHARE = 0.8
 MAX_ITERATIONS = 10_000
-CHILD_FRACTION = 0.3
-CHILD_FRACTION_RANGE = (0.05, 0.95)
 MIN_OUTPUT_TOKENS = 16
 
 Money = Annotated[Decimal, Field(ge=0)]
@@ -352,47 +350,6 @@ def amend(budget: Budget, changes: Mapping[str, object], *, wall_time: float) ->
                 f"budget.{named}: {_plain(limit)} is below the {_plain(used)} already spent"
             )
     return amended
-
-
-def allocate_child(
-    budget: Budget, key: str, *, fraction: float | None = None, siblings: int = 1
-) -> tuple[Budget, BudgetLimits] | Refused:
-    """Reserve a share of what remains for a child run, taken off the parent at once.
-
-    The fraction is clamped to 0.05-0.95 (default `min(0.3, 0.8 / siblings)`); shares round down;
-    times are shared, not split. A parent with an exhausted dimension refuses.
-    """
-    refused = exhausted(budget)
-    if refused is not None:
-        return refused
-    low, high = CHILD_FRACTION_RANGE
-    wanted = min(CHILD_FRACTION, 0.8 / max(1, siblings)) if fraction is None else fraction
-    share = Decimal(str(min(high, max(low, wanted))))
-    counted = {name: _share(budget, name, share) for name in _SPLIT}
-    cost = budget.remaining("cost")
-    money = None if cost is None else (cost * share).quantize(Decimal("0.000001"), ROUND_DOWN)
-    held = Amounts(
-        cost_usd=money or Decimal(0), **{name: part or 0 for name, part in counted.items()}
-    )
-    limits = budget.limits.model_copy(
-        update={**counted, "cost_usd": money, "depth": max(0, budget.limits.depth - 1)}
-    )
-    return reserve(budget, key, held), limits
-
-
-_SPLIT: tuple[Dimension, ...] = (
-    "tokens",
-    "output_tokens",
-    "model_calls",
-    "tool_calls",
-    "iterations",
-    "workers",
-)
-
-
-def _share(budget: Budget, dimension: Dimension, share: Decimal) -> int | None:
-    left = budget.remaining(dimension)
-    return None if left is None else int(left * share)
 
 
 def _room(budget: Budget, dimension: Dimension, wrap_up: bool, prompt: int) -> int | None:

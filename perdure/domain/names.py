@@ -30,6 +30,7 @@ QUERIES = ("status", "history", "costs", "gates", "events")
 
 READY_ACTIVITY = "ready"
 ID_GOAL_WORDS = 3
+SHOWN_MODEL_CHARACTERS = 28
 
 
 def loops_queue(installation: str) -> str:
@@ -54,6 +55,14 @@ def run_id(kind: str, goal: str, seed: str) -> str:
     words = [word for word in words if word not in _FILLERS][:ID_GOAL_WORDS]
     suffix = hashlib.sha256(seed.encode()).hexdigest()[:6]
     return "-".join([kind, *words, suffix])[:120]
+
+
+def short_model_name(model: str) -> str:
+    """A model's name for one line of text: a script's address is cut to what tells it apart."""
+    name, mark, label = model.partition("#")
+    if len(name) <= SHOWN_MODEL_CHARACTERS:
+        return model
+    return f"{name[:SHOWN_MODEL_CHARACTERS]}…{mark}{label}"
 
 
 _FILLERS = frozenset(

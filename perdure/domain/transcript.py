@@ -4,6 +4,7 @@ A transcript is named by the hash of its last link, its head. A link holds the m
 append and the hash of its parent, so a thousand turns share all their prefixes.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
@@ -98,6 +99,29 @@ def user_text(text: str, *, pinned: bool = False) -> Message:
 def assistant_text(text: str) -> Message:
     """An assistant message of one text block."""
     return Message(role="assistant", blocks=(TextBlock(type="text", text=text),))
+
+
+def closed(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages with every tool call answered: one that was left open was interrupted."""
+    kept: list[Message] = []
+    for index, message in enumerate(messages):
+        kept.append(message)
+        following = messages[index + 1].blocks if index + 1 < len(messages) else ()
+        answered = {block.call_id for block in following if isinstance(block, ToolResultBlock)}
+        left = tuple(_interrupted(use) for use in message.tool_uses if use.id not in answered)
+        if left and not answered:
+            kept.append(Message(role="user", blocks=left))
+    return tuple(kept)
+
+
+def _interrupted(use: ToolUseBlock) -> ToolResultBlock:
+    return ToolResultBlock(
+        type="tool_result",
+        call_id=use.id,
+        name=use.name,
+        outcome="interrupted",
+        text="(the conversation was cut off here; this call has no result)",
+    )
 
 
 def message_tokens(message: Message) -> TokenSizes:

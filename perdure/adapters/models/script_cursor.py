@@ -45,6 +45,13 @@ class ScriptCursor:
                 await self._records.take_script_entry(context.run, key, index)
         return index, script.replies[index]
 
+    async def peek(self, script: Script, request: ModelRequest, *, address: str) -> int | None:
+        """The index of the entry that `take` would give, or None when nothing is left."""
+        call = f"{address}/{request.context.key}"
+        taken = await self._records.script_entries(request.context.run)
+        index = _held(script, taken, call, f"{call}#{request.context.attempt}")
+        return _fitting(script, taken, request, address) if index is None else index
+
 
 def matches(when: When, request: ModelRequest) -> bool:
     """Whether an entry is meant for this call."""
@@ -92,13 +99,18 @@ def _held(script: Script, taken: Taken, call: str, attempt: str) -> int | None:
 
 
 def _next(script: Script, taken: Taken, request: ModelRequest, address: str) -> int:
+    index = _fitting(script, taken, request, address)
+    if index is None:
+        raise refused(_exhausted(script, taken, request, address))
+    return index
+
+
+def _fitting(script: Script, taken: Taken, request: ModelRequest, address: str) -> int | None:
     fitting = [index for index, entry in enumerate(script.replies) if matches(entry.when, request)]
     for index in fitting:
         if _uses(taken, index, address) < script.replies[index].times:
             return index
-    if fitting and script.exhausted == "repeat_last":
-        return fitting[-1]
-    raise refused(_exhausted(script, taken, request, address))
+    return fitting[-1] if fitting and script.exhausted == "repeat_last" else None
 
 
 def _uses(taken: Taken, index: int, address: str) -> int:

@@ -7,6 +7,7 @@ behind `#`. It must never stand in for a real model by itself.
 import asyncio
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -57,8 +58,12 @@ class ScriptedModel:
         )
 
     async def count(self, request: ModelRequest) -> int | None:
-        """None: a script states usage, it does not measure prompts."""
-        return None
+        """The prompt tokens that the next fitting entry will report; None when none is left."""
+        script = await self._script(request.model)
+        index = await self._cursor.peek(script, request, address=_address(request.model))
+        if index is None:
+            return None
+        return _said(script, script.replies[index], request, index).usage.prompt_tokens
 
     async def call(self, request: ModelRequest, *, on_text: Callable[[str], None]) -> ModelReply:
         """Play the next fitting entry; waits `delay_s` on the way, and can be cancelled there."""
@@ -69,7 +74,8 @@ class ScriptedModel:
         await _stream(said.blocks, entry.delay_s, on_text)
         request_id = f"req_scripted_{_digest(request.context.key, str(request.context.attempt))}"
         if entry.failure and entry.failure.kind != REFUSAL:
-            raise _failure(entry, entry.failure, request_id)
+            used = said.usage if entry.usage else Usage()
+            raise _failure(entry.failure, used, request_id)
         return ModelReply(
             message=Message(role="assistant", blocks=said.blocks),
             stop_reason=said.stop_reason,
@@ -103,10 +109,20 @@ def _address(model: str) -> str:
 def _said(script: Script, entry: Entry, request: ModelRequest, index: int) -> _Said:
     blocks = _blocks(entry, request, index)
     stated = entry.usage or script.defaults.usage
+    usage = stated.usage() if stated else _estimated(request, blocks)
+    whole = _Said(blocks=blocks, stop_reason=_stop_reason(entry, blocks), usage=usage)
+    return whole if usage.output_tokens <= request.max_tokens else _cut(whole, request.max_tokens)
+
+
+def _cut(said: _Said, max_tokens: int) -> _Said:
+    """As a provider ends a reply at its limit: the text stops short, calls behind it are lost."""
+    share = max_tokens / said.usage.output_tokens
+    text = "".join(block.text for block in said.blocks if isinstance(block, TextBlock))
+    kept = text[: math.floor(len(text) * share)]
     return _Said(
-        blocks=blocks,
-        stop_reason=_stop_reason(entry, blocks),
-        usage=stated.usage() if stated else _estimated(request, blocks),
+        blocks=(TextBlock(type="text", text=kept),) if kept else (),
+        stop_reason="max_tokens",
+        usage=said.usage.model_copy(update={"output_tokens": max_tokens}),
     )
 
 
@@ -169,7 +185,7 @@ async def _stream(
             on_text(piece)
 
 
-def _failure(entry: Entry, error: ScriptError, request_id: str) -> ModelError:
+def _failure(error: ScriptError, used: Usage, request_id: str) -> ModelError:
     wish = "" if error.retry_after is None else str(error.retry_after)
     kind = error.kind if error.kind and error.kind != REFUSAL else None
     kind = kind or kind_of(status=error.status or 500, provider_type=error.code)
@@ -182,7 +198,7 @@ def _failure(entry: Entry, error: ScriptError, request_id: str) -> ModelError:
             provider_code=error.code,
             retry_after_s=retry_after_of({"retry-after": wish}),
             request_id=request_id,
-            usage=entry.usage.usage() if entry.usage else Usage(),
+            usage=used,
             sent=kind not in NOT_REACHED,
         )
     )

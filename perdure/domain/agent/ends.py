@@ -76,7 +76,10 @@ def agent_result(
         tools_used=dict(core.turn.tallies.used),
         exhausted=_exhausted(end),
         transcript=core.turn.head.hash if core.turn.head else None,
-        unread_input=tuple(given.text for given in control.inputs),
+        unread_input=tuple(
+            given.text or (given.ref.hash if given.ref else "")
+            for given in (*core.turn.unread, *control.inputs)
+        ),
         models_used=tuple(core.models_used),
         truncated=end.truncated,
         error=end.detail or None if end.outcome == "failed" else None,

@@ -4,8 +4,6 @@ A record is written by the step after it. There it leaves out what that step's r
 the model, where it is the same, and the transcript that the request goes on from.
 """
 
-from decimal import Decimal
-
 from perdure.domain.budget import Spent
 from perdure.domain.result import IterationRecord
 from perdure.domain.steps import ModelCallReport
@@ -20,7 +18,7 @@ def spent_since(before: Spent, now: Spent) -> Account:
     return Account(
         attempts=now.model_calls - before.model_calls,
         usage=_less(now.usage + now.unconfirmed, before.usage + before.unconfirmed),
-        cost_usd=None if now.unpriced and not before.unpriced else _cost(before, now),
+        cost_usd=None if now.unpriced else now.cost_usd - before.cost_usd,
         seconds=round(now.active_time - before.active_time, 3),
     )
 
@@ -78,7 +76,3 @@ def _less(left: Usage, right: Usage) -> Usage:
     return Usage(
         **{name: getattr(left, name) - getattr(right, name) for name in Usage.model_fields}
     )
-
-
-def _cost(before: Spent, now: Spent) -> Decimal:
-    return now.cost_usd - before.cost_usd

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from perdure.domain.agent.calls import CallAsked, PlannedCall, Tallies
 from perdure.domain.agent.settings import Turns
 from perdure.domain.base import Frozen
+from perdure.domain.control import PendingInput
 from perdure.domain.outcomes import Outcome
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
@@ -48,7 +49,11 @@ class Ending(Frozen):
 
 
 class TurnState(BaseModel):
-    """Everything a turn loop must know between two steps."""
+    """Everything a turn loop must know between two steps.
+
+    `awaiting_results`: there are tool results that no text has answered yet. `unread` are the
+    inputs among `entries`, until a call has taken them along.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -68,6 +73,7 @@ class TurnState(BaseModel):
     unwritten: list[IterationRecord] = []
     ending: Ending | None = None
     tools_succeeded: bool = False
+    unread: list[PendingInput] = []
 
 
 class Reply(Frozen):

@@ -1,0 +1,185 @@
+"""How a turn loop comes to its last text: forced, recovered, deferred, or the fallback.
+
+Every call that a turn makes is recorded here too, with all its attempts.
+"""
+
+from dataclasses import dataclass
+
+from perdure.domain import budget as budgets
+from perdure.domain.agent.records import spent_since, with_account, with_reply
+from perdure.domain.agent.settings import FORCED_TEXT_PROMPT
+from perdure.domain.agent.turn import Ending, ForceText, TurnState, must_end
+from perdure.domain.budget import Refused
+from perdure.domain.context import entries_tokens
+from perdure.domain.control import PendingInput
+from perdure.domain.outcomes import Outcome
+from perdure.domain.refs import Ref
+from perdure.domain.result import IterationRecord
+from perdure.domain.steps import Entry, ModelCallReport, SayEntry
+from perdure.domain.transcript import Head
+from workflows.batch import Batches
+from workflows.model_calls import Ask, Called, Unanswered
+from workflows.steps import Broken
+
+WRAP_UP_TOKENS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """How a turn loop ended; `text` is None when only the fallback text is left."""
+
+    outcome: Outcome
+    reason: str
+    text: Ref | None = None
+    fallback: bool = False
+    truncated: bool = False
+    partial: bool = False
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a call was made of, for the case that its reply is dropped."""
+
+    head: Head | None
+    entries: tuple[Entry, ...]
+    unread: tuple[PendingInput, ...]
+
+
+class Closing(Batches):
+    """Adds the endings of a turn loop to its tool calls."""
+
+    async def recorded_call(
+        self, state: TurnState, ask: Ask, *, tools_offered: int
+    ) -> tuple[Called, Sent]:
+        """Make a call and put it on the open record; what it was made of comes back beside it."""
+        sent = Sent(state.head, tuple(state.entries), tuple(state.unread))
+        before, index = self.core.budget.spent, self.core.chain_index.get(ask.role, 0)
+        called = await self.call_model(ask)
+        record = self._open_record(state)
+        record = with_account(record, spent_since(before, self.core.budget.spent))
+        if self.core.chain_index.get(ask.role, 0) != index:
+            why = f"model_failed_over from {self.spec.models.chain(ask.role)[index]}"
+            record = record.model_copy(update={"adaptation": why})
+        if isinstance(called, ModelCallReport):
+            record = with_reply(record, called, tools_offered=tools_offered)
+            state.head, state.entries = called.head, []
+            state.unread, state.unwritten = [], []
+        state.record = record
+        return called, sent
+
+    def drop_reply(self, state: TurnState, called: ModelCallReport, sent: Sent) -> None:
+        """Forget a reply whose calls are not carried out: a transcript has no open calls."""
+        state.entries, state.unread = list(sent.entries), list(sent.unread)
+        state.head = sent.head
+        if called.before is not None:
+            # The prompt was made shorter for this call, and its entries are part of it.
+            state.head, state.entries, state.unread = called.before, [], []
+
+    async def end(self, state: TurnState, ending: Ending, *, role: str) -> TurnEnd:
+        """End without another ordinary call: wrap up if that helps and fits."""
+        allowed = (
+            self.interruption is None
+            and ending.outcome != "deadline"
+            and ending.reason != "output_tokens"
+            and not self.core.budget.complete_output
+        )
+        following = must_end(state, ending, wrap_up=allowed and self.wrap_up_fits(state, role=role))
+        if isinstance(following, ForceText):
+            return await self.force(state, following, role=role)
+        self.complete_iteration(state, break_reason=ending.reason)
+        return _with_text(ending, state.deferred)
+
+    async def force(self, state: TurnState, forced: ForceText, *, role: str) -> TurnEnd:
+        """One call with tools off, recorded as an iteration of its own; else the fallback text."""
+        text, truncated = None, False
+        if state.awaiting_results:
+            self.begin_iteration(state)
+            self.enter("wrapping_up")
+            ask = self._closing_ask(state, role=role, what="closing text, tools off")
+            called, _ = await self.recorded_call(state, ask, tools_offered=0)
+            if isinstance(called, ModelCallReport):
+                text, truncated = called.text, called.stop_reason == "max_tokens"
+        self.complete_iteration(state, break_reason=forced.ending.reason)
+        self.note("text_answered", source="forced" if text else _source(state))
+        return _with_text(forced.ending, text or state.deferred, truncated=truncated)
+
+    async def recovered(self, state: TurnState, failed: Unanswered | Broken) -> TurnEnd:
+        """All models failed: a recovery model may write the closing text, if work was done."""
+        ending = Ending(
+            outcome="failed", reason="model_error", detail=f"{failed.code}: {failed.message}"
+        )
+        if not state.tools_succeeded or not self.spec.models.chain("recovery"):
+            return _with_text(ending, state.deferred)
+        self.begin_iteration(state)
+        self.enter("wrapping_up")
+        ask = self._closing_ask(state, role="recovery", what="recovery text")
+        called, _ = await self.recorded_call(state, ask, tools_offered=0)
+        text = called.text if isinstance(called, ModelCallReport) else None
+        self.complete_iteration(state, break_reason=ending.reason)
+        return _with_text(ending, text or state.deferred)
+
+    def wrap_up_fits(self, state: TurnState, *, role: str) -> bool:
+        """Whether a closing call of the role's present model fits, the reserve opened."""
+        chain = self.spec.models.chain(role)
+        model = chain[min(self.core.chain_index.get(role, 0), len(chain) - 1)]
+        card = self.core.cards.get(model)
+        told = (state.head.tokens.total if state.head else 0) + self.core.system_tokens
+        told += entries_tokens(_closing_entries(state))
+        fit = budgets.fit_call(
+            self.core.budget,
+            prompt_tokens=round(told * self.core.factors.get(model, 1.0)),
+            wanted=WRAP_UP_TOKENS,
+            price=card.price if card else None,
+            wrap_up=True,
+        )
+        return not isinstance(fit, Refused)
+
+    def begin_iteration(self, state: TurnState) -> None:
+        """Count an iteration and open its record."""
+        raise NotImplementedError
+
+    def complete_iteration(
+        self, state: TurnState, *, break_reason: str | None, error: str | None = None
+    ) -> None:
+        """Close the record of the iteration in progress."""
+        raise NotImplementedError
+
+    def _open_record(self, state: TurnState) -> IterationRecord:
+        return state.record or IterationRecord(index=max(1, self.iteration))
+
+    def _record_call(self, state: TurnState, called: ModelCallReport) -> None:
+        record = with_account(self._open_record(state), called.account)
+        state.record = with_reply(record, called, tools_offered=0)
+
+    def _closing_ask(self, state: TurnState, *, role: str, what: str) -> Ask:
+        return Ask(
+            role=role,
+            phase="wrapping_up",
+            summary=f"{what} (iteration {self.iteration})",
+            head=state.head,
+            entries=_closing_entries(state),
+            tools_off=True,
+            wrap_up=True,
+            records=tuple(state.unwritten),
+        )
+
+
+def _closing_entries(state: TurnState) -> tuple[Entry, ...]:
+    return (*state.entries, SayEntry(type="say", text=FORCED_TEXT_PROMPT))
+
+
+def _source(state: TurnState) -> str:
+    return "deferred" if state.deferred is not None else "fallback"
+
+
+def _with_text(ending: Ending, text: Ref | None, *, truncated: bool = False) -> TurnEnd:
+    return TurnEnd(
+        outcome=ending.outcome,
+        reason=ending.reason,
+        text=text,
+        fallback=text is None,
+        truncated=truncated,
+        partial=ending.outcome != "accepted",
+        detail=ending.detail,
+    )
