@@ -14,6 +14,7 @@ from perdure.domain.errors import ToolFailure
 SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin"
 OUTPUT_CAP = 5 * 1024 * 1024
 CPU_SECONDS = 30
+END_TIMEOUT_S = 5.0
 
 # Nothing of the machine's or the user's configuration, no prompt, no pager, no transport.
 ENVIRONMENT: Mapping[str, str] = {
@@ -107,23 +108,48 @@ async def run_git(
         cap: bytes of output after which git is ended.
         may_write: without it the process cannot write a single byte to any file.
     """
-    process = await asyncio.create_subprocess_exec(
-        binary(),
-        "--no-pager",
-        *OVERRIDES,
-        *arguments,
-        cwd=cwd,
-        env={**ENVIRONMENT, **(extra or {})},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
+    process = await _start(arguments, cwd=cwd, environment={**ENVIRONMENT, **(extra or {})})
     try:
         _limit(process.pid, may_write=may_write)
         return await _collect(process, cap)
     finally:
         await _end_group(process)
+
+
+async def _start(
+    arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str]
+) -> asyncio.subprocess.Process:
+    """Start git. A cancellation on the way waits for the start, so that the group can be ended.
+
+    Left to itself, asyncio would end the process alone and wait for children that hold its pipes.
+    """
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            binary(),
+            "--no-pager",
+            *OVERRIDES,
+            *arguments,
+            cwd=cwd,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        starting.add_done_callback(_end_when_started)
+        await asyncio.wait({starting})
+        if starting.exception() is None:
+            await _end_group(starting.result())
+        raise
+
+
+def _end_when_started(starting: asyncio.Task[asyncio.subprocess.Process]) -> None:
+    if not starting.cancelled() and starting.exception() is None:
+        _signal_group(starting.result())
 
 
 def _limit(pid: int, *, may_write: bool) -> None:
@@ -161,7 +187,7 @@ async def _read(
 
 async def _end_group(process: asyncio.subprocess.Process) -> None:
     _signal_group(process)
-    await asyncio.shield(process.wait())
+    await asyncio.wait({asyncio.ensure_future(process.wait())}, timeout=END_TIMEOUT_S)
 
 
 def _signal_group(process: asyncio.subprocess.Process) -> None:

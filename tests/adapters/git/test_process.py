@@ -32,7 +32,7 @@ async def test_cancellation_ends_the_whole_group(endless, tmp_path):
         await running
     assert not psutil.pid_exists(parent)
     # The child belongs to init by now, which may take a moment to bury it.
-    gone, alive = psutil.wait_procs(_living(child), timeout=10)
+    _, alive = psutil.wait_procs(_living(child), timeout=10)
     assert not alive
 
 
