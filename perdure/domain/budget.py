@@ -359,9 +359,11 @@ def _room(budget: Budget, dimension: Dimension, wrap_up: bool, prompt: int) -> i
 
 def _affordable(budget: Budget, prompt: int, price: Price | None, wrap_up: bool) -> int | None:
     left = budget.remaining("cost", wrap_up=wrap_up)
-    if left is None or price is None or price.output_per_million == 0:
+    if left is None or price is None:
         return None
     after_prompt = left - worst_cost(price, Usage(input_tokens=prompt))
+    if price.output_per_million == 0:
+        return 0 if after_prompt < 0 else None
     return int(after_prompt * 1_000_000 / price.output_per_million)
 
 
