@@ -136,19 +136,19 @@ class WorkerProcess:
         """Start and wait until it polls."""
         self._starts += 1
         ready = self._installation.home / f"ready-process-{id(self)}-{self._starts}"
-        log = (self._installation.home / "worker.log").open("ab")
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "perdure.worker",
-            env={
-                **os.environ,
-                **self._installation.settings.as_environment(),
-                "TEMPORAL_ADDRESS": self._installation.address,
-                "PERDURE_READY_FILE": str(ready),
-                **self._environment,
-            },
-            stdout=log,
-            stderr=log,
-        )  # fmt: skip
+        with (self._installation.home / "worker.log").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-m", "perdure.worker",
+                env={
+                    **os.environ,
+                    **self._installation.settings.as_environment(),
+                    "TEMPORAL_ADDRESS": self._installation.address,
+                    "PERDURE_READY_FILE": str(ready),
+                    **self._environment,
+                },
+                stdout=log,
+                stderr=log,
+            )  # fmt: skip
         await eventually(lambda: ready.exists() or self._ended)
         if self._ended:
             text = (self._installation.home / "worker.log").read_text()
@@ -179,12 +179,16 @@ class WorkerProcess:
 
 
 @asynccontextmanager
-async def dev_server(*extra: str, port: int | None = None) -> AsyncGenerator[WorkflowEnvironment]:
-    """A tuned dev server in memory."""
+async def dev_server(
+    *extra: str, port: int | None = None, ui_port: int | None = None
+) -> AsyncGenerator[WorkflowEnvironment]:
+    """A tuned dev server in memory; with the Web UI when it gets a port for it."""
     environment = await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(temporal_binary()),
         dev_server_extra_args=[*FAST_SERVER, *extra],
         port=port,
+        ui=ui_port is not None,
+        ui_port=ui_port,
     )
     try:
         await register_search_attributes(environment.client)
