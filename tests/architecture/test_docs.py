@@ -1,0 +1,69 @@
+"""Documents that repeat what the code says must say the same."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from perdure.adapters.settings import DEFAULT_HOME, PREFIX, Settings
+from perdure.domain.metrics import METRICS
+from perdure.domain.names import SEARCH_ATTRIBUTES, loops_queue, models_queue, tools_queue
+from tests.architecture.sources import ROOT
+
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+NOTHING = "–"
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
+
+
+def rows(document: str) -> list[list[str]]:
+    """The cells of all table rows, without the marks of code."""
+    lines = (line for line in document.splitlines() if line.startswith("| "))
+    return [
+        [cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines
+    ]
+
+
+def shown(value: object) -> str:
+    match value:
+        case None | ():
+            return NOTHING
+        case Path():
+            return str(value)
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    told = {row[0]: row[1] for row in rows(OPERATIONS) if row[0].startswith(PREFIX)}
+    fields = Settings.model_fields.items()
+    assert told == {f"{PREFIX}{name}".upper(): shown(field.default) for name, field in fields}
+    assert shown(DEFAULT_HOME) == "~/.perdure"
+
+
+def test_every_metric_is_documented_with_kind_and_labels() -> None:
+    told = {tuple(row[:3]) for row in rows(OPERATIONS) if row[0].startswith("perdure_")}
+    assert told == {(metric.name, metric.kind, ", ".join(metric.labels)) for metric in METRICS}
+
+
+def test_every_search_attribute_can_be_made_by_hand() -> None:
+    told = dict(re.findall(r"--name (\w+) --type (\w+)", OPERATIONS))
+    assert told == SEARCH_ATTRIBUTES
+
+
+def test_every_queue_is_documented() -> None:
+    made = [loops_queue("<installation>"), models_queue("<installation>")]
+    made += [tools_queue("<installation>", workspace) for workspace in (None, "<workspace>")]
+    assert [name for name in made if f"`{name}`" not in OPERATIONS] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_links_inside_the_documents_lead_somewhere(path: Path) -> None:
+    targets = LINK.findall(path.read_text(encoding="utf-8"))
+    missing = [
+        target
+        for target in targets
+        if not any((path.parent / f"{target}{end}").exists() for end in ("", ".md"))
+    ]
+    assert missing == []
