@@ -1,5 +1,6 @@
 """The console script: builds the context, runs one command, and leaves with its exit code."""
 
+import signal
 import sys
 
 from perdure.domain.errors import PerdureError
@@ -7,6 +8,8 @@ from perdure.domain.errors import PerdureError
 
 def main() -> None:
     """Run the command line of this process."""
+    # Nothing is open yet: until a command listens itself, Ctrl-C simply ends the process.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     # Imported here so that a broken setting is told as a sentence, not as a traceback.
     from perdure.context import app_context
     from perdure.interfaces.cli import app

@@ -28,6 +28,7 @@ from perdure.interfaces.services import (
     Services,
 )
 from perdure.operations import collecting, diagnosis, installing, replaying
+from perdure.schemas import FILE_FORMATS
 
 DEFAULTS_FILE = "perdure.yaml"
 
@@ -64,6 +65,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         version=VERSION,
         stdout=sys.stdout,
         stderr=sys.stderr,
+        file_formats=FILE_FORMATS,
     )
 
 

@@ -1,5 +1,7 @@
 """The end of a run: the output, why it stopped, what it cost, and what to do next."""
 
+from decimal import Decimal
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -38,6 +40,7 @@ def result_view(result: RunResult, *, web_url: str | None = None) -> Group:
         ("why", f"{result.explanation} ({result.outcome}/{result.reason})"),
         ("score", _scores(result)),
         ("spend", spend_words(result.spend)),
+        ("unconfirmed", unconfirmed_words(result.spend)),
         ("saved", saved_words(result.savings)),
         ("models", ", ".join(model_name(name) for name in result.models_used)),
         ("limit", result.exhausted.text if result.exhausted else None),
@@ -75,6 +78,16 @@ def spend_words(spend: SpendReport) -> str:
         f"{duration(spend.active_time_s)} active of {duration(spend.wall_time_s)}",
     ]
     return " · ".join(piece for piece in pieces if piece)
+
+
+def unconfirmed_words(spend: SpendReport) -> str:
+    """The part that nobody confirmed; empty when there is none."""
+    tokens_lost = spend.unconfirmed.get("tokens")
+    if not isinstance(tokens_lost, int) or not tokens_lost:
+        return ""
+    cost = spend.unconfirmed.get("cost_usd")
+    paid = f", {money(Decimal(cost))}" if isinstance(cost, str) else ""
+    return f"{tokens_lost:,} tokens{paid} of it: calls that were cut off, at their estimate"
 
 
 def saved_words(savings: Savings) -> str:

@@ -183,6 +183,16 @@ refine-steel-bottle-7f3a, perdure explain refine-steel-bottle-7f3a\
 """)
 
 
+def test_result_tells_what_is_only_an_estimate() -> None:
+    spend = result().spend.model_copy(update={"unconfirmed": {"tokens": 1200, "cost_usd": "0.13"}})
+    assert (
+        "unconfirmed  1,200 tokens, $0.13 of it: calls that were cut off, at their estimate"
+        in plain(result_view(result(spend=spend)))
+    )
+    nothing = result().spend.model_copy(update={"unconfirmed": {"tokens": 0, "cost_usd": "0"}})
+    assert "unconfirmed" not in plain(result_view(result(spend=nothing)))
+
+
 def test_result_that_ended_badly() -> None:
     failed = result(
         outcome="failed",
