@@ -1,0 +1,273 @@
+"""Which tool calls run: names, repeats, strikes, volume, filters."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.domain.agent.calls import (
+    SIGNATURES_KEPT,
+    CallAsked,
+    PlannedCall,
+    Tallies,
+    ToolTerms,
+    canonical_json,
+    normalize_name,
+    note_iteration,
+    note_result,
+    offered,
+    plan_calls,
+    signature,
+    volume_level,
+)
+from perdure.domain.agent.settings import ToolFilter, ToolLoopLevels
+
+TERMS = (
+    ToolTerms(name="fs.read"),
+    ToolTerms(name="fs.search"),
+    ToolTerms(name="human.ask", person=True),
+    ToolTerms(name="memory.note", meta=True),
+    ToolTerms(name="poll.status", repeat_exempt=True),
+    ToolTerms(name="shop.pay", needs_approval=True),
+)
+NAMES = tuple(term.name for term in TERMS)
+
+
+def call(name: str, args: str = "a", number: int = 0) -> CallAsked:
+    return CallAsked(id=f"c{number}", name=name, args_hash=args)
+
+
+def plan(tallies: Tallies, *calls: CallAsked, on_offer=NAMES, max_repeat=3):
+    return plan_calls(calls, terms=TERMS, on_offer=on_offer, tallies=tallies, max_repeat=max_repeat)
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("fs.read", "fs.read"),
+        ("cat", "fs.read"),
+        ("FS.Read", "fs.read"),
+        ("fs_read", "fs.read"),
+        ("fsread", "fs.read"),
+        ("fs-READ", "fs.read"),
+        ("a_b", "a_b"),
+        ("fs.reads", "fs.reads"),
+        ("", ""),
+    ],
+    ids=["exact", "alias", "case", "separator", "no separator", "both", "ambiguous", "other", "no"],
+)
+def test_names_are_normalised(said, name):
+    known = ["fs.read", "a.b", "ab"]
+    assert normalize_name(said, known, {"cat": "fs.read"}) == name
+
+
+def test_an_exact_name_wins_over_an_alias():
+    assert normalize_name("cat", ["cat", "fs.read"], {"cat": "fs.read"}) == "cat"
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=4))
+def test_equal_arguments_have_one_spelling(arguments):
+    backwards = dict(reversed(arguments.items()))
+    assert canonical_json(arguments) == canonical_json(backwards)
+    assert signature("t", canonical_json(arguments)) != signature("u", canonical_json(arguments))
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("fs.read", "run"),
+        ("shop.pay", "approve"),
+        ("human.ask", "ask"),
+        ("nothing", "illegal"),
+    ],
+)
+def test_verdicts(name, verdict):
+    assert [entry.verdict for entry in plan(Tallies(), call(name))] == [verdict]
+
+
+def test_a_known_tool_that_is_not_on_offer_is_illegal_and_the_others_are_named():
+    (entry,) = plan(Tallies(), call("fs.read"), on_offer=("fs.search",))
+    assert entry.verdict == "illegal"
+    assert entry.message == "'fs.read' is not a tool you can call now; available: fs.search"
+
+
+@pytest.mark.parametrize(("max_repeat", "runs"), [(1, 1), (3, 3), (5, 5)])
+def test_more_than_so_many_equal_calls_are_blocked(max_repeat, runs):
+    tallies = Tallies()
+    verdicts = [
+        plan(tallies, call("fs.read"), max_repeat=max_repeat)[0].verdict for _ in range(runs + 2)
+    ]
+    assert verdicts == ["run"] * runs + ["repeat"] * 2
+
+
+def test_a_blocked_repeat_names_tool_and_count_and_is_not_used():
+    tallies = Tallies()
+    entries = [plan(tallies, call("fs.read"))[0] for _ in range(4)]
+    assert "fs.read was already called 3 times" in entries[-1].message
+    assert tallies.used == {"fs.read": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("poll.status", ["a"] * 9), ("fs.read", [str(index) for index in range(9)])],
+    ids=["exempt", "other arguments"],
+)
+def test_what_is_no_repeat(name, args):
+    tallies = Tallies()
+    assert {plan(tallies, call(name, arg))[0].verdict for arg in args} == {"run"}
+    assert tallies.volume == {}
+
+
+def test_illegal_calls_count_as_used():
+    tallies = Tallies()
+    plan(tallies, call("nothing"), call("nothing", "b"))
+    assert tallies.used == {"nothing": 2}
+
+
+def test_equal_results_of_different_calls_warn():
+    tallies = Tallies()
+    warnings = [
+        note_result(tallies, entry, result_hash="same", max_repeat=3)
+        for index in range(5)
+        for entry in plan(tallies, call("fs.search", str(index)))
+    ]
+    assert warnings[:3] == [None] * 3
+    assert warnings[3] == "fs.search has returned this same result 4 times; try something else"
+
+
+@pytest.mark.parametrize(
+    ("planned", "succeeded", "before", "after"),
+    [
+        (["illegal"], [], 0, 1),
+        (["illegal", "illegal", "illegal"], [], 0, 1),
+        (["illegal", "run"], ["fs.read"], 1, 2),
+        (["run"], ["fs.read"], 1, 0),
+        (["run"], [], 1, 1),
+        (["run"], ["memory.note"], 1, 1),
+        (["repeat"], [], 1, 1),
+    ],
+    ids=[
+        "one strike",
+        "one however many",
+        "a success beside it heals nothing",
+        "an ordinary success heals",
+        "an error heals nothing",
+        "a meta tool heals nothing",
+        "a blocked repeat heals nothing",
+    ],
+)
+def test_strikes(planned, succeeded, before, after):
+    tallies = Tallies(strikes=before)
+    entries = [PlannedCall(call=call("fs.read"), verdict=verdict) for verdict in planned]
+    note_iteration(tallies, planned=entries, succeeded=succeeded, meta={"memory.note"})
+    assert tallies.strikes == after
+
+
+def repeated_calls(count: int, *, same_args: bool) -> Tallies:
+    """A tool called `count + 1` times, so that `count` calls bring nothing new."""
+    tallies = Tallies()
+    for index in range(count + 1):
+        arguments = "a" if same_args else str(index)
+        (entry,) = plan(tallies, call("fs.search", arguments), max_repeat=100)
+        note_result(tallies, entry, result_hash="same", max_repeat=100)
+    return tallies
+
+
+@pytest.mark.parametrize("same_args", [True, False], ids=["arguments", "results"])
+@pytest.mark.parametrize(
+    ("count", "level"),
+    [
+        (9, None),
+        (10, "warning"),
+        (19, "warning"),
+        (20, "critical"),
+        (29, "critical"),
+        (30, "circuit_breaker"),
+        (31, "circuit_breaker"),
+    ],
+)
+def test_volume_levels(count, level, same_args):
+    reached = volume_level(repeated_calls(count, same_args=same_args), ToolLoopLevels())
+    assert (reached and reached.level) == level
+    assert reached is None or (reached.tool, reached.count) == ("fs.search", count)
+
+
+def test_each_level_is_named_once():
+    tallies = repeated_calls(10, same_args=True)
+    assert volume_level(tallies, ToolLoopLevels()) is not None
+    assert volume_level(tallies, ToolLoopLevels()) is None
+
+
+def test_thirty_different_useful_calls_are_fine():
+    tallies = Tallies()
+    for index in range(60):
+        (entry,) = plan(tallies, call("fs.read", str(index)))
+        note_result(tallies, entry, result_hash=str(index), max_repeat=3)
+    assert volume_level(tallies, ToolLoopLevels()) is None
+
+
+def test_blocked_calls_count_for_the_volume():
+    tallies = Tallies()
+    for _ in range(11):
+        plan(tallies, call("fs.read"), max_repeat=1)
+    reached = volume_level(tallies, ToolLoopLevels())
+    assert reached is not None and reached.level == "warning"
+
+
+@pytest.mark.parametrize(
+    ("rule", "iteration", "succeeded", "names"),
+    [
+        (None, 1, [], NAMES),
+        (ToolFilter(only=("fs.",)), 1, [], ("fs.read", "fs.search")),
+        (ToolFilter(only=("fs.",), after=3), 2, [], NAMES),
+        (ToolFilter(only=("fs.",), after=3), 3, [], ("fs.read", "fs.search")),
+        (ToolFilter(only=("fs.",), until=3), 3, [], ("fs.read", "fs.search")),
+        (ToolFilter(only=("fs.",), until=3), 4, [], NAMES),
+        (ToolFilter(only=(), after=2), 2, [], ()),
+        (ToolFilter(only=("shop.",), requires=("fs.read",)), 1, [], NAMES),
+        (ToolFilter(only=("shop.",), requires=("fs.read",)), 1, ["fs.read"], ("shop.pay",)),
+    ],
+    ids=[
+        "no rule",
+        "by prefix",
+        "before it begins",
+        "when it begins",
+        "while it lasts",
+        "after it",
+        "none is allowed",
+        "what it requires is missing",
+        "what it requires succeeded",
+    ],
+)
+def test_the_filter(rule, iteration, succeeded, names):
+    tallies = Tallies(succeeded=succeeded)
+    assert offered(TERMS, rule, iteration=iteration, tallies=tallies) == names
+
+
+CALLS = st.lists(
+    st.tuples(st.sampled_from([*NAMES, "nothing"]), st.sampled_from("abc")), max_size=40
+)
+
+
+@given(calls=CALLS, max_repeat=st.integers(1, 4))
+def test_for_any_calls_no_more_than_the_permitted_repeats_run(calls, max_repeat):
+    tallies, ran = Tallies(), Counter[tuple[str, str]]()
+    for name, args in calls:
+        (entry,) = plan(tallies, call(name, args), max_repeat=max_repeat)
+        assert (entry.verdict == "illegal") == (name == "nothing")
+        if entry.verdict not in {"illegal", "repeat"}:
+            ran[name, args] += 1
+    exempt = {term.name for term in TERMS if term.repeat_exempt}
+    assert all(times <= max_repeat for (name, _), times in ran.items() if name not in exempt)
+    assert sum(tallies.used.values()) == sum(ran.values()) + sum(
+        name == "nothing" for name, _ in calls
+    )
+
+
+def test_the_memory_of_calls_is_bounded():
+    tallies = Tallies()
+    for index in range(SIGNATURES_KEPT + 50):
+        plan(tallies, call("fs.read", str(index)))
+    assert len(tallies.arguments) == SIGNATURES_KEPT
+    assert signature("fs.read", "0") not in tallies.arguments
