@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from importlib.metadata import version
 
-import structlog
-from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.metrics import Meter, NoOpMeter
@@ -14,22 +12,18 @@ from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.util.re import parse_env_headers
-from temporalio.contrib.opentelemetry import (
-    OpenTelemetryPlugin,
-    ReplaySafeTracerProvider,
-    create_tracer_provider,
-)
+from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.plugin import SimplePlugin
 from temporalio.runtime import OpenTelemetryConfig, Runtime, TelemetryConfig
 
+from perdure.adapters.telemetry.handles import Telemetry
 from perdure.adapters.telemetry.meters import Meters
-from perdure.adapters.telemetry.start import Telemetry
+from perdure.adapters.telemetry.spans import trace_into
 from perdure.adapters.telemetry.step_plugin import StepTelemetryPlugin
 from perdure.adapters.telemetry.variables import Signals
 
 METER = "perdure"
 UNNAMED_SERVICE = "unknown_service"
-_log = structlog.get_logger(__name__)
 
 
 def start_otlp(signals: Signals, *, service: str) -> Telemetry:
@@ -51,11 +45,12 @@ def start_with(
     runtime: Runtime | None = None,
     service: str = METER,
 ) -> Telemetry:
-    """Telemetry into the given ends; the tracer provider becomes this process's own."""
+    """Telemetry into the given ends; a tracer provider is set where there is none."""
     resource = resource_of(service)
     plugins: list[SimplePlugin] = []
     closers: list[Callable[[], None]] = []
-    if spans is not None and (tracing := _tracing(spans, resource)) is not None:
+    tracing = None if spans is None else trace_into(spans, resource=resource)
+    if tracing is not None:
         plugins.append(OpenTelemetryPlugin(add_temporal_spans=True))
         closers.append(tracing.shutdown)
     meter: Meter = NoOpMeter(METER)
@@ -91,25 +86,3 @@ def temporal_runtime(signals: Signals, *, service: str) -> Runtime | None:
             attach_service_name=False,
         )
     )
-
-
-def _tracing(spans: SpanProcessor, resource: Resource) -> ReplaySafeTracerProvider | None:
-    """The process's tracer provider with `spans` behind it; None when it belongs to others.
-
-    Temporal accepts only its own replay-safe kind, and a provider can be set but once.
-    """
-    present = trace.get_tracer_provider()
-    if isinstance(present, ReplaySafeTracerProvider):
-        present.add_span_processor(spans)
-        return present
-    if not isinstance(present, trace.ProxyTracerProvider):
-        _log.warning(
-            "tracing_off",
-            provider=type(present).__name__,
-            cure="set one made by temporalio.contrib.opentelemetry.create_tracer_provider",
-        )
-        return None
-    provider = create_tracer_provider(resource=resource)
-    provider.add_span_processor(spans)
-    trace.set_tracer_provider(provider)
-    return provider
