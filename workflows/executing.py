@@ -19,6 +19,7 @@ from workflows.turns import TurnEnd
 
 CONTINUE_PROMPT = "Your text was cut off. Go on exactly where it stopped; repeat nothing."
 PART_TOKENS = 512
+CUTTING = frozenset({"out_of_budget", "deadline", "stopped", "unanswered"})
 
 
 class Executing(Evaluating):
@@ -107,7 +108,7 @@ class Executing(Evaluating):
         if end.text is not None:
             draft.pieces = [*draft.pieces, end.text]
         draft.partial = end.partial or end.truncated or end.outcome == "failed"
-        if end.outcome in {"out_of_budget", "deadline", "stopped", "unanswered"}:
+        if end.outcome in CUTTING and (end.partial or end.text is None):
             draft.cut = Ending(outcome=end.outcome, reason=end.reason, detail=end.detail)
         elif not draft.pieces:
             draft.failure = f"the executor gave no text ({end.outcome}/{end.reason})"

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from installation import Installation
+from installation import Installation, eventually
 
 from perdure.domain.events import Event
+from perdure.domain.gates import Gate
 from perdure.domain.messages import EventsQuery
 
 WORDS = ("oak", "elm", "ash", "fir", "yew", "bay", "fig", "gum", "nut", "box")
@@ -31,7 +32,7 @@ TONE: dict[str, object] = {
 }
 
 
-def spec(rubric: Sequence[object] = (WORDS_CHECK,), **refine: object) -> dict[str, object]:
+def spec(rubric: Sequence[object] = (WORDS_CHECK,), /, **refine: object) -> dict[str, object]:
     """A refine run; keywords are its settings."""
     return {"kind": "refine", "goal": "Name ten trees.", "rubric": list(rubric), "refine": refine}
 
@@ -63,9 +64,7 @@ def written(*texts: str) -> list[dict[str, object]]:
 
 async def events(site: Installation, run: str) -> list[Event]:
     """All events that the run still holds."""
-    return await site.handle(run).query(
-        "events", EventsQuery(since=0), result_type=list[Event]
-    )  # type: ignore[return-value]
+    return await site.handle(run).query("events", EventsQuery(since=0), result_type=list[Event])  # type: ignore[return-value]
 
 
 async def prompt_of(site: Installation, transcript: str | None) -> list[tuple[str, str]]:
@@ -73,3 +72,30 @@ async def prompt_of(site: Installation, transcript: str | None) -> list[tuple[st
     assert transcript is not None
     messages = await site.parts.stores.transcripts.load(transcript)
     return [(message.role, message.text) for message in messages]
+
+
+async def open_gate(site: Installation, run: str) -> Gate:
+    """The run's open question, once it has one."""
+
+    async def asks() -> bool:
+        return bool((await site.status(run)).gates)
+
+    await eventually(asks)
+    return (await site.status(run)).gates[0]
+
+
+async def at_call(site: Installation, run: str, role: str, iteration: int) -> None:
+    """Wait until a model call of this role is in flight in this iteration."""
+
+    async def calling() -> bool:
+        status = await site.status(run)
+        started = [event for event in status.events if event.type == "model_call_started"]
+        newest = started[-1] if started else None
+        return bool(
+            newest
+            and newest.iteration == iteration
+            and newest.data.get("role") == role
+            and status.step
+        )
+
+    await eventually(calling)
