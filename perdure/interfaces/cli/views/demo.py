@@ -24,7 +24,7 @@ NEXT = (
     ('perdure new "a haiku about rain, 3 lines"', "writes a task file with checks"),
     ("perdure run FILE --dry-run", "shows the plan and the worst case"),
     ("perdure demo --seeds 10", "measures the loop against best-of-n"),
-    ("perdure up", "keeps the services for your own runs"),
+    ("perdure up", "keeps the services running"),
 )
 
 

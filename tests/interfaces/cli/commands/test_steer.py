@@ -134,7 +134,7 @@ def test_a_choice_may_come_with_words(perdure: Installation) -> None:
 
 def test_a_mistyped_choice_is_no_free_text(perdure: Installation) -> None:
     perdure.gateway.statuses[RUN] = status(gates=(gate(free_text=True),))
-    assert perdure.run("answer", "g1", "aprove") == 2
+    assert perdure.run("answer", "g1", "approve!") == 2
     assert perdure.gateway.sent == []
 
 
