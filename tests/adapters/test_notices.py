@@ -1,9 +1,11 @@
 """Notices reach a real server and a real command, and failures say what to do."""
 
+import asyncio
 import json
 import sys
 import threading
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -166,17 +168,43 @@ async def test_a_command_that_fails_is_quoted() -> None:
     assert len(str(caught.value)) < 700
 
 
-async def test_a_command_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
-    file = tmp_path / "pid"
+async def test_a_command_that_hangs_is_given_up() -> None:
+    script = "import signal; signal.pause()"
+    with pytest.raises(ServiceUnavailable, match="took over 0.2 s"):
+        await CommandNotices([sys.executable, "-c", script], timeout_s=0.2).notify(EVENT)
+
+
+async def test_a_cancelled_command_is_ended_with_its_children(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
     script = (
-        "import subprocess, sys, signal, pathlib;"
+        "import os, pathlib, signal, subprocess, sys;"
         "c = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']);"
-        "pathlib.Path(sys.argv[1]).write_text(str(c.pid)); signal.pause()"
+        "part = pathlib.Path(sys.argv[1] + '.part'); part.write_text(f'{os.getpid()} {c.pid}');"
+        "part.rename(sys.argv[1]); signal.pause()"
     )
-    with pytest.raises(ServiceUnavailable, match="took over"):
-        await CommandNotices([sys.executable, "-c", script, str(file)], timeout_s=2).notify(EVENT)
-    pid = int(file.read_text())
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    notice = asyncio.create_task(
+        CommandNotices([sys.executable, "-c", script, str(file)]).notify(EVENT)
+    )
+    await eventually(file.exists)
+    started = [psutil.Process(int(pid)) for pid in file.read_text().split()]
+    notice.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await notice
+    await eventually(lambda: not any(is_alive(process) for process in started))
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def eventually(holds: Callable[[], bool], *, within_s: float = 30) -> None:
+    ends = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < ends
+        await asyncio.sleep(0.02)
 
 
 async def test_a_command_that_is_not_there_is_a_wrong_setting() -> None:
