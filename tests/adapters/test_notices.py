@@ -170,7 +170,7 @@ async def test_a_command_that_fails_is_quoted() -> None:
 
 async def test_a_command_that_hangs_is_given_up() -> None:
     script = "import signal; signal.pause()"
-    with pytest.raises(ServiceUnavailable, match="took over 0.2 s"):
+    with pytest.raises(ServiceUnavailable, match=r"took over 0\.2 s"):
         await CommandNotices([sys.executable, "-c", script], timeout_s=0.2).notify(EVENT)
 
 
