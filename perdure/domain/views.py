@@ -1,5 +1,7 @@
 """What people see of a run, computed from its one state object: status, spend, the panel."""
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -119,44 +121,73 @@ def spend_report(core: CoreState, *, wall_time: float) -> SpendReport:
 
 def panel(core: CoreState, *, run: str, spec: CommonSpec, iteration: int, limit: int | None) -> str:
     """The Markdown that the Temporal Web UI shows as current details."""
-    lines = [f"## {_one_line(spec.goal, 160)}", ""]
-    if core.outcome is not None:
-        lines.append(f"- **{core.outcome}/{core.reason}**: {core.explanation}")
-    lines.append(f"- **{phase_of(core)}**, iteration {iteration}{f' of {limit}' if limit else ''}")
-    if core.step:
+    lines = [f"## {_one_line(spec.goal, 160)}", "", _state_line(core, iteration, limit), ""]
+    if core.step and core.outcome is None:
         lines.append(f"- now: {core.step}")
     if core.best is not None and core.best.score is not None:
-        lines.append(f"- best score {core.best.score:.2f} in iteration {core.best.iteration}")
+        lines.append(f"- best score {core.best.score:.2f}, in iteration {core.best.iteration}")
     scores = [f"{point.score:.2f}" for point in core.records if point.score is not None]
-    if scores:
-        lines.append(f"- scores: {' → '.join(scores[-8:])}")
-    spent = core.budget.spent
-    cost = "unknown" if spent.cost_or_none is None else f"{spent.cost_usd:.4f} USD"
-    lines.append(f"- spent {spent.tokens} tokens, {cost}, {spent.model_calls} model calls")
-    if core.control.paused:
-        lines.append("- **paused**: send the signal `resume`")
+    if len(scores) > 1:
+        lines.append(f"- scores so far: {' → '.join(scores[-8:])}")
+    lines.append(f"- {_spend_line(core.budget)}")
+    lines += _way_on(core, run=run)
     for gate in core.control.open_gates:
         lines += ["", *_gate_lines(gate, run=run)]
     return "\n".join(lines)
 
 
-def _gate_lines(gate: Gate, *, run: str) -> list[str]:
-    choice = gate.choices[0] if gate.choices else "your text"
-    lines = [
-        f"### Waiting for a person: {gate.kind} {gate.id}",
-        "",
-        f"> {_one_line(gate.prompt, 600)}",
+def _state_line(core: CoreState, iteration: int, limit: int | None) -> str:
+    """The first thing that a stranger reads: how the run stands, or how it ended and why."""
+    if core.outcome is not None:
+        return f"**{_word(core.outcome)}** ({core.reason}): {core.explanation}"
+    counted = f"iteration {iteration}{f' of at most {limit}' if limit else ''}"
+    state = lifecycle_of(core)
+    doing = f": {phase_of(core)}" if state == "running" else ""
+    return f"**{_word(state)}**{doing}, {counted}"
+
+
+def _spend_line(budget: Budget) -> str:
+    spent, limits = budget.spent, budget.limits
+    tokens = f"{spent.tokens:,}{f' of {limits.tokens:,}' if limits.tokens else ''} tokens"
+    cost = "unknown cost" if spent.cost_or_none is None else f"{spent.cost_usd:.4f}"
+    bound = f" of {limits.cost_usd:.2f}" if limits.cost_usd else ""
+    money = cost if spent.cost_or_none is None else f"{cost}{bound} USD"
+    calls = f"{spent.model_calls} model call{'' if spent.model_calls == 1 else 's'}"
+    return f"spent {tokens}, {money}, {calls}"
+
+
+def _way_on(core: CoreState, *, run: str) -> list[str]:
+    """What a person does next; an open gate says its own."""
+    if core.outcome is not None:
+        return [f"- read it in a shell: `perdure result {run}`"]
+    if not core.control.paused:
+        return []
+    return [
+        "- nothing new starts until somebody resumes it: the signal `resume` with `{}`, "
+        f"or in a shell `perdure resume {run}`"
     ]
+
+
+def _gate_lines(gate: Gate, *, run: str) -> list[str]:
+    """The question as a quote, what it is about as code, and the two ways to answer it."""
+    question, _, about = gate.prompt.strip().partition("\n")
+    lines = [f"### It waits for a person: {_word(gate.kind)} {gate.id}", ""]
+    lines += [f"> {_one_line(question, 600)}", ""]
+    if about.strip():
+        lines += ["```", about.strip().replace("```", "'''")[:1_200], "```", ""]
     if gate.choices:
         lines.append(f"- choices: {', '.join(gate.choices)}")
-    hashed = f', "args_hash": "{gate.args_hash}"' if gate.args_hash else ""
-    field = "choice" if gate.choices else "text"
-    lines.append(
-        f'- answer here with the signal `answer` and `{{"gate": "{gate.id}", '
-        f'"{field}": "{choice}"{hashed}}}`'
-    )
-    lines.append(f"- or in a shell: `perdure answer --run {run} {gate.id} {choice}`")
-    return lines
+    choice = gate.choices[0] if gate.choices else "your text"
+    reply = {"gate": gate.id, "choice" if gate.choices else "text": choice}
+    if gate.args_hash:
+        reply["args_hash"] = gate.args_hash
+    lines.append(f"- in a shell: `perdure answer --run {run} {gate.id} {shlex.quote(choice)}`")
+    lines += ["- here: More Actions, Send a Signal, `answer`, with the input", ""]
+    return [*lines, "```", json.dumps(reply), "```"]
+
+
+def _word(name: str) -> str:
+    return name.replace("_", " ").capitalize()
 
 
 def _slices(slices: Mapping[str, Slice]) -> dict[str, dict[str, JsonValue]]:
