@@ -7,13 +7,17 @@ from perdure.domain.result import RunResult
 
 
 class Arm(Frozen):
-    """One way of working over all seeds; `scores[i]` is the mean best score after iteration i+1."""
+    """One way of working over all seeds; `scores[i]` is the mean best score after iteration i+1.
+
+    `unscored` counts runs that ended without any score; in the means they stand as 0.
+    """
 
     name: str
     scores: tuple[float, ...]
     full_passes: int
     calls: float
     output_tokens: float
+    unscored: int = 0
 
 
 class Comparison(Frozen):
@@ -83,6 +87,7 @@ def _arm(
         name=name,
         scores=tuple(round(mean, 4) for mean in means),
         full_passes=sum(curve[-1] >= 1 for curve in curves),
+        unscored=sum(result.best is None or result.best.score is None for result in results),
         calls=round(sum(result.spend.model_calls for result in results) / seeds, 2),
         output_tokens=round(sum(result.spend.usage.output_tokens for result in results) / seeds, 1),
     )

@@ -55,7 +55,15 @@ def comparison_table(comparison: Comparison) -> RenderableType:
         heading(f"Mean best score after each iteration, {plural(comparison.seeds, 'seed')}"),
         table(columns, rows, right=columns[1:]),
         line((f"From the runs just made; {calls}.", DIM)),
+        *(_unscored(arm) for arm in (comparison.loop, comparison.best_of_n)),
     )
+
+
+def _unscored(arm: Arm) -> Text | None:
+    if not arm.unscored:
+        return None
+    runs = plural(arm.unscored, "run")
+    return line((f"! {arm.name}: {runs} ended without a score and count as 0 above.", WARN))
 
 
 def _row(arm: Arm, seeds: int) -> tuple[str, ...]:

@@ -600,6 +600,14 @@ that iteration.\
 """)
 
 
+def test_runs_without_a_score_are_not_counted_in_silence() -> None:
+    arm = Arm(name="loop", scores=(0.7,), full_passes=0, calls=1, output_tokens=9)
+    other = arm.model_copy(update={"name": "best of n", "unscored": 3})
+    shown = plain(comparison_table(Comparison(seeds=1, iterations=1, loop=arm, best_of_n=other)))
+    assert "! best of n: 3 runs ended without a score and count as 0 above." in shown
+    assert "! loop" not in shown
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
