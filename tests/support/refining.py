@@ -7,6 +7,7 @@ from installation import Installation, eventually
 from perdure.domain.events import Event
 from perdure.domain.gates import Gate
 from perdure.domain.messages import EventsQuery
+from perdure.domain.steps import JudgeReport
 
 WORDS = ("oak", "elm", "ash", "fir", "yew", "bay", "fig", "gum", "nut", "box")
 
@@ -99,3 +100,23 @@ async def at_call(site: Installation, run: str, role: str, iteration: int) -> No
         )
 
     await eventually(calling)
+
+
+async def judge_prompts(site: Installation, run: str) -> list[str]:
+    """What the judge was asked in each of its calls."""
+    history = await site.handle(run).fetch_history()
+    judging = {
+        event.event_id
+        for event in history.events
+        if event.activity_task_scheduled_event_attributes.activity_type.name == "judge"
+    }
+    found: list[str] = []
+    for event in history.events:
+        ended = event.activity_task_completed_event_attributes
+        if ended.scheduled_event_id in judging:
+            (report,) = await site.client.data_converter.decode(
+                ended.result.payloads, [JudgeReport]
+            )
+            *asked, _ = await site.parts.stores.transcripts.load(report.call.head.hash)
+            found.append("\n".join(message.text for message in asked))
+    return found
