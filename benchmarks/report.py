@@ -1,0 +1,186 @@
+"""The result of one measurement, and the tables it is shown in."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.conditions import Conditions
+from benchmarks.growth import Growth, Histories
+from benchmarks.overhead import Overhead
+from benchmarks.pairing import Ratio
+from benchmarks.tokens import Savings
+from perdure.domain.base import Frozen
+
+MOST_WALL, MOST_CPU = 1.25, 1.5
+MOST_DRIFT = 0.02
+MOST_BYTES_TO_DELTA, MOST_EVENTS_TO_DELTA = 1.5, 1.05
+MOST_BYTES, MOST_EVENTS = 4 * 1024, 13
+MOST_INPUT = {3: 0.75, 5: 0.55, 10: 0.35, 20: 0.20}
+
+
+class Report(Frozen):
+    """Everything that one measurement found."""
+
+    conditions: Conditions
+    overhead: Overhead | None = None
+    histories: Histories | None = None
+    savings: Savings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table; the first column is text, the others are figures."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def tables(report: Report) -> Iterator[Table]:
+    """The bars first, then the figures behind them."""
+    yield Table("Against the bars", ("figure", "found", "bar", "kept"), tuple(_bars(report)))
+    if report.overhead is not None:
+        yield _overhead(report.overhead)
+    if report.histories is not None:
+        yield _histories(report.histories)
+    if report.savings is not None:
+        yield _savings(report.savings)
+    yield _conditions(report.conditions)
+
+
+def markdown(report: Report) -> str:
+    """All tables as a Markdown page."""
+    parts = ["# Benchmarks"]
+    for table in tables(report):
+        lines = [
+            _line(table.columns),
+            _line(["---", *["---:"] * (len(table.columns) - 1)]),
+            *(_line(row) for row in table.rows),
+        ]
+        parts += [f"## {table.title}", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _line(cells: tuple[str, ...] | list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _bars(report: Report) -> Iterator[tuple[str, ...]]:
+    if (overhead := report.overhead) is not None:
+        busy = report.conditions.busy
+        for against in overhead.ratios:
+            name = f"B1 a turn, to {against.baseline}"
+            yield _at_most(f"{name}: wall", against.turn.median, MOST_WALL, unjudged=busy)
+            yield _at_most(f"{name}: worker CPU", against.cpu.median, MOST_CPU, unjudged=busy)
+    if (histories := report.histories) is not None:
+        ours = histories.of("perdure")
+        drift = abs(ours.late_to_early - 1)
+        yield _at_most(f"B2 drift of bytes up to turn {histories.turns}", drift, MOST_DRIFT)
+        yield _at_most("B2 bytes, to delta", histories.bytes_to_delta, MOST_BYTES_TO_DELTA)
+        yield _at_most("B2 events, to delta", histories.events_to_delta, MOST_EVENTS_TO_DELTA)
+        yield _at_most("B2 bytes a turn, rolls included", ours.whole_bytes, MOST_BYTES)
+        yield _at_most("B2 events a turn, rolls included", ours.whole_events, MOST_EVENTS)
+    if report.savings is not None:
+        for saving in report.savings.savings:
+            most = MOST_INPUT[saving.iterations]
+            name = f"B3 input tokens at n = {saving.iterations}, to naive"
+            yield _at_most(name, saving.input_ratio, most)
+
+
+def _at_most(
+    name: str, found: float, most: float, *, unjudged: str | None = None
+) -> tuple[str, ...]:
+    kept = unjudged or ("yes" if found <= most else "no")
+    return (name, _figure(found), f"at most {most:g}", kept)
+
+
+def _overhead(result: Overhead) -> Table:
+    costs = tuple(
+        (
+            cost.side,
+            f"{cost.turn_ms:.1f}",
+            f"{cost.run_ms:.1f}",
+            f"{cost.cpu_ms:.1f}",
+            " + ".join(str(count) for count in cost.activities),
+        )
+        for cost in result.costs
+    )
+    ratios = tuple(
+        (
+            f"perdure / {against.baseline}",
+            _spread(against.turn),
+            _spread(against.run),
+            _spread(against.cpu),
+            f"{against.turn.pairs} pairs",
+        )
+        for against in result.ratios
+    )
+    columns = ("side", "turn ms", "run ms a turn", "worker CPU ms a turn", "activities")
+    title = f"B1: {result.turns} turns; medians, ratios as median (least to most)"
+    return Table(title, columns, (*costs, *ratios))
+
+
+def _histories(result: Histories) -> Table:
+    columns = (
+        "side",
+        "bytes early",
+        "bytes late",
+        "late / early",
+        "bytes mean",
+        "events early",
+        "events late",
+        "slope bytes",
+        "executions",
+    )
+    title = f"B2: history a turn, around turn 10 and at turn {result.turns}"
+    return Table(title, columns, tuple(_growth_row(growth) for growth in result.growths))
+
+
+def _growth_row(growth: Growth) -> tuple[str, ...]:
+    return (
+        growth.side,
+        f"{growth.early_bytes:,.0f}",
+        f"{growth.late_bytes:,.0f}",
+        f"{growth.late_to_early:.3f}",
+        f"{growth.whole_bytes:,.0f}",
+        f"{growth.early_events:.2f}",
+        f"{growth.late_events:.2f}",
+        f"{growth.slope_bytes:+.2f}",
+        str(growth.executions),
+    )
+
+
+def _savings(result: Savings) -> Table:
+    rows = tuple(
+        (
+            f"n = {saving.iterations}",
+            f"{saving.input_ratio:.3f}",
+            f"{saving.cost_ratio:.3f}",
+            f"{saving.cached_ratio:.3f}",
+        )
+        for saving in result.savings
+    )
+    columns = ("refine / naive", "input tokens", "cost", "cost, both with prompt cache")
+    return Table("B3: refine against full resend", columns, rows)
+
+
+def _conditions(found: Conditions) -> Table:
+    rows = (
+        ("at", found.at.isoformat(timespec="seconds")),
+        ("python", found.python),
+        ("Temporal server", found.server),
+        *found.packages.items(),
+        *(("server setting", rate) for rate in found.poll_rates),
+        *(("SQLite pragma", pragma) for pragma in found.pragmas),
+        *((f"worker {name}", value) for name, value in found.worker.items()),
+        ("CPUs", str(found.cpus)),
+        ("load before", ", ".join(f"{value:.2f}" for value in found.load)),
+    )
+    return Table("Conditions", ("what", "value"), rows)
+
+
+def _spread(found: Ratio) -> str:
+    return f"{found.median:.2f} ({found.least:.2f} to {found.most:.2f})"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3f}"

@@ -1,0 +1,173 @@
+"""The arithmetic of the benchmarks, on figures that are known."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.__main__ import plan_of
+from benchmarks.conditions import Conditions
+from benchmarks.histories import Recorded, TurnSize, early, late, mean_size, slope
+from benchmarks.overhead import Against, Overhead
+from benchmarks.pairing import Disagreement, Ratio, ratio, require_same_work
+from benchmarks.plot import line_chart
+from benchmarks.report import Report, markdown
+from benchmarks.scene import RESULT_BYTES, book, booked, page
+from benchmarks.sides import Played
+from benchmarks.tokens import cached_cost, naive_prompts, plain_cost
+
+PLAYED = Played(
+    side="perdure",
+    run="run",
+    cpu_s=0.1,
+    recorded=Recorded(seconds=1, turns_s=1, steps={}, turns=(), executions=1),
+    ledger=("model 1", "tool 1", "model 2"),
+    steps=(2, 1, 3),
+)
+QUIET = Conditions(
+    at=datetime(2026, 1, 1, tzinfo=UTC),
+    python="3.11",
+    server="1.32",
+    packages={},
+    poll_rates=("rate=2000",),
+    pragmas=("journal_mode=wal",),
+    worker={},
+    cpus=2,
+    load=(0.0, 0.0, 0.0),
+)
+
+
+def turns(*sizes: int) -> list[TurnSize]:
+    return [TurnSize(events=12, size=size) for size in sizes]
+
+
+def test_ratios_are_of_pairs() -> None:
+    assert ratio([2, 9, 4], [1, 3, 4]) == Ratio(median=2, least=1, most=3, pairs=3)
+
+
+def test_an_unpaired_figure_is_refused() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        ratio([1, 2], [1])
+
+
+def test_equal_work_passes() -> None:
+    require_same_work([PLAYED, replace(PLAYED, side="delta")])
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        pytest.param({"steps": (2, 1, 2)}, "Activities", id="a step less"),
+        pytest.param({"ledger": ("model 1",)}, "lengths", id="a call less"),
+        pytest.param({"ledger": ("model 1", "tool 2", "model 2")}, "tool 2", id="another call"),
+        pytest.param(
+            {"ledger": ("model 1", "model 2", "tool 1")}, "lines", id="calls in another order"
+        ),
+    ],
+)
+def test_unequal_work_fails(changed: dict[str, object], named: str) -> None:
+    other = replace(PLAYED, side="delta", run="other", **changed)
+    with pytest.raises(Disagreement, match=named):
+        require_same_work([PLAYED, other])
+
+
+def test_windows_of_a_long_run_are_ten_turns_wide() -> None:
+    run = turns(*range(1, 201))
+    assert [turn.size for turn in early(run)] == list(range(6, 16))
+    assert [turn.size for turn in late(run)] == list(range(191, 201))
+
+
+@given(count=st.integers(min_value=2, max_value=40))
+def test_windows_of_a_short_run_hold_something(count: int) -> None:
+    run = turns(*range(1, count + 1))
+    assert early(run)
+    assert mean_size(early(run)) <= mean_size(late(run))
+
+
+@given(
+    start=st.integers(min_value=1, max_value=5_000),
+    rise=st.integers(min_value=0, max_value=500),
+    count=st.integers(min_value=8, max_value=40),
+    roll=st.integers(min_value=0, max_value=7),
+)
+def test_the_slope_is_the_rise_whatever_one_roll_adds(
+    start: int, rise: int, count: int, roll: int
+) -> None:
+    sizes = [start + rise * index for index in range(count)]
+    sizes[roll] += 70_000
+    assert slope(turns(*sizes)) == pytest.approx(rise)
+
+
+def test_the_naive_prompt_keeps_every_draft_and_all_feedback() -> None:
+    # Task 100, drafts 50, feedback 10 and then 20; the naive prompt adds, ours replaces.
+    assert naive_prompts([100, 160, 170], [50, 50, 50]) == (100, 160, 230)
+
+
+def test_a_draft_that_was_not_shown_is_resent_by_the_naive_loop_all_the_same() -> None:
+    assert naive_prompts([100, 110], [50, 50]) == (100, 150)
+
+
+def test_the_cache_makes_known_tokens_cheaper_and_new_ones_dearer() -> None:
+    million = [1_000_000]
+    assert plain_cost(million, [0]) == Decimal(3)
+    assert cached_cost(million, [0], known=million) == Decimal("0.3")
+    assert cached_cost(million, [0], known=[0]) == Decimal("3.75")
+
+
+def test_pages_differ_and_have_one_size() -> None:
+    assert page(1) != page(2)
+    assert {len(page(turn).encode()) for turn in (1, 10, 999_999)} == {RESULT_BYTES}
+
+
+def test_the_ledger_keeps_the_order(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCHMARK_LEDGER", str(tmp_path))
+    book("run", "model", 1)
+    book("run", "tool", 1)
+    assert booked(tmp_path, "run") == ("model 1", "tool 1")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [{"a": [1, 10, 100]}, {"a": [5]}, {"a": [7, 7], "b & c": [70_000, 1]}],
+    ids=["decades", "one point", "names to be escaped"],
+)
+def test_the_chart_is_well_formed_and_within_its_frame(lines: dict[str, Sequence[int]]) -> None:
+    drawn = ElementTree.fromstring(line_chart("t", lines, across="x", up="y"))
+    _, _, width, height = map(float, drawn.attrib["viewBox"].split())
+    for line in drawn.iter("{http://www.w3.org/2000/svg}polyline"):
+        for point in line.attrib["points"].split():
+            x, y = map(float, point.split(","))
+            assert 0 <= x <= width
+            assert 0 <= y <= height
+
+
+@pytest.mark.parametrize(
+    ("load", "wall", "said"),
+    [(0.1, 1.2, "yes"), (0.1, 1.3, "no"), (4.0, 1.2, "machine busy"), (4.0, 9.0, "machine busy")],
+    ids=["kept", "missed", "busy", "busy and slow"],
+)
+def test_times_are_judged_on_a_quiet_machine_alone(load: float, wall: float, said: str) -> None:
+    found = Ratio(median=wall, least=wall, most=wall, pairs=5)
+    against = Against(baseline="delta", turn=found, run=found, cpu=found)
+    report = Report(
+        conditions=QUIET.model_copy(update={"load": (load, load, load)}),
+        overhead=Overhead(turns=30, costs=(), ratios=(against,)),
+    )
+    row = next(line for line in markdown(report).splitlines() if "to delta: wall" in line)
+    assert row == f"| B1 a turn, to delta: wall | {wall:.3f} | at most 1.25 | {said} |"
+
+
+def test_the_quick_set_is_the_default() -> None:
+    plan, _ = plan_of([])
+    assert (plan.only, plan.pairs, plan.long_turns) == (("B1", "B2", "B3"), 5, 200)
+
+
+@pytest.mark.parametrize("given_", [["--only", "B9"], ["--pairs", "0"], ["--turns", "x"]])
+def test_a_wrong_command_line_is_refused(given_: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        plan_of(given_)

@@ -1,0 +1,47 @@
+"""The benchmarks run from end to end, and their sides do the same work; no time is judged."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.measurement import Plan, measure, write
+from benchmarks.report import Report
+
+PLAN = Plan(pairs=2, turns=3, long_turns=12, iterations=3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_everything_is_measured_and_written(tmp_path: Path) -> None:
+    told: list[str] = []
+    report = await measure(PLAN, on_run=told.append)
+
+    assert report.overhead is not None
+    assert report.histories is not None
+    assert report.savings is not None
+    counts = {cost.activities for cost in report.overhead.costs}
+    assert counts == {(4, 3, report.overhead.costs[0].activities[2])}
+    assert {against.turn.pairs for against in report.overhead.ratios} == {2}
+    assert [line for line in told if line.startswith("B1")][:3] == [
+        "B1: perdure, warm-up",
+        "B1: delta, warm-up",
+        "B1: delta on three queues, warm-up",
+    ]
+
+    ours, full = report.histories.of("perdure"), report.histories.of("full")
+    assert [len(growth.sizes) for growth in report.histories.growths] == [12, 12, 12]
+    # What the conversation holds by then is 1,000 bytes a turn, and none of it is ours to carry.
+    assert full.slope_bytes > 900
+    assert ours.slope_bytes < 100
+    assert ours.whole_events <= 13
+    assert ours.whole_bytes <= 4 * 1024
+
+    assert [saving.iterations for saving in report.savings.savings] == [3]
+    assert 0 < report.savings.savings[0].input_ratio < 1
+    assert report.savings.score == 1
+
+    written = {path.name: path.read_text() for path in write(report, tmp_path / "out")}
+    assert set(written) == {"benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"}
+    assert Report.model_validate(json.loads(written["benchmarks.json"])) == report
+    assert "perdure / delta on three queues" in written["benchmarks.md"]
