@@ -3,7 +3,7 @@
 from datetime import datetime
 from decimal import Decimal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_serializer
 
 from perdure.domain.agent.calls import ToolTerms
 from perdure.domain.agent.turn import TurnState
@@ -66,6 +66,11 @@ class CoreState(BaseModel):
     outcome: Outcome | None = None
     reason: str | None = None
     explanation: str | None = None
+
+    @field_serializer("records", when_used="json")
+    def _brief(self, records: list[IterationRecord]) -> list[dict[str, object]]:
+        # As in step messages, and for the same reason: a roll writes the state twice.
+        return [record.model_dump(mode="json", exclude_defaults=True) for record in records]
 
 
 class AgentState(CoreState):

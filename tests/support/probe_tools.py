@@ -122,3 +122,10 @@ def approved(context: ToolContext, amount: int) -> str:
     """
     _note(context, f"approved {amount}")
     return f"paid {amount}"
+
+
+@tool(name="probe.hang", access="execute", timeout_s=60)
+async def hang() -> str:
+    """Take very long."""
+    await asyncio.Event().wait()
+    return "unreachable"

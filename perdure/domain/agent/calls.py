@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from perdure.domain.agent.settings import ToolFilter, ToolLoopLevels
 from perdure.domain.base import Frozen
 
-SIGNATURES_KEPT = 512
-SIGNATURE_LENGTH = 16
+SIGNATURES_KEPT = 320
+SIGNATURE_LENGTH = 12
 
 
 class CallAsked(Frozen):

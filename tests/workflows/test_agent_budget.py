@@ -1,0 +1,241 @@
+"""A spent budget ends an agent run in what there is, with a plain reason, never above a limit."""
+
+import pytest
+from agent_runs import (
+    answer,
+    books_agree,
+    call,
+    calls,
+    conversation,
+    echo,
+    event_types,
+    gate_of,
+    results,
+    script,
+    task,
+)
+from installation import Installation, eventually
+
+from perdure.adapters.models.scripted import ScriptedModel
+from perdure.domain.agent.settings import FALLBACK_TEXT
+from perdure.domain.messages import Amend
+from perdure.domain.result import RunResult
+
+DONE = {"text": "Done."}
+FORCED = {"text": "Closing.", "usage": {"input_tokens": 300, "output_tokens": 20}}
+CHEAP = {"price": {"input_per_million": 3, "output_per_million": 15}}
+PRICE = {"price": {"input_per_million": 100, "output_per_million": 200}}
+
+
+def big(word: str, tokens: int = 900) -> dict[str, object]:
+    """A harmless call that costs much."""
+    return {**echo(word), "usage": {"input_tokens": tokens, "output_tokens": 50}}
+
+
+def exceeded(result: RunResult, budget: dict[str, float]) -> list[str]:
+    """The limits that a result is above of."""
+    spend = result.spend
+    spent = {
+        "tokens": spend.tokens,
+        "output_tokens": spend.usage.output_tokens,
+        "model_calls": spend.model_calls,
+        "cost_usd": float(spend.cost_usd or 0),
+        "tool_calls": spend.tool_calls,
+    }
+    return [name for name, limit in budget.items() if spent.get(name, 0) > limit]
+
+
+@pytest.mark.parametrize(
+    ("budget", "replies", "reason", "output"),
+    [
+        pytest.param(
+            {"tokens": 5_000}, [*map(big, "abcd"), FORCED], "tokens", "Closing.", id="tokens"
+        ),
+        pytest.param(
+            {"cost_usd": 1, "wrap_up": 0.4},
+            [*map(big, "abcdefghi"), FORCED],
+            "cost",
+            "Closing.",
+            id="cost",
+        ),
+        pytest.param(
+            {"output_tokens": 110},
+            [big("a"), big("b"), DONE],
+            "output_tokens",
+            FALLBACK_TEXT,
+            id="output tokens have no reserve",
+        ),
+        pytest.param(
+            {"output_tokens": 100},
+            [echo("a", text="Plan.", usage={"output_tokens": 60}), big("b"), DONE],
+            "output_tokens",
+            "Plan.",
+            id="output tokens with deferred text",
+        ),
+        pytest.param(
+            {"model_calls": 2},
+            [big("a"), big("b"), DONE],
+            "model_calls",
+            FALLBACK_TEXT,
+            id="model calls",
+        ),
+        pytest.param(
+            {"tool_calls": 2},
+            [big("a"), big("b"), FORCED],
+            "tool_calls",
+            "Closing.",
+            id="tool calls",
+        ),
+        pytest.param(
+            {"iterations": 2},
+            [big("a"), big("b"), FORCED],
+            "iterations",
+            "Closing.",
+            id="iterations",
+        ),
+    ],
+)
+async def test_each_dimension_ends_the_run(
+    probe: Installation, budget, replies, reason, output
+) -> None:
+    run = await probe.start(
+        task(budget=budget), script(*replies, **(PRICE if reason == "cost" else CHEAP))
+    )
+    result = await probe.gateway.result(run)
+    assert (result.outcome, result.reason) == ("out_of_budget", reason)
+    assert (result.output, result.partial) == (output, True)
+    assert result.exhausted is not None and result.exhausted.dimension == reason
+    assert exceeded(result, budget) == []
+    await books_agree(probe, result)
+    await no_open_calls(probe, result)
+
+
+async def no_open_calls(probe: Installation, result: RunResult) -> None:
+    """Every tool call that the model could see has its result, unless the run ended with it."""
+    messages = await conversation(probe, result.transcript)
+    uses = [use.id for message in messages[:-1] for use in message.tool_uses]
+    answered = {block.call_id for block in await results(probe, result)}
+    assert set(uses) <= answered
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"input_tokens": 900, "output_tokens": 50}, "accepted/text_answer"),
+        ({"input_tokens": 980, "output_tokens": 20}, "accepted/text_answer"),
+    ],
+    ids=["within", "with the last token"],
+)
+async def test_a_text_answer_within_the_limit_is_an_answer(
+    probe: Installation, usage, expected
+) -> None:
+    wanted = task(budget={"tokens": 1_000, "wrap_up": 0}, tools={"access": "minimal"})
+    result = await probe.run(wanted, script({"text": "Done.", "usage": usage}))
+    if usage["input_tokens"] == 980:
+        expected = "out_of_budget/tokens"
+    assert f"{result.outcome}/{result.reason}" == expected
+    assert (result.output, result.partial, result.quality_met) == ("Done.", False, True)
+
+
+async def test_calls_that_cannot_be_paid_for_are_dropped(probe: Installation) -> None:
+    """The reply that spent the budget asks for tools: they do not run, and leave no trace."""
+    replies = [big("a"), big("b", 2_850), FORCED]
+    result = await probe.run(task(budget={"tokens": 5_500, "wrap_up": 0.3}), script(*replies))
+    assert (result.outcome, result.output) == ("out_of_budget", "Closing.")
+    assert [block.text for block in await results(probe, result)] == ["a"]
+    assert result.tools_used == {"probe.echo": 1}
+    assert [record.break_reason for record in result.iterations] == [None, "tokens", "tokens"]
+    await no_open_calls(probe, result)
+
+
+async def test_a_call_that_never_fits_sends_nothing(probe: Installation) -> None:
+    usage = {"input_tokens": 50_000, "output_tokens": 5}
+    result = await probe.run(
+        task(budget={"tokens": 8_000}), script({"text": "Done.", "usage": usage})
+    )
+    assert (result.outcome, result.reason) == ("out_of_budget", "tokens")
+    assert (result.spend.model_calls, result.spend.tokens) == (0, 0)
+    assert result.output == FALLBACK_TEXT
+
+
+async def test_an_answer_is_cut_where_the_budget_ends(probe: Installation) -> None:
+    reply = {"text": "word " * 100, "usage": {"input_tokens": 100, "output_tokens": 500}}
+    result = await probe.run(task(budget={"output_tokens": 50}), script(reply))
+    assert result.truncated
+    assert result.spend.usage.output_tokens == 50
+    assert result.output is not None and 40 <= len(result.output) <= 50
+
+
+async def test_attempts_that_fail_count_as_calls(probe: Installation) -> None:
+    replies = [{"error": "overloaded", "times": 3}, DONE]
+    result = await probe.run(task(budget={"model_calls": 2}), script(*replies))
+    assert (result.outcome, result.reason) == ("out_of_budget", "model_calls")
+    assert result.spend.model_calls == 2
+    await books_agree(probe, result)
+
+
+async def test_what_failed_attempts_used_is_paid_for(probe: Installation) -> None:
+    used = {"input_tokens": 70, "output_tokens": 3}
+    replies = [{"error": "overloaded", "usage": used, "times": 2}, {**DONE, "usage": used}]
+    result = await probe.run(task(), script(*replies, **CHEAP))
+    assert (result.outcome, result.spend.model_calls) == ("accepted", 3)
+    assert result.spend.tokens == 3 * 73
+    assert result.iterations[0].model_calls == 3
+    await books_agree(probe, result)
+
+
+async def test_a_person_may_raise_a_spent_budget(probe: Installation) -> None:
+    wanted = task(budget={"tool_calls": 1, "on_exhausted": "ask"})
+    run = await probe.start(wanted, script(big("a"), big("b"), DONE))
+    await eventually(lambda: gate_of(probe, run))
+    gate = await gate_of(probe, run)
+    assert gate is not None and (gate.kind, gate.choices) == ("budget", ("raise", "end"))
+    assert "tool_calls: 1 of 1" in gate.prompt
+    await probe.gateway.verb(run, Amend(budget={"tool_calls": 5}, by="t"))
+    await answer(probe, run, gate, "raise")
+    result = await probe.gateway.result(run)
+    assert (result.outcome, result.tools_used) == ("accepted", {"probe.echo": 2})
+    assert [record.index for record in result.iterations] == [1, 2, 3]
+
+
+async def test_a_person_may_let_a_spent_budget_be(probe: Installation) -> None:
+    wanted = task(budget={"tool_calls": 1, "on_exhausted": "ask"})
+    run = await probe.start(wanted, script(big("a"), FORCED))
+    await eventually(lambda: gate_of(probe, run))
+    gate = await gate_of(probe, run)
+    assert gate is not None
+    await answer(probe, run, gate, "end")
+    result = await probe.gateway.result(run)
+    assert (result.reason, result.output) == ("tool_calls", "Closing.")
+
+
+async def test_a_dimension_warns_once(probe: Installation) -> None:
+    result = await probe.run(task(budget={"tool_calls": 5}), script(*map(big, "abcde"), FORCED))
+    assert (await event_types(probe, result.id)).count("budget_warning") == 1
+
+
+async def test_calls_beyond_the_permitted_number_are_told_so(probe: Installation) -> None:
+    asked = calls(*(call("probe.echo", text=name) for name in "abc"))
+    result = await probe.run(task(budget={"tool_calls": 2}), script(asked, FORCED))
+    assert [block.text for block in await results(probe, result)] == [
+        "a",
+        "b",
+        "not run: the budget of tool calls is used up",
+    ]
+    assert result.spend.tool_calls == 2
+
+
+async def test_a_model_without_a_price_is_not_called_under_a_cost_limit(
+    probe: Installation, monkeypatch
+) -> None:
+    card = ScriptedModel.card
+
+    async def unpriced(self, model: str):
+        return (await card(self, model)).model_copy(update={"price": None})
+
+    monkeypatch.setattr(ScriptedModel, "card", unpriced)
+    result = await probe.run(task(), script(DONE))
+    assert (result.outcome, result.reason) == ("out_of_budget", "unpriced_model")
+    assert result.spend.model_calls == 0
+    free = await probe.run(task(budget={"unknown_price": "unverified"}), script(DONE))
+    assert (free.outcome, free.spend.cost_usd) == ("accepted", None)

@@ -1,0 +1,272 @@
+"""Tool calls of an agent run: order, repeats, loops, filters, deadlines, access, written files."""
+
+import asyncio
+from pathlib import Path
+
+import probe_tools
+import pytest
+from agent_runs import (
+    answer,
+    books_agree,
+    call,
+    calls,
+    conversation,
+    echo,
+    event_types,
+    gate_of,
+    results,
+    script,
+    shown,
+    task,
+)
+from installation import Installation, eventually
+
+from perdure.domain.result import RunResult
+from perdure.domain.transcript import ToolUseBlock
+
+DONE = {"text": "Done."}
+FULL = {"access": "full"}
+SUPPORT = str(Path(probe_tools.__file__).parent)
+
+
+async def test_calls_of_one_reply_run_side_by_side_and_answer_in_call_order(
+    probe: Installation,
+) -> None:
+    asked = calls(*(call("probe.wait", text=name) for name in "abc"))
+    run = await probe.start(task(), script(asked, DONE))
+    await eventually(lambda: len(probe_tools.CALLS.get(run, [])) == 3)
+    probe_tools.RELEASED.setdefault(run, asyncio.Event()).set()
+    result = await probe.gateway.result(run)
+    assert all(noted.startswith("start") for noted in probe_tools.CALLS[run][:3])
+    assert [block.text for block in await results(probe, result)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "asked", "expected"),
+    [
+        (
+            {"parallel_tools": False},
+            [call("probe.pair", text="a", delay=0.02), call("probe.pair", text="b")],
+            ["start a", "end a", "start b", "end b"],
+        ),
+        (
+            {},
+            [
+                call("probe.pair", text="a", delay=0.02),
+                call("probe.alone", text="b"),
+                call("probe.pair", text="c"),
+            ],
+            ["start a", "end a", "start b", "end b", "start c", "end c"],
+        ),
+    ],
+    ids=["one by one", "an exclusive call runs alone"],
+)
+async def test_calls_that_may_not_overlap(probe: Installation, agent, asked, expected) -> None:
+    result = await probe.run(task(agent=agent), script(calls(*asked), DONE))
+    assert probe_tools.CALLS[result.id] == expected
+
+
+async def test_more_calls_than_a_wave_holds_all_run(probe: Installation) -> None:
+    asked = calls(*(call("probe.echo", text=str(index)) for index in range(40)))
+    result = await probe.run(task(), script(asked, DONE))
+    assert [block.text for block in await results(probe, result)] == [str(i) for i in range(40)]
+    assert result.spend.tool_calls == 40
+
+
+@pytest.mark.parametrize("said", ["probe_echo", "PROBE.ECHO", "repeat_after_me"])
+async def test_the_normalised_name_is_what_is_stored_and_run(probe: Installation, said) -> None:
+    result = await probe.run(task(), script(calls(call(said, text="hello")), DONE))
+    found = await conversation(probe, result.transcript)
+    uses = [block for message in found for block in message.blocks if block.type == "tool_use"]
+    assert [use.name for use in uses if isinstance(use, ToolUseBlock)] == ["probe.echo"]
+    assert result.tools_used == {"probe.echo": 1}
+
+
+async def test_the_fourth_equal_call_is_blocked_and_the_loop_goes_on(probe: Installation) -> None:
+    result = await probe.run(task(), script(*[echo("a")] * 5, DONE))
+    assert (result.outcome, result.output) == ("accepted", "Done.")
+    assert probe_tools.CALLS[result.id] == ["echo a"] * 3
+    assert result.tools_used == {"probe.echo": 3}
+    assert result.spend.tool_calls == 3
+    blocked = result.iterations[3]
+    assert (blocked.break_reason, blocked.tool_calls) == ("tool_loop", 0)
+    assert [(row.id, row.outcome) for row in blocked.calls] == [("", "repeat")]
+    assert "was already called 3 times" in (await results(probe, result))[3].text
+    assert "tool_refused" in await event_types(probe, result.id)
+
+
+async def test_an_exempt_tool_may_poll(probe: Installation) -> None:
+    wanted = task(tools={"repeat_exempt": ["probe.echo"]}, agent={"max_iterations": 60})
+    result = await probe.run(wanted, script(echo("a", times=35), DONE))
+    assert (result.outcome, result.tools_used) == ("accepted", {"probe.echo": 35})
+
+
+async def test_the_same_result_again_and_again_is_pointed_out(probe: Installation) -> None:
+    asked = [calls(call("probe.same", text=str(index))) for index in range(4)]
+    result = await probe.run(task(), script(*asked, DONE))
+    texts = [block.text for block in await results(probe, result)]
+    assert texts[:3] == ["always the same"] * 3
+    assert "has returned this same result 4 times" in texts[3]
+
+
+LEVELS = {"warning": 2, "critical": 3, "circuit_breaker": 4}
+
+
+async def test_a_tool_that_brings_nothing_new_asks_a_person_and_then_ends(
+    probe: Installation,
+) -> None:
+    asked = [calls(call("probe.same", text=str(index))) for index in range(8)]
+    run = await probe.start(
+        task(agent={"tool_loop": LEVELS}), script(*asked[:5], {"text": "Closing."})
+    )
+    await eventually(lambda: gate_of(probe, run))
+    gate = await gate_of(probe, run)
+    assert gate is not None and gate.kind == "escalation"
+    assert "probe.same was called 3 times without bringing anything new" in gate.prompt
+    await answer(probe, run, gate, "continue", "Try once more.")
+    result = await probe.gateway.result(run)
+    assert (result.outcome, result.reason) == ("tool_misuse", "tool_loop")
+    assert result.output == "Closing."
+    assert "user: Guidance: Try once more." in await shown(probe, result)
+    assert probe_tools.CALLS[run] == [f"same {index}" for index in range(5)]
+    refused = [event async for event in probe.gateway.events(run) if event.type == "tool_refused"]
+    assert [event.data["why"] for event in refused] == [
+        "tool_loop warning",
+        "tool_loop critical",
+        "tool_loop circuit_breaker",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"), [("accept", "accepted/approved"), ("stop", "stopped/stopped")]
+)
+async def test_a_critical_loop_may_be_ended_by_a_person(
+    probe: Installation, choice, expected
+) -> None:
+    asked = [calls(call("probe.same", text=str(index))) for index in range(4)]
+    run = await probe.start(task(agent={"tool_loop": LEVELS}), script(*asked, {"text": "So far."}))
+    await eventually(lambda: gate_of(probe, run))
+    gate = await gate_of(probe, run)
+    assert gate is not None
+    await answer(probe, run, gate, choice)
+    result = await probe.gateway.result(run)
+    assert f"{result.outcome}/{result.reason}" == expected
+    assert (result.output, result.partial) == ("So far.", choice == "stop")
+
+
+async def test_a_filter_changes_what_is_on_offer(probe: Installation) -> None:
+    wanted = task(tools={"filter": {"only": ["fs."], "after": 2}})
+    result = await probe.run(wanted, script(echo("a"), echo("b"), DONE))
+    outcomes = [block.outcome for block in await results(probe, result)]
+    assert outcomes == ["ok", "error"]
+    first, second, _ = result.iterations
+    assert first.tools_offered > second.tools_offered == 3
+    assert "available: fs.list, fs.read, fs.search" in (await results(probe, result))[1].text
+
+
+async def test_without_tools_any_call_is_illegal(probe: Installation) -> None:
+    wanted = task(tools={"access": "minimal"}, agent={"max_illegal_strikes": 1})
+    result = await probe.run(wanted, script(echo("a"), {"text": "None here."}))
+    assert (result.outcome, result.output) == ("tool_misuse", "None here.")
+    assert "available: none" in (await results(probe, result))[0].text
+    assert result.iterations[0].tools_offered == 0
+
+
+@pytest.mark.parametrize(
+    ("level", "name", "outcome"),
+    [
+        ("readonly", "fs.list", "ok"),
+        ("readonly", "shell.readonly", "error"),
+        ("readonly-shell", "shell.readonly", "ok"),
+        ("readonly-shell", "fs.write", "error"),
+        ("full", "fs.write", "ok"),
+    ],
+)
+async def test_tools_by_access_level(probe: Installation, level, name, outcome) -> None:
+    arguments = {
+        "fs.list": {"path": "."},
+        "shell.readonly": {"command": "ls"},
+        "fs.write": {"path": "new.txt", "content": "x", "expected_hash": "absent"},
+    }[name]
+    asked = calls({"name": name, "arguments": arguments})
+    result = await probe.run(task(tools={"access": level}), script(asked, DONE))
+    (block,) = await results(probe, result)
+    assert block.outcome == outcome, block.text
+
+
+async def test_a_tool_that_ignores_its_deadline_does_not_hold_the_run(probe: Installation) -> None:
+    result = await probe.run(task(tools=FULL), script(calls(call("probe.deaf")), DONE))
+    (block,) = await results(probe, result)
+    assert (block.outcome, result.output) == ("error", "Done.")
+    assert "abandoned" in block.text
+
+
+@pytest.mark.parametrize(
+    ("spec", "limit"),
+    [
+        ({"tools": {"access": "full"}}, "0.2 s"),
+        ({"tools": {"access": "full", "timeouts": {"probe.slow": 0.1}}}, "0.1 s"),
+    ],
+    ids=["the tool's own", "the task's"],
+)
+async def test_deadlines_of_calls(probe: Installation, spec, limit) -> None:
+    if "timeouts" in spec["tools"]:
+        _gateway_knows_the_tools(probe)
+    result = await probe.run(task(**spec), script(calls(call("probe.slow")), DONE))
+    assert limit in (await results(probe, result))[0].text
+
+
+def _gateway_knows_the_tools(site: Installation) -> None:
+    """The gateway checks the names of a task against its own tools."""
+    host = site.parts.tools
+    host._tools |= {"probe.slow": probe_tools.slow}
+
+
+async def test_a_lost_call_with_effects_is_uncertain_and_not_repeated(bare: Installation) -> None:
+    async with bare.worker_process(PERDURE_PLUGINS="probe_tools", PYTHONPATH=SUPPORT) as worker:
+        run = await bare.start(task(tools=FULL), script(calls(call("probe.hang")), DONE))
+        await eventually(lambda: _started(bare, run))
+        await worker.kill()
+        await worker.start()
+        result = await bare.gateway.result(run)
+    (block,) = await results(bare, result)
+    assert (block.outcome, result.output) == ("effect_uncertain", "Done.")
+    assert "look before you call it again" in block.text
+
+
+async def _started(site: Installation, run: str) -> bool:
+    described = await site.handle(run).describe()
+    pending = described.raw_description.pending_activities
+    return any(
+        step.activity_type.name == "call_tool"
+        and step.state == 2
+        and step.HasField("last_heartbeat_time")
+        for step in pending
+    )
+
+
+async def test_written_files_become_a_patch_that_can_be_taken_over(
+    probe: Installation, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "kept.txt").write_text("kept\n")
+    wanted = task(workspace=str(folder), tools=FULL)
+    asked = calls(call("fs.write", path="made.txt", content="made\n", expected_hash="absent"))
+    result = await probe.run(wanted, script(asked, DONE))
+    assert not (folder / "made.txt").exists()
+    found = {artifact.kind: artifact.ref for artifact in result.artifacts}
+    assert "+made" in await probe.parts.stores.blobs.get_text(found["patch"])
+    base = await probe.parts.workspaces.base(run=result.id)
+    changed = await probe.parts.workspaces.apply(
+        base=base.hash, tree=found["tree"], target=str(folder)
+    )
+    assert changed == ("made.txt",)
+    assert (folder / "made.txt").read_text() == "made\n"
+    assert (folder / "kept.txt").read_text() == "kept\n"
+
+
+async def test_a_run_that_only_reads_leaves_no_artifacts(probe: Installation) -> None:
+    result: RunResult = await probe.run(task(), script(echo("a"), DONE))
+    assert result.artifacts == ()
+    await books_agree(probe, result)
