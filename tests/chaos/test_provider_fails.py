@@ -1,0 +1,158 @@
+"""R24, R27, R29, R31 to R34, R36: whatever a provider does is one outcome, booked once."""
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from ground import HEARTBEAT_S, Ground, ground
+from provider import Play
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.domain.run import Timing
+
+HUGE = "9" * 5_000
+DEEP = '{"word": ' + "[" * 20_000 + "]" * 20_000 + "}"
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize("status", [408, 409, 500, 503, 529])
+async def test_r32_what_may_heal_is_tried_again(served: Ground, status: int) -> None:
+    served.provider.plays = [[Play(status=status), Play(status=status), Play(text="healed")]]
+    result = await served.check(await served.start())
+    assert result.output == "healed"
+    lines = served.provider.lines()
+    assert [line.attempt for line in lines] == [1, 2, 3], "the SDK's own retries are off"
+    assert lines[2].at - lines[1].at > lines[1].at - lines[0].at > 0.03, "it backs off"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 413])
+async def test_r33_what_cannot_heal_is_tried_once(served: Ground, status: int) -> None:
+    served.provider.plays = [Play(status=status, error="refused_for_good")]
+    run = await served.start()
+    result = await served.check(run)
+    assert (result.outcome, result.reason) == ("failed", "model_error")
+    assert len(served.provider.lines()) == 1
+    assert result.spend.tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        ("2", 2.0, 8.0),
+        ("date", 1.0, 9.0),
+        ("0", 0.0, 5.0),
+        ("-7", 0.0, 5.0),
+        ("soon", 0.0, 5.0),
+    ],
+)
+async def test_r31_the_providers_wish_is_kept(
+    served: Ground, header: str, least: float, most: float
+) -> None:
+    later = datetime.now(UTC) + timedelta(seconds=3)
+    wish = format_datetime(later, usegmt=True) if header == "date" else header
+    limited = Play(status=429, error="rate_limit_error", headers={"retry-after": wish})
+    served.provider.plays = [[limited, Play(text="now")]]
+    result = await served.check(await served.start())
+    assert result.output == "now"
+    first, second = served.provider.lines()
+    if header == "date":
+        assert second.at >= later.timestamp() - 1.0
+    assert least <= second.at - first.at < most
+
+
+@pytest.mark.parametrize(
+    ("end", "calls", "output"),
+    [
+        ("cut", 2, "second"),
+        ("error_event", 2, "second"),
+        ("reset_after_last", 1, "first"),
+    ],
+)
+async def test_r34_a_stream_that_breaks(
+    served: Ground, end: str, calls: int, output: str
+) -> None:
+    served.provider.plays = [[Play(text="first", end=end), Play(text="second")]]  # type: ignore[arg-type]
+    result = await served.check(await served.start())
+    assert result.output == output
+    assert len(served.provider.lines()) == calls
+    rows = await served.site.parts.stores.journal.rows(result.id)
+    assert len({row.key for row in rows}) <= calls
+    if calls == 2:
+        assert rows[0].usage.input_tokens, "what the broken attempt used is booked"
+
+
+@pytest.mark.parametrize(
+    ("play", "outcome", "reason"),
+    [
+        (Play(text="half a", stop="max_tokens"), "accepted", "text_answer"),
+        (Play(text="I will not", stop="refusal"), "failed", "refusal"),
+        (Play(text="", blocks=False), "no_output", "no_output"),
+        (Play(text="what", stop="made_up"), "failed", "model_error"),
+    ],
+    ids=["max_tokens", "refusal", "empty", "unknown"],
+)
+async def test_r29_each_stop_has_its_own_outcome(
+    served: Ground, play: Play, outcome: str, reason: str
+) -> None:
+    served.provider.plays = [play]
+    result = await served.check(await served.start())
+    assert (result.outcome, result.reason) == (outcome, reason)
+    assert result.truncated == (play.stop == "max_tokens")
+
+
+async def test_r29_pause_turn_goes_on(served: Ground) -> None:
+    served.provider.plays = [Play(text="thinking", stop="pause_turn"), Play(text="the end")]
+    result = await served.check(await served.start())
+    assert result.output is not None
+    assert "the end" in result.output
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        f'{{"word": {HUGE}}}',
+        DEEP,
+        '{"word": "\\ud800"}',
+        '{"word": NaN}',
+        '{"word": "a\\u0000b"}',
+        "[1, 2]",
+    ],
+    ids=["huge number", "deep", "surrogate", "nan", "nul", "no object"],
+)
+async def test_r27_arguments_that_cannot_be_written(served: Ground, raw: str) -> None:
+    """Never paid for again and again: a bounded number of calls, and a typed end."""
+    bad = Play(text="", calls=[("effect.again", {})], raw_arguments=raw)
+    served.provider.plays = [[bad, Play(text="fine")], Play(text="fine")]
+    result = await served.check(await served.start())
+    assert (result.outcome, result.output) == ("accepted", "fine"), result
+    assert len(served.provider.lines()) == 2
+
+
+async def test_r27_a_text_with_a_lone_surrogate(served: Ground) -> None:
+    served.provider.plays = [Play(text="half \ud800 a pair"), Play(text="fine")]
+    result = await served.check(await served.start())
+    assert len(served.provider.lines()) == 1, result
+    assert result.outcome in {"accepted", "failed"}
+
+
+@pytest.mark.parametrize("size", [2 * MIB - 1, 2 * MIB + 1, 5 * MIB])
+async def test_r24_long_answers_are_paid_for_once(served: Ground, size: int) -> None:
+    served.provider.plays = [Play(text="x" * (size - 2) + "é")]
+    result = await served.check(await served.start())
+    assert len(served.provider.lines()) == 1
+    assert result.output is not None
+    assert len(result.output.encode()) == size
+
+
+async def test_r36_a_provider_that_never_answers_ends_at_its_limit(
+    server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    timing = Timing(heartbeat=HEARTBEAT_S, model_call=2.0, attempts=2)
+    address = server.client.service_client.config.target_host
+    folder = tmp_path_factory.mktemp("silent")
+    async with ground(folder, address, timing=timing, plays=(Play(end="never"),)) as silent:
+        async with silent.site.worker(plugins=()):
+            result = await silent.check(await silent.start())
+    assert (result.outcome, result.reason) == ("failed", "model_error")
+    assert len(silent.provider.lines()) == 2
+    assert result.spend.unconfirmed["tokens"]

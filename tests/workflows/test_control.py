@@ -1,0 +1,358 @@
+"""Steering a run on a real server: verbs as updates and as signals, gates, clocks, ends."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from installation import Installation, eventually
+from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.exceptions import ApplicationError
+
+from perdure.domain.errors import NotAllowed
+from perdure.domain.events import Event
+from perdure.domain.gates import Gate
+from perdure.domain.messages import (
+    AddInput,
+    Amend,
+    Answer,
+    AnyMessage,
+    Escalate,
+    EventsQuery,
+    Pause,
+    Resume,
+    Stop,
+)
+from perdure.domain.result import SpendReport
+from perdure.domain.status import RunStatus
+
+LIST = {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}]}
+SLOW = {**LIST, "delay_s": 1.5}
+DONE = {"text": "All done."}
+
+
+def spec(**changes: object) -> dict[str, object]:
+    return {"kind": "agent", "goal": "look", "tools": {"access": "readonly"}, **changes}
+
+
+async def told(site: Installation, run: str) -> RunStatus:
+    """The status as the workflow itself tells it."""
+    return await site.handle(run).query("status", result_type=RunStatus)
+
+
+async def spent(site: Installation, run: str) -> SpendReport:
+    """The spend as the workflow itself tells it."""
+    return await site.handle(run).query("costs", result_type=SpendReport)
+
+
+async def in_call(site: Installation, run: str) -> None:
+    """Wait until a model call is in flight."""
+
+    async def calling() -> bool:
+        step = (await site.status(run)).step
+        return step is not None and "turn" in step.what
+
+    await eventually(calling)
+
+
+async def waiting(site: Installation, run: str) -> Gate:
+    """Wait for the first open gate."""
+
+    async def asked() -> bool:
+        return bool((await site.status(run)).gates)
+
+    await eventually(asked)
+    return (await site.status(run)).gates[0]
+
+
+async def lifecycle(site: Installation, run: str, wanted: str) -> None:
+    async def reached() -> bool:
+        return (await site.status(run)).lifecycle == wanted
+
+    await eventually(reached)
+
+
+async def types(site: Installation, run: str) -> list[str]:
+    events = await site.handle(run).query("events", EventsQuery(), result_type=list[Event])
+    return [event.type for event in events]
+
+
+async def test_pause_holds_and_resume_goes_on(site: Installation) -> None:
+    run = await site.start(spec(), {"replies": [SLOW, DONE]})
+    await in_call(site, run)
+    receipt = await site.gateway.verb(run, Pause(by="me"))
+    assert (receipt.verb, receipt.lifecycle) == ("pause", "paused")
+    await eventually(lambda: _paused_at_rest(site, run))
+    before = await spent(site, run)
+    assert before.model_calls == 1, "the call in flight finished and was counted once"
+    await asyncio.sleep(0.5)
+    after = await spent(site, run)
+    assert after.active_time_s == before.active_time_s, "a pause burns no active time"
+    assert (await told(site, run)).step is None
+    await site.gateway.verb(run, Resume(by="me"))
+    result = await site.gateway.result(run)
+    assert result.output == "All done."
+    assert result.spend.model_calls == 2
+
+
+async def _paused_at_rest(site: Installation, run: str) -> bool:
+    status = await told(site, run)
+    return status.lifecycle == "paused" and status.step is None
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (Resume(), "the run is running, not paused"),
+        (Answer(gate="g1", choice="continue"), "there is no gate 'g1'"),
+        (Amend(), "amend needs"),
+        (Amend(budget={"tokens": 1}), "already spent"),
+        (Amend(rubric=[]), "no rubric"),
+        (AddInput(), "the input is empty"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, AnyMessage) else None,
+)
+async def test_updates_are_rejected_with_the_state(
+    site: Installation, message: AnyMessage, why: str
+) -> None:
+    run = await site.start(spec(), {"replies": [LIST, {**DONE, "delay_s": 1.5}]})
+    await eventually(lambda: _called(site, run, 1))
+    with pytest.raises(NotAllowed, match=why):
+        await site.gateway.verb(run, message)
+    result = await site.gateway.result(run)
+    assert result.outcome == "accepted"
+    updates = [event for event in await site.history(run) if "UPDATE" in str(event["eventType"])]
+    assert not updates, "a rejected update leaves no history"
+
+
+async def _called(site: Installation, run: str, calls: int) -> bool:
+    return (await spent(site, run)).model_calls >= calls
+
+
+async def test_signals_are_noted_and_never_fail_the_run(site: Installation) -> None:
+    run = await site.start(spec(), {"replies": [SLOW, DONE]})
+    handle = site.handle(run)
+    for name, message in [
+        ("resume", Resume()),
+        ("answer", Answer(gate="g9", choice="x")),
+        ("amend", Amend()),
+        ("add_input", AddInput()),
+    ]:
+        await handle.signal(name, message)
+    await handle.signal("pause", {"no_such": "field"})
+    await eventually(lambda: _refused(site, run, 4))
+    status = await told(site, run)
+    assert [note.partition(":")[0] for note in status.refused] == [
+        "resume", "answer", "amend", "add_input",
+    ]  # fmt: skip
+    result = await site.gateway.result(run)
+    assert result.outcome == "accepted"
+
+
+async def _refused(site: Installation, run: str, count: int) -> bool:
+    return len((await told(site, run)).refused) >= count
+
+
+async def test_one_request_id_has_one_effect(site: Installation) -> None:
+    run = await site.start(spec(), {"replies": [SLOW, DONE]})
+    await in_call(site, run)
+    first = AddInput(text="also this", request_id="r1", by="me")
+    receipts = [await site.gateway.verb(run, first) for _ in range(3)]
+    await site.handle(run).signal("add_input", first)
+    assert [receipt.note for receipt in receipts] == ["", "had its effect", "had its effect"]
+    await site.gateway.result(run)
+    assert (await types(site, run)).count("input_added") == 1
+
+
+@pytest.mark.parametrize(("mode", "calls"), [("graceful", 2), ("now", 1)])
+async def test_stop_ends_with_what_there_is(site: Installation, mode: str, calls: int) -> None:
+    slow = {**DONE, "delay_s": 20} if mode == "now" else SLOW
+    run = await site.start(spec(), {"replies": [LIST, slow, {"text": "So far."}]})
+    await eventually(lambda: _called(site, run, 1))
+    await in_call(site, run)
+    started = asyncio.get_running_loop().time()
+    await site.gateway.verb(run, Stop(mode=mode, by="me"))  # type: ignore[arg-type]
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason) == ("stopped", "stopped")
+    assert asyncio.get_running_loop().time() - started < 12
+    assert result.spend.model_calls >= calls
+    with pytest.raises(NotAllowed, match="ended"):
+        await site.gateway.verb(run, Pause())
+
+
+async def test_cancelling_is_a_stop_with_a_result(site: Installation) -> None:
+    run = await site.start(spec(), {"replies": [{**DONE, "delay_s": 20}]})
+    await in_call(site, run)
+    await site.handle(run).cancel()
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason) == ("stopped", "stopped")
+    described = await site.handle(run).describe()
+    assert described.status == WorkflowExecutionStatus.COMPLETED
+
+
+async def test_a_terminated_run_is_told_as_such(site: Installation) -> None:
+    run = await site.start(spec(), {"replies": [{**DONE, "delay_s": 20}]})
+    await in_call(site, run)
+    await site.handle(run).terminate("by hand")
+    status = await site.status(run)
+    assert status.lifecycle in {"failed", "stopped"}
+    assert status.source == "store"
+
+
+@pytest.mark.parametrize(
+    ("choice", "outcome", "reason"),
+    [
+        ("continue", "accepted", "text_answer"),
+        ("accept", "accepted", "approved"),
+        ("stop", "stopped", "stopped"),
+    ],
+)
+async def test_an_escalation_asks_and_obeys(
+    site: Installation, choice: str, outcome: str, reason: str
+) -> None:
+    run = await site.start(spec(), {"replies": [SLOW, DONE, DONE]})
+    await in_call(site, run)
+    await site.gateway.verb(run, Escalate(note="look here", by="me"))
+    gate = await waiting(site, run)
+    assert (gate.id, gate.kind, gate.prompt) == ("g1", "escalation", "look here")
+    described = await site.handle(run).describe()
+    attributes = {pair.key.name: pair.value for pair in described.typed_search_attributes}
+    assert attributes["PerdureBlockedOn"] == "escalation"
+    assert attributes["PerdureLifecycle"] == "waiting"
+    with pytest.raises(NotAllowed, match="not one of"):
+        await site.gateway.verb(run, Answer(gate="g1", choice="maybe"))
+    await site.gateway.verb(run, Answer(gate="g1", choice=choice, text="be brief", by="me"))
+    with pytest.raises(NotAllowed):
+        await site.gateway.verb(run, Answer(gate="g1", choice="stop", by="late"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason) == (outcome, reason)
+    ended = await site.handle(run).describe()
+    attributes = {pair.key.name: pair.value for pair in ended.typed_search_attributes}
+    assert "PerdureBlockedOn" not in attributes
+    assert attributes["PerdureOutcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    ("on_expiry", "outcome", "reason"),
+    [("end", "unanswered", "gate_expired"), ("default:accept", "accepted", "approved")],
+)
+async def test_a_gate_that_nobody_answers(
+    site: Installation, on_expiry: str, outcome: str, reason: str
+) -> None:
+    run = await site.start(
+        spec(gates={"timeout_s": 1.0, "on_expiry": on_expiry}), {"replies": [SLOW, DONE]}
+    )
+    await site.gateway.verb(run, Escalate(note="look"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason) == (outcome, reason)
+
+
+async def test_a_gate_that_waits_beyond_its_deadline_burns_nothing(site: Installation) -> None:
+    gates = {"timeout_s": 0.3, "on_expiry": "wait"}
+    run = await site.start(spec(gates=gates), {"replies": [SLOW, DONE, DONE]})
+    await site.gateway.verb(run, Escalate(note="look"))
+    gate = await waiting(site, run)
+    await asyncio.sleep(1.5)
+    length = (await site.handle(run).describe()).history_length
+    await asyncio.sleep(1.0)
+    assert (await site.handle(run).describe()).history_length == length, "no busy timers"
+    active = (await spent(site, run)).active_time_s
+    await site.gateway.verb(run, Answer(gate=gate.id, choice="accept"))
+    result = await site.gateway.result(run)
+    assert result.spend.active_time_s == pytest.approx(active, abs=0.01)
+
+
+async def test_amended_limits_and_guidance(site: Installation) -> None:
+    run = await site.start(spec(), {"replies": [SLOW, DONE]})
+    await in_call(site, run)
+    message = Amend(budget={"tokens": 500_000}, guidance="be brief", by="me")
+    await site.gateway.verb(run, message)
+    status = await told(site, run)
+    assert status.budget.limits["tokens"] == 500_000
+    assert status.amendments[0]["by"] == "me"
+    result = await site.gateway.result(run)
+    assert result.transcript is not None
+    messages = await site.parts.stores.transcripts.load(result.transcript)
+    assert sum("Guidance: be brief" in message.text for message in messages) == 1
+
+
+async def test_the_wall_clock_ends_a_step_in_flight(site: Installation) -> None:
+    run = await site.start(
+        spec(budget={"wall_time": 2.0}), {"replies": [{**DONE, "delay_s": 30}]}
+    )
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason) == ("deadline", "wall_time")
+    assert 1.9 <= result.spend.wall_time_s < 14
+
+
+async def test_an_amended_deadline_moves(site: Installation) -> None:
+    run = await site.start(
+        spec(budget={"wall_time": 3.0}), {"replies": [{**DONE, "delay_s": 4.5}]}
+    )
+    await in_call(site, run)
+    await site.gateway.verb(run, Amend(budget={"wall_time": 60.0}))
+    assert (await site.gateway.result(run)).outcome == "accepted"
+
+
+async def test_a_failed_root_run_is_failed_with_its_result(site: Installation) -> None:
+    run = await site.start(spec(), {"replies": [{"error": {"status": 400}}]})
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason) == ("failed", "model_error")
+    described = await site.handle(run).describe()
+    assert described.status == WorkflowExecutionStatus.FAILED
+    with pytest.raises(WorkflowFailureError) as caught:
+        await site.handle(run).result()
+    cause = caught.value.cause
+    assert isinstance(cause, ApplicationError)
+    assert cause.type == "RunFailed"
+    assert cause.details[0]["outcome"] == "failed"
+
+
+async def test_the_panel_and_events_tell_the_run(site: Installation) -> None:
+    run = await site.start(spec(goal="count the sheep"), {"replies": [LIST, DONE]})
+    await site.gateway.result(run)
+    metadata = await site.handle(run).query("__temporal_workflow_metadata")
+    assert "count the sheep" in str(metadata)
+    events = await site.handle(run).query("events", EventsQuery(since=2), result_type=list[Event])
+    assert [event.seq for event in events] == list(range(3, 3 + len(events)))
+    assert events[-1].type == "ended"
+
+
+async def test_live_text_is_there_during_the_call_and_gone_after(site: Installation) -> None:
+    run = await site.start(spec(), {"replies": [{"text": "word " * 200, "delay_s": 2}]})
+    records = site.parts.stores.records
+
+    async def growing() -> bool:
+        return bool(await records.live_text(run))
+
+    await eventually(growing)
+    await site.gateway.result(run)
+    assert await records.live_text(run) is None
+
+
+async def test_two_hundred_and_fifty_six_requests_are_remembered_over_rolls(
+    bare: Installation,
+) -> None:
+    """Dedup survives continue-as-new, and a flooded paused run lives and rolls."""
+    site = bare
+    async with site.worker():
+        run = await site.start(spec(), {"replies": [SLOW, DONE]})
+        await in_call(site, run)
+        await site.gateway.verb(run, AddInput(text="once", request_id="same"))
+        await site.gateway.verb(run, Pause())
+        handle = site.handle(run)
+        for _ in range(11):
+            await asyncio.gather(*(handle.signal("pause", Pause()) for _ in range(100)))
+
+        async def rolled() -> bool:
+            described = await handle.describe()
+            info = described.raw_description.workflow_execution_info
+            return described.run_id != info.first_run_id
+
+        await eventually(rolled, seconds=60)
+        assert (await told(site, run)).lifecycle == "paused"
+        again = await site.gateway.verb(run, AddInput(text="once", request_id="same"))
+        assert again.note == "had its effect"
+        await site.gateway.verb(run, Resume())
+        result = await site.gateway.result(run)
+    assert result.outcome == "accepted"
+    assert timedelta(seconds=result.spend.wall_time_s) > timedelta(0)
