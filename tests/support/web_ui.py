@@ -1,15 +1,19 @@
 """A real browser on the Temporal Web UI: opening pages, filtering, reading panels, signalling."""
 
+import contextlib
+import re
 import shutil
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from playwright.async_api import Locator, Page, async_playwright, expect
+from playwright.async_api import Locator, Page, TimeoutError, async_playwright, expect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WAIT_MS = 30_000
+PRESSES = 10
+PRESS_MS = 2_000
 # Without a sandbox: containers and root have no user namespaces, and only our own server is opened.
 ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage")
 COLUMNS = "namespace-workflow-table-columns"
@@ -33,22 +37,42 @@ class WebUI:
         await self._open(f"/workflows{asked}")
         await expect(self.page.locator("h1").first).to_contain_text("Workflow")
 
+    @property
+    def rows(self) -> Locator:
+        """The rows of the list."""
+        return self.page.locator("table tbody tr:has(a[href*='/workflows/'])")
+
     async def listed(self) -> set[str]:
-        """The ids in the list, once the table stopped loading."""
-        rows = self.page.locator("table tbody tr")
-        await expect(rows.or_(self.page.get_by_text("No Workflows")).first).to_be_visible()
-        links = self.page.locator("table tbody a[href*='/workflows/']")
-        paths = await links.evaluate_all("all => all.map(one => new URL(one.href).pathname)")
+        """The ids in the list."""
+        links = self.rows.locator("a[href*='/workflows/']")
+        paths: list[str] = await links.evaluate_all(
+            "all => all.map(one => new URL(one.href).pathname)"
+        )
         return {path.split("/")[4] for path in paths}
+
+    async def color_behind(self, text: Locator) -> tuple[int, int, int]:
+        """The colour that a word stands on: its own background, or the nearest one around it."""
+        await expect(text).to_be_visible()
+        shown: str = await text.evaluate(
+            """start => {
+                for (let one = start; one; one = one.parentElement) {
+                    const color = getComputedStyle(one).backgroundColor;
+                    if (!color.endsWith(", 0)")) return color;
+                }
+                return "rgb(255, 255, 255)";
+            }"""
+        )
+        red, green, blue = (int(part) for part in re.findall(r"\d+", shown)[:3])
+        return red, green, blue
 
     async def filter(self, query: str) -> None:
         """Type a query into the filter bar of the list and search."""
-        await self.page.get_by_role("button", name="Query").or_(
-            self.page.locator("#view-search-input, [aria-label*='iew search']")
-        ).first.click()
-        box = self.page.locator("#manual-search")
+        page = self.page
+        await page.get_by_test_id("toggle-manual-query").click()
+        box = page.get_by_test_id("workflow-manual-search-input")
         await box.fill(query)
         await box.press("Enter")
+        await expect(page).to_have_url(re.compile(r"[?&]query="))
 
     async def run(self, run: str) -> None:
         """Open a run's page."""
@@ -66,17 +90,17 @@ class WebUI:
     async def signal(self, name: str, data: str) -> None:
         """Send a signal by the form, as a person does."""
         page = self.page
-        await page.get_by_role("button", name="More Actions").first.click()
-        await page.locator("[data-testid=signal-button]:visible").first.click()
+        entry = page.locator("[data-testid=signal-button]:visible").first
+        await self._press_until(page.get_by_role("button", name="More Actions").first, entry)
+        await entry.click()
         await page.locator("[data-testid=signal-select]:visible").first.click(force=True)
         await page.locator("[role=option]:visible").filter(has_text=name).first.click()
-        dialog = page.locator("[role=dialog]:visible, dialog[open]").first
-        await dialog.locator("[contenteditable=true]").first.fill(data)
-        submit = dialog.get_by_role("button", name="Submit")
-        await submit.click()  # this one only reformats the JSON
-        if await submit.is_visible():
+        await page.locator(".cm-content[contenteditable=true]:visible").last.fill(data)
+        submit = page.locator("[data-testid=confirm-modal-button]:visible")
+        await submit.click()  # this one may only reformat the JSON
+        if await submit.count():
             await submit.click()
-        await expect(submit).to_be_hidden()
+        await expect(submit).to_have_count(0)
 
     async def columns(self, names: Mapping[str, bool]) -> None:
         """Choose the columns of the list; the value says whether a column is pinned."""
@@ -87,11 +111,18 @@ class WebUI:
             [COLUMNS, chosen],
         )
 
+    async def _press_until(self, button: Locator, shown: Locator) -> None:
+        """Click until it has its effect: a page drawn a moment ago does not listen yet."""
+        for _ in range(PRESSES):
+            await button.click()
+            with contextlib.suppress(TimeoutError):
+                await shown.wait_for(timeout=PRESS_MS)
+                return
+        raise AssertionError(f"clicking {button} showed no {shown}")
+
     async def _open(self, path: str) -> None:
         # The pages poll for ever: waiting for a quiet network would never end.
-        await self.page.goto(
-            f"{self.url}/namespaces/default{path}", wait_until="domcontentloaded"
-        )
+        await self.page.goto(f"{self.url}/namespaces/default{path}", wait_until="domcontentloaded")
 
 
 @asynccontextmanager

@@ -1,0 +1,56 @@
+"""Fixtures of the browser tests: one installation with a run in each state, and a tab."""
+
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from installation import Installation, dev_server, installation
+from scenes import Scenes, end, play
+from web_ui import WebUI, find_browser, web_ui
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without a browser nothing here can be proved."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            if find_browser() is None:
+                why = "no chromium on PATH: install one with `make browser-setup`"
+                item.add_marker(pytest.mark.skip(reason=why))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """An installation, its runs, and where its Web UI is."""
+
+    site: Installation
+    scenes: Scenes
+    url: str
+
+
+@pytest.fixture(scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """Made anew for each module: steering changes the runs."""
+    port = _free_port()
+    async with dev_server(ui_port=port) as server:
+        address = server.client.service_client.config.target_host
+        home = tmp_path_factory.mktemp("browser") / "home"
+        async with installation(home, address) as site, site.worker():
+            scenes = await play(site)
+            yield Stage(site=site, scenes=scenes, url=f"http://127.0.0.1:{port}")
+            await end(site, scenes)
+
+
+@pytest.fixture
+async def tab(stage: Stage) -> AsyncIterator[WebUI]:
+    async with web_ui(stage.url) as opened:
+        yield opened
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

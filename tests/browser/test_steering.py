@@ -1,0 +1,37 @@
+"""People steer by the signal form of the Temporal Web UI."""
+
+import json
+
+from installation import eventually
+
+
+async def test_a_paused_run_is_resumed(stage, tab):
+    run = stage.scenes.paused
+    await tab.run(run)
+    await tab.signal("resume", json.dumps({"by": "web"}))
+    result = await stage.site.gateway.result(run)
+    assert (result.outcome, result.output) == (
+        "accepted",
+        "Dear customer, thank you for your letter.",
+    )
+
+
+async def test_an_approval_is_given(stage, tab):
+    run = stage.scenes.approval
+    gate = (await stage.site.status(run)).gates[0]
+    await tab.run(run)
+    answer = {"gate": gate.id, "choice": "approve", "args_hash": gate.args_hash}
+    await tab.signal("answer", json.dumps(answer))
+    result = await stage.site.gateway.result(run)
+    assert result.tools_used == {"fs.write": 1}
+
+
+async def test_an_escalation_is_answered(stage, tab):
+    run = stage.scenes.escalation
+    await tab.run(run)
+    await tab.signal("answer", '{"gate": "g1", "choice": "accept"}')
+
+    async def ended() -> bool:
+        return (await stage.site.status(run)).outcome is not None
+
+    await eventually(ended)
