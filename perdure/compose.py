@@ -17,6 +17,7 @@ from perdure.adapters.models.catalog import (
     access_from,
     default_model,
     model_plugins,
+    plugin_names,
 )
 from perdure.adapters.pricing import ModelPrices, load_price_sheet
 from perdure.adapters.runtime import EmbeddedRuntime
@@ -26,7 +27,7 @@ from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal import address_of, connect
 from perdure.adapters.tools.builtin import builtin_tools
 from perdure.adapters.tools.host import LocalToolHost
-from perdure.adapters.tools.plugins import plugin_tools
+from perdure.adapters.tools.plugins import has_plugins, plugin_tools
 from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.domain.evaluation import DimensionScore
 from perdure.domain.ports import Endpoints
@@ -34,7 +35,7 @@ from perdure.domain.rubric import Rubric
 from perdure.domain.run import Timing
 from perdure.interfaces.gateway import Gateway, SiteFacts
 from perdure.interfaces.services import OnProgress, Services
-from perdure.resolution import Resolver
+from perdure.resolution import Plugins, Resolver
 
 VERSION = version("perdure")
 WORK_FOLDER = "work"
@@ -66,7 +67,6 @@ class Parts:
 @asynccontextmanager
 async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGenerator[Parts]:
     """Open stores and build adapters; plugins are loaded by the worker alone."""
-    telemetry = start_telemetry()
     stores = await open_stores(
         settings.home, settings.database_url, encryption_key=encryption_key(settings)
     )
@@ -80,8 +80,9 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
         prices=prices,
         plugins=model_plugins() if plugins else None,
     )
-    extra = plugin_tools(settings.plugins) if plugins else ()
+    telemetry = start_telemetry()
     try:
+        extra = plugin_tools(settings.plugins) if plugins else ()
         yield Parts(
             settings=settings,
             stores=stores,
@@ -145,7 +146,12 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
             timing=Timing(heartbeat=settings.heartbeat_s),
             notifies=bool(settings.notify_webhook or settings.notify_command),
         ),
-        resolve=Resolver(parts.models, parts.default_model, parts.tools).resolve,
+        resolve=Resolver(
+            parts.models,
+            parts.default_model,
+            parts.tools,
+            Plugins(models=plugin_names(), tools=has_plugins(settings.plugins)),
+        ).resolve,
     )
     return Services(
         gateway=gateway,

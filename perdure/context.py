@@ -114,7 +114,11 @@ class _Installation:
             open_parts(self._settings) as parts,
         ):
             return await collecting.collect(
-                parts.stores, found.gateway, now=utc_now(), dry_run=dry_run
+                parts.stores,
+                found.gateway,
+                parts.workspaces,
+                now=utc_now(),
+                dry_run=dry_run,
             )
 
     async def kill_worker(self) -> Killed:

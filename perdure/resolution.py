@@ -1,5 +1,7 @@
 """Filling in what a specification leaves to the installation, and refusing what it cannot run."""
 
+from dataclasses import dataclass
+
 from perdure.domain.agent.selection import select
 from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
@@ -9,13 +11,30 @@ from perdure.domain.run import ROLES, AgentSpec, ModelsSpec, RefineSpec
 Spec = AgentSpec | RefineSpec
 
 
-class Resolver:
-    """Resolves models and tools before anything is started."""
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """What plugins add, as far as it is known without loading them: the worker alone does that.
 
-    def __init__(self, models: Models, default_model: str, tools: ToolHost) -> None:
+    `models` are the names of model plugins; `tools` says whether any plugin may bring tools.
+    """
+
+    models: frozenset[str] = frozenset()
+    tools: bool = False
+
+
+class Resolver:
+    """Resolves models and tools before anything is started.
+
+    What only a plugin could know is left to the worker, which refuses it before the first call.
+    """
+
+    def __init__(
+        self, models: Models, default_model: str, tools: ToolHost, plugins: Plugins | None = None
+    ) -> None:
         self._models = models
         self._default = default_model
         self._tools = tools
+        self._plugins = plugins or Plugins()
 
     async def resolve(self, spec: Spec) -> Spec:
         """The specification with an executor and an access level; every problem at once.
@@ -41,7 +60,7 @@ class Resolver:
             approve=tools.approve,
             timeouts=tools.timeouts,
         )
-        problems += selection.problems
+        problems += () if self._plugins.tools else selection.problems
         if first is not None and not first.tools and selection.tools:
             problems.append(
                 f"tools.access: {first.name} cannot choose tools by itself; allowed for it: minimal"
@@ -60,7 +79,7 @@ class Resolver:
     async def _card(
         self, role: str, name: str, cards: dict[str, ModelCard], problems: list[str]
     ) -> None:
-        if name in cards:
+        if name in cards or name in self._plugins.models:
             return
         try:
             client: ModelClient = self._models.resolve(name)

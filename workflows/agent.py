@@ -21,18 +21,15 @@ class AgentLoop(Turning):
     """One run: messages in, a text answer out, tools in between."""
 
     kind = "agent"
-    # Narrowed once, by `__init__`: nothing assigns a wider value afterwards.
-    spec: AgentSpec  # pyright: ignore[reportIncompatibleVariableOverride]
-    core: AgentState  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @workflow.init
     def __init__(self, given: AgentInput) -> None:
         super().__init__(given)
-        self.spec = given.spec
+        # Narrowed here, once: nothing assigns a wider value afterwards.
+        self.spec: AgentSpec = given.spec  # pyright: ignore[reportIncompatibleVariableOverride]
         self.turns: Turns = resolve(given.spec.agent)
-        self.core = given.state or AgentState(
-            started_at=workflow.now(), budget=agent_budget(given.spec, self.turns)
-        )
+        fresh = AgentState(started_at=workflow.now(), budget=agent_budget(given.spec, self.turns))
+        self.core: AgentState = given.state or fresh  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @workflow.run
     async def run(self, given: AgentInput) -> RunResult:

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
-from activities.keep_books import Finish, Notify, Snapshot
+from activities.keep_books import Finish, Snapshot
 from activities.open_run import OpenRun
 from activities.open_workspace import OpenWorkspace
 from perdure.domain import budget as budgets
@@ -25,14 +25,13 @@ from perdure.domain.agent.turn import Ending
 from perdure.domain.attributes import search_attributes
 from perdure.domain.budget import AssumePrice, Budget
 from perdure.domain.control import Phase
-from perdure.domain.gates import END, WAIT, Gate, GateKind
+from perdure.domain.gates import END, Gate
 from perdure.domain.outcomes import lifecycle
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import ROLES, LoopInput
 from perdure.domain.state import RECORDS_KEPT
 from perdure.domain.steps import (
     FinishRequest,
-    NotifyRequest,
     OpenRunReport,
     OpenRunRequest,
     OpenWorkspaceReport,
@@ -42,13 +41,12 @@ from perdure.domain.steps import (
 )
 from perdure.domain.views import panel
 from workflows import options
+from workflows.asking import Asking
 from workflows.attributes import upsert
-from workflows.steps import Broken, Done, Stepping
-
-NOTICES_AT_S = (0.0, 3_600.0, 86_400.0)
+from workflows.steps import Broken, Done
 
 
-class Loop(Stepping):
+class Loop(Asking):
     """A durable loop; holds ids, scores, counters and hashes, never a conversation."""
 
     published: dict[str, object]
@@ -194,132 +192,6 @@ class Loop(Stepping):
         """Remaining active time in seconds, or None when unlimited; it travels with each step."""
         left = self.core.budget.remaining("active_time")
         return None if left is None else float(left)
-
-    async def ask(
-        self,
-        kind: GateKind,
-        prompt: str,
-        *,
-        choices: tuple[str, ...] | None = None,
-        free_text: bool = False,
-    ) -> Gate | None:
-        """Ask people one thing and wait for the answer; None when the run must end first.
-
-        A run that continued as new while it waited comes here again and finds its open gate.
-        """
-        asking = self.core.asking.get(kind)
-        if asking is None:
-            asking = self.open_gate(kind, prompt, choices=choices, free_text=free_text).id
-            self.core.asking = {**self.core.asking, kind: asking}
-        gate = await self.answered(asking)
-        self.core.asking = {k: v for k, v in self.core.asking.items() if k != kind}
-        return gate
-
-    def open_gate(
-        self,
-        kind: GateKind,
-        prompt: str,
-        *,
-        choices: tuple[str, ...] | None = None,
-        free_text: bool = False,
-        args_hash: str | None = None,
-        subject: str | None = None,
-    ) -> Gate:
-        """Open a gate without waiting."""
-        gate = rules.open_gate(
-            self.core.control,
-            kind=kind,
-            prompt=prompt,
-            now=workflow.now(),
-            choices=choices,
-            free_text=free_text,
-            deadline=self.spec.gates.deadline(workflow.now()),
-            on_expiry=self.spec.gates.on_expiry,
-            args_hash=args_hash,
-            subject=subject,
-        )
-        self.note("gate_opened", gate=gate.id, kind=kind, prompt=prompt[:200])
-        return gate
-
-    async def answered(self, *gate_ids: str) -> Gate | None:
-        """Wait until one of the gates is answered; None when the run must end first."""
-        self.show(None)
-        self.publish()
-        while True:
-            await self._tell(gate_ids)
-            for gate_id in gate_ids:
-                gate = self.core.control.gates.get(gate_id)
-                if gate is not None and not gate.open:
-                    self.publish()
-                    return gate
-            if self.core.control.stop is not None or self.interruption is not None:
-                return None
-            await self.roll_if_due()
-            await self._wait_for_answer(gate_ids)
-
-    async def _wait_for_answer(self, gate_ids: tuple[str, ...]) -> None:
-        control, waited = self.core.control, self._open_of(gate_ids)
-        waits = [due for gate in waited for due in self._alarms(gate)]
-        try:
-            await workflow.wait_condition(
-                lambda: (
-                    any(not control.gates[gate.id].open for gate in waited)
-                    or control.stop is not None
-                    or self.interruption is not None
-                    or self.roll_due()
-                ),
-                timeout=max(0.01, min(waits)) if waits else None,
-                timeout_summary="remind people, or the gate's deadline",
-            )
-        except TimeoutError:
-            for gate in rules.close_expired(control, now=workflow.now()):
-                self.note("gate_answered", gate=gate.id, kind=gate.kind, by="deadline")
-
-    def _open_of(self, gate_ids: tuple[str, ...]) -> list[Gate]:
-        gates = self.core.control.gates
-        return [gates[name] for name in gate_ids if name in gates and gates[name].open]
-
-    def _alarms(self, gate: Gate) -> list[float]:
-        """Seconds until something is to be done about a gate that nobody answers."""
-        now = workflow.now()
-        told = self.core.told.get(gate.id, 0)
-        alarms: list[float] = []
-        if gate.deadline is not None and gate.on_expiry != WAIT:
-            alarms.append((gate.deadline - now).total_seconds())
-        if self.site.notifies and told < len(NOTICES_AT_S):
-            alarms.append(NOTICES_AT_S[told] - (now - gate.opened_at).total_seconds())
-        return alarms
-
-    async def _tell(self, gate_ids: tuple[str, ...]) -> None:
-        """Send the notices that are due; each is sent once in the life of a gate."""
-        if not self.site.notifies:
-            return
-        for gate in self._open_of(gate_ids):
-            age = (workflow.now() - gate.opened_at).total_seconds()
-            due = sum(1 for at in NOTICES_AT_S if at <= age)
-            if due > self.core.told.get(gate.id, 0):
-                self.core.told = {**self.core.told, gate.id: due}
-                await self._notify(gate, reminder=due - 1)
-
-    async def _notify(self, gate: Gate, *, reminder: int) -> None:
-        activity_id = self.next_activity_id()
-        handle = workflow.start_activity_method(
-            Notify.notify,
-            NotifyRequest(
-                run=self.run_id,
-                gate=gate.id,
-                kind=gate.kind,
-                prompt=gate.prompt[:1_000],
-                choices=gate.choices,
-                reminder=reminder,
-            ),
-            **options.notice(
-                self.site,
-                activity_id=activity_id,
-                summary=f"notify people of {gate.kind} {gate.id}",
-            ),
-        )
-        await self.watched(handle, activity_id=activity_id)
 
     def roll_due(self) -> bool:
         """Whether this execution's history has grown enough to continue as new."""

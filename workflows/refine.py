@@ -34,6 +34,7 @@ from perdure.domain.rubric import Rubric
 from workflows import options
 from workflows.executing import Executing
 from workflows.loop import expired_to_end
+from workflows.metrics import count_decision
 from workflows.steps import Broken
 
 NOT_EVALUATED = frozenset({"stopped", "unanswered"})
@@ -174,6 +175,7 @@ class RefineLoop(Executing):
     def _record(self, decision: Decision) -> None:
         """Say what was decided, and close the iteration's record; the next step writes it."""
         core = self.core
+        count_decision(self.kind, decision.decision)
         self.note("decided", decision=decision.decision, row=decision.row, why=decision.explanation)
         base = core.turn.record or IterationRecord(index=core.iteration)
         record = record_of(core, base, decision=decision, rubric=self.rubric)

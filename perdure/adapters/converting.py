@@ -81,8 +81,7 @@ class BlobDriver(StorageDriver):
     ) -> list[Payload]:
         """Fetch payloads back, verified by the store."""
         return [
-            Payload.FromString(await self._blobs.get(claim.claim_data[ADDRESS]))
-            for claim in claims
+            Payload.FromString(await self._blobs.get(claim.claim_data[ADDRESS])) for claim in claims
         ]
 
 

@@ -2,13 +2,15 @@
 
 import base64
 import binascii
-import os
-from pathlib import Path
 
-from perdure.adapters.settings import Settings
+from perdure.adapters.settings import Settings, secret_behind
 from perdure.domain.errors import InvalidInput
 
 KEY_BYTES = 32
+CURE = (
+    "Set PERDURE_ENCRYPTION_KEY to env:NAME or file:PATH of a base64 key of 32 bytes; "
+    "`openssl rand -base64 32` makes one."
+)
 
 
 def encryption_key(settings: Settings) -> bytes | None:
@@ -20,13 +22,18 @@ def encryption_key(settings: Settings) -> bytes | None:
     if settings.encryption_key is None:
         return None
     reference = settings.encryption_key.get_secret_value()
-    kind, _, place = reference.partition(":")
-    cure = "Set PERDURE_ENCRYPTION_KEY to env:NAME or file:PATH of a base64 key of 32 bytes."
+    text = secret_behind(reference)
+    if text is None:
+        # The reference itself may be a key that was set by mistake: it is not repeated.
+        raise InvalidInput("PERDURE_ENCRYPTION_KEY leads to no key.", cure=CURE)
     try:
-        text = os.environ[place] if kind == "env" else Path(place).read_text(encoding="ascii")
         key = base64.b64decode(text.strip(), validate=True)
-    except (KeyError, OSError, ValueError, binascii.Error):
-        raise InvalidInput(f"No key can be read from {kind}:{place}.", cure=cure) from None
-    if kind not in {"env", "file"} or len(key) != KEY_BYTES:
-        raise InvalidInput(f"The key in {kind}:{place} is {len(key)} bytes long.", cure=cure)
+    except (ValueError, binascii.Error):
+        raise InvalidInput(
+            "The key behind PERDURE_ENCRYPTION_KEY is not base64.", cure=CURE
+        ) from None
+    if len(key) != KEY_BYTES:
+        raise InvalidInput(
+            f"The key behind PERDURE_ENCRYPTION_KEY is {len(key)} bytes long.", cure=CURE
+        )
     return key

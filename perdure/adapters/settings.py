@@ -156,6 +156,17 @@ class Settings(BaseSettings):
         }
 
 
+def secret_behind(reference: str) -> str | None:
+    """The text behind `env:NAME` or `file:PATH`, or None when it leads nowhere."""
+    kind, _, place = reference.partition(":")
+    if kind == "env":
+        return os.environ.get(place)
+    try:
+        return Path(place).read_text(encoding="utf-8") if kind == "file" else None
+    except OSError:
+        return None
+
+
 def inherited_environment(*, minimal: bool = False) -> dict[str, str]:
     """This process's environment for a child; `minimal` leaves out everything but basics.
 

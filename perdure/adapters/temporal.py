@@ -5,6 +5,7 @@ from temporalio.envconfig import ClientConnectConfig
 
 from perdure.adapters.converting import data_converter
 from perdure.adapters.settings import Settings
+from perdure.adapters.step_logging import StepLoggingPlugin
 from perdure.adapters.telemetry import Telemetry
 from perdure.domain.errors import ServiceUnavailable
 from perdure.domain.ports import BlobStore
@@ -41,7 +42,7 @@ async def connect(
         return await Client.connect(
             **options,
             data_converter=data_converter(blobs),
-            plugins=list(telemetry.plugins),
+            plugins=[*telemetry.plugins, StepLoggingPlugin()],
             runtime=telemetry.runtime,
         )
     except (RuntimeError, OSError) as error:

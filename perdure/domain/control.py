@@ -122,14 +122,8 @@ def refuse(
     if too_long(_text_of(message)):
         return "the text is above 8 KiB; send it with `perdure add`, which stores it as a blob"
     match message:
-        case Pause():
-            return "the run is paused already" if state.paused else None
-        case Resume():
-            return None if state.paused else f"the run is {state.lifecycle}, not paused"
-        case Stop():
-            return _refuse_stop(state, message)
-        case Escalate():
-            return None if state.lifecycle == "running" else f"the run is {state.lifecycle}"
+        case Pause() | Resume() | Stop() | Escalate():
+            return _refuse_transition(state, message)
         case Answer():
             return gating.refusal(
                 state.gates.get(message.gate),
@@ -290,6 +284,18 @@ def _amend(
         state.rubric = message.rubric
     amended = budgets.amend(budget, message.budget, wall_time=wall_time) if message.budget else None
     return Taken(event="amended", data={"by": message.by, **changes}, budget=amended)
+
+
+def _refuse_transition(state: Control, message: Pause | Resume | Stop | Escalate) -> str | None:
+    match message:
+        case Pause():
+            return "the run is paused already" if state.paused else None
+        case Resume():
+            return None if state.paused else f"the run is {state.lifecycle}, not paused"
+        case Stop():
+            return _refuse_stop(state, message)
+        case Escalate():
+            return None if state.lifecycle == "running" else f"the run is {state.lifecycle}"
 
 
 def _refuse_stop(state: Control, message: Stop) -> str | None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from perdure.adapters.stores import Stores
 from perdure.domain.errors import PerdureError
-from perdure.domain.ports import BlobStore
+from perdure.domain.ports import BlobStore, Workspaces
 from perdure.interfaces.services import Collected, RunGateway
 
 ADDRESS = re.compile(rb"(?:sha256|hmac):[0-9a-f]{64}")
@@ -21,9 +21,17 @@ ALL_RUNS = 1_000_000
 
 
 async def collect(
-    stores: Stores, gateway: RunGateway, *, now: datetime, dry_run: bool
+    stores: Stores,
+    gateway: RunGateway,
+    workspaces: Workspaces,
+    *,
+    now: datetime,
+    dry_run: bool,
 ) -> Collected:
-    """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to."""
+    """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
+
+    Working folders of ended runs go as well: what they hold is in the store.
+    """
     needed = await _reachable(stores.blobs, await _roots(stores, gateway))
     unneeded: list[str] = []
     size = kept = 0
@@ -36,7 +44,14 @@ async def collect(
         size += length
     if not dry_run:
         size = await stores.blobs.delete(unneeded)
+        await _release_ended(stores, workspaces)
     return Collected(blobs=len(unneeded), bytes=size, kept=kept, dry_run=dry_run)
+
+
+async def _release_ended(stores: Stores, workspaces: Workspaces) -> None:
+    for run in await stores.records.find_runs(limit=ALL_RUNS):
+        if run.ended_at is not None:
+            await workspaces.release(run=run.id)
 
 
 async def _roots(stores: Stores, gateway: RunGateway) -> set[str]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from importlib.metadata import version
 
+from perdure.adapters.keys import encryption_key
 from perdure.adapters.models.embedded_facts import embedded_available
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.settings import Settings, unknown_variables
@@ -71,7 +72,9 @@ async def _stores(settings: Settings) -> Check:
     if settings.database_url is None and not (settings.home / DATABASE_FILE).exists():
         return Check(name="stores", state="ok", found=f"none yet in {settings.home}")
     try:
-        stores = await open_stores(settings.home, settings.database_url)
+        stores = await open_stores(
+            settings.home, settings.database_url, encryption_key=encryption_key(settings)
+        )
         runs = await stores.records.find_runs(limit=1)
         await stores.close()
     except PerdureError as error:

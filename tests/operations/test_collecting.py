@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from installation import Installation
 
+from perdure.interfaces.services import Collected
 from perdure.operations.collecting import collect
 
 SCRIPT = {
@@ -15,11 +16,16 @@ SCRIPT = {
 LATER = datetime.now(UTC) + timedelta(days=60)
 
 
+async def _collect(site: Installation, *, now: datetime, dry_run: bool) -> Collected:
+    parts = site.parts
+    return await collect(parts.stores, site.gateway, parts.workspaces, now=now, dry_run=dry_run)
+
+
 async def test_what_a_retained_run_leads_to_stays(site: Installation) -> None:
     run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
     await site.gateway.result(run)
     stray = await site.parts.stores.blobs.put(b"nobody names me")
-    collected = await collect(site.parts.stores, site.gateway, now=LATER, dry_run=False)
+    collected = await _collect(site, now=LATER, dry_run=False)
     assert not await site.parts.stores.blobs.exists(stray)
     assert collected.blobs >= 1
     result = await site.gateway.result(run)
@@ -30,9 +36,9 @@ async def test_what_a_retained_run_leads_to_stays(site: Installation) -> None:
 
 async def test_a_dry_run_drops_nothing_and_counts_the_same(site: Installation) -> None:
     stray = await site.parts.stores.blobs.put(b"nobody names me")
-    counted = await collect(site.parts.stores, site.gateway, now=LATER, dry_run=True)
+    counted = await _collect(site, now=LATER, dry_run=True)
     assert await site.parts.stores.blobs.exists(stray)
-    dropped = await collect(site.parts.stores, site.gateway, now=LATER, dry_run=False)
+    dropped = await _collect(site, now=LATER, dry_run=False)
     assert (counted.blobs, counted.bytes) == (dropped.blobs, dropped.bytes)
 
 
@@ -40,5 +46,5 @@ async def test_young_blobs_stay_because_a_step_may_be_about_to_name_them(
     site: Installation,
 ) -> None:
     young = await site.parts.stores.blobs.put(b"written just now")
-    await collect(site.parts.stores, site.gateway, now=datetime.now(UTC), dry_run=False)
+    await _collect(site, now=datetime.now(UTC), dry_run=False)
     assert await site.parts.stores.blobs.exists(young)

@@ -64,6 +64,11 @@ def default_model(access: ModelAccess) -> str:
     return DEFAULT_CLAUDE if access.api_key or access.auth_token else LOCAL_NAME
 
 
+def plugin_names() -> frozenset[str]:
+    """The names of installed model plugins, without loading any."""
+    return frozenset(point.name for point in entry_points(group=PLUGIN_GROUP))
+
+
 def model_plugins(allowed: frozenset[str] | None = None) -> Mapping[str, ModelPlugin]:
     """Installed plugins of the group `perdure.models`: name to a factory without arguments.
 

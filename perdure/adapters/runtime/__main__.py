@@ -6,6 +6,7 @@ import sys
 
 import structlog
 
+from perdure.adapters.logging import configure_logging
 from perdure.adapters.runtime.supervisor import supervise
 from perdure.adapters.settings import Settings
 from perdure.domain.errors import PerdureError
@@ -14,15 +15,7 @@ _log = structlog.get_logger("perdure.supervisor")
 
 
 def main() -> int:
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    configure_logging(json=True)
     try:
         settings = Settings.load()
         asyncio.run(supervise(settings, detached=True, idle=settings.idle))

@@ -38,7 +38,7 @@ class Vault:
         if key is not None and len(key) != KEY_BYTES:
             raise InvalidInput(
                 f"The encryption key has {len(key)} bytes instead of {KEY_BYTES}.",
-                cure=f"Make one with: openssl rand -hex {KEY_BYTES}.",
+                cure=f"Make one with: openssl rand -base64 {KEY_BYTES}.",
             )
         self._naming_key = None if key is None else _derive(key, b"perdure blob address")
         self._cipher = None if key is None else AESGCM(_derive(key, b"perdure blob content"))

@@ -12,6 +12,11 @@ from perdure.tooling import Tool
 GROUP = "perdure.tools"
 
 
+def has_plugins(modules: Sequence[str] = ()) -> bool:
+    """Whether anything besides the built-in tools is installed or named; nothing is loaded."""
+    return bool(modules) or bool(entry_points(group=GROUP))
+
+
 def plugin_tools(modules: Sequence[str] = ()) -> tuple[AnyTool, ...]:
     """Load the tools of installed packages and of `modules`, in a stable order.
 

@@ -1,0 +1,21 @@
+"""Counters of what workflows decide; replays do not count twice."""
+
+from temporalio import workflow
+
+from perdure.domain.metrics import DECISIONS, GATE_WAIT_SECONDS
+
+
+def count_decision(kind: str, decision: str) -> None:
+    """Count one decision after an evaluation."""
+    counter = workflow.metric_meter().create_counter(
+        DECISIONS.name, DECISIONS.description, DECISIONS.unit
+    )
+    counter.add(1, {"kind": kind, "decision": decision})
+
+
+def record_gate_wait(gate_kind: str, seconds: float) -> None:
+    """Record how long a person let a gate wait."""
+    histogram = workflow.metric_meter().create_histogram_float(
+        GATE_WAIT_SECONDS.name, GATE_WAIT_SECONDS.description, GATE_WAIT_SECONDS.unit
+    )
+    histogram.record(seconds, {"kind": gate_kind})
