@@ -22,7 +22,11 @@ from perdure.domain.messages import Amend
 from perdure.domain.result import RunResult
 
 DONE = {"text": "Done."}
-FORCED = {"text": "Closing.", "usage": {"input_tokens": 300, "output_tokens": 20}}
+FORCED = {
+    "when": {"contains": "Tools are switched off now"},
+    "text": "Closing.",
+    "usage": {"input_tokens": 300, "output_tokens": 20},
+}
 CHEAP = {"price": {"input_per_million": 3, "output_per_million": 15}}
 PRICE = {"price": {"input_per_million": 100, "output_per_million": 200}}
 
@@ -49,11 +53,11 @@ def exceeded(result: RunResult, budget: dict[str, float]) -> list[str]:
     ("budget", "replies", "reason", "output"),
     [
         pytest.param(
-            {"tokens": 5_000}, [*map(big, "abcd"), FORCED], "tokens", "Closing.", id="tokens"
+            {"tokens": 5_000}, [FORCED, *map(big, "abcd")], "tokens", "Closing.", id="tokens"
         ),
         pytest.param(
             {"cost_usd": 1, "wrap_up": 0.4},
-            [*map(big, "abcdefghi"), FORCED],
+            [FORCED, *map(big, "abcdefghi")],
             "cost",
             "Closing.",
             id="cost",
@@ -139,8 +143,8 @@ async def test_a_text_answer_within_the_limit_is_an_answer(
 
 async def test_calls_that_cannot_be_paid_for_are_dropped(probe: Installation) -> None:
     """The reply that spent the budget asks for tools: they do not run, and leave no trace."""
-    replies = [big("a"), big("b", 2_850), FORCED]
-    result = await probe.run(task(budget={"tokens": 5_500, "wrap_up": 0.3}), script(*replies))
+    replies = [FORCED, big("a"), big("b", 3_500)]
+    result = await probe.run(task(budget={"tokens": 9_000, "wrap_up": 0.5}), script(*replies))
     assert (result.outcome, result.output) == ("out_of_budget", "Closing.")
     assert [block.text for block in await results(probe, result)] == ["a"]
     assert result.tools_used == {"probe.echo": 1}
