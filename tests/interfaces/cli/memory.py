@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,10 +16,8 @@ from perdure.domain.events import Event
 from perdure.domain.messages import AnyMessage, Receipt
 from perdure.domain.models import ModelCard, Price
 from perdure.domain.ports import AttemptRow, Endpoints
-from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
-from perdure.domain.transcript import Message, user_text
 from perdure.interfaces.cli.app import main
 from perdure.interfaces.gateway.facts import (
     BulkReport,
@@ -41,6 +39,7 @@ from perdure.interfaces.services import (
     Services,
 )
 from tests.interfaces.cli.samples import RECORDS, RUN, event, result, status
+from tests.interfaces.cli.stores import MemoryBlobs, MemoryTranscripts, MemoryWorkspaces
 
 FREE = Price(input_per_million=Decimal(0), output_per_million=Decimal(0))
 
@@ -156,60 +155,6 @@ class MemoryGateway:
 
     def web_url(self, run: str) -> str | None:
         return f"http://127.0.0.1:8233/{run}"
-
-
-@dataclass
-class MemoryBlobs:
-    """Texts by address."""
-
-    texts: dict[str, str] = field(default_factory=dict)
-
-    async def put(self, data: bytes) -> str:
-        address = f"sha256:{len(self.texts) + 900:064x}"
-        self.texts[address] = data.decode()
-        return address
-
-    async def put_text(self, text: str) -> Ref:
-        return Ref(hash=await self.put(text.encode()))
-
-    async def get(self, address: str) -> bytes:
-        return (await self.get_text(address)).encode()
-
-    async def get_text(self, address: str) -> str:
-        if address not in self.texts:
-            raise NotFound(f"There is no blob {address}.")
-        return self.texts[address]
-
-    async def exists(self, address: str) -> bool:
-        return address in self.texts
-
-    async def delete(self, addresses: Sequence[str]) -> int:
-        raise AssertionError("no command deletes blobs itself")
-
-    async def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
-        for address, text in self.texts.items():
-            yield address, len(text), datetime.now(UTC)
-
-
-class MemoryTranscripts:
-    """One message per transcript, naming its head."""
-
-    async def load(self, head: str) -> tuple[Message, ...]:
-        return (user_text(f"transcript {head[-3:]}"),)
-
-
-@dataclass
-class MemoryWorkspaces:
-    """Notes what is applied where."""
-
-    applied: list[tuple[str, str, str]] = field(default_factory=list)
-
-    async def base(self, *, run: str) -> Ref:
-        return Ref(hash="sha256:base")
-
-    async def apply(self, *, base: str, tree: str, target: str) -> tuple[str, ...]:
-        self.applied.append((base, tree, target))
-        return ("README.md",)
 
 
 @dataclass

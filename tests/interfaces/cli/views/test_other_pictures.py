@@ -1,0 +1,198 @@
+"""Pictures of the installation, of proofs, of the demo, and lines of events."""
+
+from collections.abc import Callable
+
+import pytest
+from inline_snapshot import snapshot
+
+from perdure.domain.ports import Endpoints
+from perdure.interfaces.cli.chaos import ChaosReport
+from perdure.interfaces.cli.comparison import Arm, Comparison
+from perdure.interfaces.cli.views.checks import (
+    chaos_view,
+    collected_view,
+    doctor_view,
+    endpoints_view,
+    replay_view,
+)
+from perdure.interfaces.cli.views.demo import comparison_table, demo_view
+from perdure.interfaces.cli.views.events import event_line
+from perdure.interfaces.cli.views.layout import plain
+from perdure.interfaces.services import Check, Collected, Killed, Replayed
+from tests.interfaces.cli.samples import (
+    RUN,
+    WEB,
+    event,
+    result,
+)
+from tests.interfaces.cli.views.rendering import wide
+
+
+def test_installation_pictures() -> None:
+    checks = (
+        Check(name="Python", state="ok", found="3.11.7"),
+        Check(name="model", state="warning", found="none", cure="Run `perdure setup`."),
+        Check(name="server", state="failed", found="away", cure="Run `perdure up --detach`."),
+    )
+    assert plain(doctor_view(checks)) == snapshot("""\
+   check   found
+✓  Python  3.11.7
+!  model   none
+✗  server  away
+→ model: Run `perdure setup`.
+→ server: Run `perdure up --detach`.
+1 problem to mend\
+""")
+    assert plain(doctor_view(checks[:1])) == snapshot("""\
+   check   found
+✓  Python  3.11.7
+all is well\
+""")
+    replays = (
+        Replayed(source=RUN, events=40),
+        Replayed(source="old.json", events=12, problem="nondeterminism at event 7"),
+    )
+    assert plain(replay_view(replays)) == snapshot("""\
+   history                   size       replayed
+✓  refine-steel-bottle-7f3a  40 events  same decisions
+✗  old.json                  12 events  nondeterminism at event 7\
+""")
+    collected = Collected(blobs=3, bytes=3 * 1024 * 1024, kept=12, dry_run=True)
+    assert plain(collected_view(collected)) == snapshot("would drop 3 blobs (3.0 MiB), kept 12")
+    endpoints = Endpoints(
+        temporal_address="127.0.0.1:7233",
+        namespace="default",
+        home="/home/me/.perdure",
+        ui_url="http://127.0.0.1:8233",
+    )
+    assert plain(endpoints_view(endpoints)) == snapshot("""\
+Temporal  127.0.0.1:7233 (namespace default)
+Web UI    http://127.0.0.1:8233
+folder    /home/me/.perdure\
+""")
+
+
+def test_chaos() -> None:
+    report = ChaosReport(
+        run=RUN,
+        killed=Killed(name="worker", pid=4711),
+        back_after_s=1.9,
+        answered_before=3,
+        kept=3,
+        paid_again=0,
+        lost_attempts=1,
+        outcome="accepted",
+    )
+    assert plain(chaos_view(report)) == snapshot("""\
+✓ nothing was lost
+killed               worker (process 4711)
+back after           1.9 s
+replies from before  3 of 3 still count
+paid for again       0
+attempts that died   1, booked at their estimate
+ended                accepted\
+""")
+    assert plain(chaos_view(report.model_copy(update={"kept": 2}))).startswith("✗ something")
+
+
+def test_demo_tells_a_partial_pass_as_a_good_ending() -> None:
+    ended = result(
+        outcome="best_effort",
+        reason="max_iterations",
+        explanation="The permitted iterations are used up; this is the best result.",
+        quality_met=False,
+    )
+    assert wide(demo_view(ended, web_url=WEB)) == snapshot("""\
+A bottle of steel.
+Goes into the dishwasher.
+
+● 1 of 2 checks pass: stopped after 2 iterations, the best one is kept.
+  The permitted iterations are used up; this is the best result.
+  A loop that ends on time with its best draft did its work.
+score  0.89  ▆▇
+spend  38,000 tokens · 2,000 written · $0.32 · 4 model calls · 4.0 s active of
+       5.5 s
+Web UI  http://127.0.0.1:8233/namespaces/default/workflows/refine-steel-bottle-7
+What to try next
+  perdure new "a haiku about rain, 3 lines"  writes a task file with checks
+  perdure run FILE --dry-run                 shows the plan and the worst case
+  perdure demo --seeds 10                    measures the loop against best-of-n
+  perdure up                                 keeps the services running\
+""")
+
+
+def test_comparison_table() -> None:
+    arm = Arm(
+        name="loop", scores=(0.702, 0.914, 1.0), full_passes=9, calls=6.3, output_tokens=121.0
+    )
+    other = arm.model_copy(update={"name": "best of n", "full_passes": 3, "output_tokens": 313.0})
+    shown = comparison_table(Comparison(seeds=10, iterations=3, loop=arm, best_of_n=other))
+    assert wide(shown) == snapshot("""\
+Mean best score after each iteration, 10 seeds
+arm            1      2      3  all pass  calls  output tokens
+loop       0.702  0.914  1.000   9 of 10    6.3            121
+best of n  0.702  0.914  1.000   3 of 10    6.3            313
+From the runs just made; best of n makes as many calls as the loop had made by
+that iteration.\
+""")
+
+
+def test_runs_without_a_score_are_not_counted_in_silence() -> None:
+    arm = Arm(name="loop", scores=(0.7,), full_passes=0, calls=1, output_tokens=9)
+    other = arm.model_copy(update={"name": "best of n", "unscored": 3})
+    shown = plain(comparison_table(Comparison(seeds=1, iterations=1, loop=arm, best_of_n=other)))
+    assert "! best of n: 3 runs ended without a score and count as 0 above." in shown
+    assert "! loop" not in shown
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        pytest.param(
+            lambda: event(1, "iteration_completed", score=0.73, missing=["IP limiting"]),
+            snapshot("[iter 1/3] score 0.73 · missing IP limiting"),
+            id="scored",
+        ),
+        pytest.param(
+            lambda: event(
+                2, "iteration_completed", score=0.89, evaluation="incremental", saved=0.4
+            ),
+            snapshot("[iter 1/3] score 0.89 · evaluation incremental, 40% tokens saved"),
+            id="incremental",
+        ),
+        pytest.param(
+            lambda: event(3, "iteration_completed", decision="continue", score=None),
+            snapshot("[iter 1/3] continue"),
+            id="unscored",
+        ),
+        pytest.param(
+            lambda: event(4, "gate_opened", gate="g1", kind="budget", prompt="More?"),
+            snapshot("[budget g1] More?  → perdure answer refine-steel-bottle-7f3a:g1 raise|end"),
+            id="gate",
+        ),
+        pytest.param(
+            lambda: event(5, "budget_warning", dimension="tokens"),
+            snapshot("[budget] tokens passed 80 % of its limit"),
+            id="budget",
+        ),
+        pytest.param(
+            lambda: event(6, "ended", outcome="failed", reason="refusal"),
+            snapshot("[done] failed · refusal"),
+            id="ended",
+        ),
+        pytest.param(
+            lambda: event(7, "paused", by="\x1b[31mann"), snapshot("[paused] ann"), id="paused"
+        ),
+    ],
+)
+def test_event_lines(make: Callable[[], object], told: str) -> None:
+    happened = make()
+    line = event_line(happened, limit=3)  # pyright: ignore[reportArgumentType]
+    assert line is not None
+    assert line.plain == told
+
+
+def test_events_that_tell_a_person_nothing_have_no_line() -> None:
+    quiet = event(1, "model_call_started", model="local")
+    assert event_line(quiet) is None
+    assert str(event_line(quiet, detailed=True)) == snapshot("[model call started] model=local")
