@@ -196,6 +196,8 @@ class Loop(Asking):
     def roll_due(self) -> bool:
         """Whether this execution's history has grown enough to continue as new."""
         info, timing = workflow.info(), self.site.timing
+        if not (self.steps_started or self.handled):
+            return False  # an execution that did nothing yet would roll for ever
         return (
             info.is_continue_as_new_suggested()
             or info.get_current_history_length() >= timing.roll_events
