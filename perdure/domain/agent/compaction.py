@@ -7,6 +7,7 @@ tool call is ever parted from its result.
 
 from collections.abc import Sequence
 
+from perdure.domain.tokens import estimate
 from perdure.domain.transcript import Message, TextBlock, ToolResultBlock, message_tokens
 
 PROTECTED_RESULT_TOKENS = 40_000
@@ -46,7 +47,9 @@ def _placeholders(messages: Sequence[Message], *, protected: int) -> list[Messag
 def _placeholder(block: ToolResultBlock) -> ToolResultBlock:
     where = f'; read it with artifact.read {{"ref": "{block.ref.hash}"}}' if block.ref else ""
     note = f"[result of {block.name}, {len(block.text)} characters, left out{where}]"
-    return block if len(block.text) <= len(note) else block.model_copy(update={"text": note})
+    if estimate(block.text).total <= estimate(note).total:
+        return block
+    return block.model_copy(update={"text": note})
 
 
 def _without_oldest(messages: Sequence[Message], *, limit: int) -> list[Message]:

@@ -1,0 +1,43 @@
+"""What people are asked on behalf of a tool call."""
+
+import pytest
+
+from perdure.domain.agent.calls import CallAsked
+from perdure.domain.agent.questions import SHOWN_CHARACTERS, approval_prompt, question_of
+
+
+def call(**arguments: object) -> CallAsked:
+    return CallAsked.model_validate(
+        {"id": "c", "name": "shop.pay", "args_hash": "a" * 64, "arguments": arguments}
+    )
+
+
+def test_an_approval_shows_the_exact_call_and_its_hash():
+    prompt = approval_prompt(call(amount=5, to="Zoë"))
+    assert prompt.startswith("Approve shop.pay?")
+    assert '"amount": 5' in prompt and "Zoë" in prompt
+    assert prompt.endswith("hash of the call: " + "a" * 64)
+
+
+def test_long_arguments_are_cut_and_the_hash_stays():
+    prompt = approval_prompt(call(text="x" * 9_000))
+    assert len(prompt) < SHOWN_CHARACTERS + 200
+    assert prompt.endswith("a" * 64)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "choices"),
+    [
+        ({"question": "Tea?"}, "Tea?", ()),
+        ({"question": "Which?", "choices": ["a", 2]}, "Which?", ("a", "2")),
+        ({"question": "Which?", "choices": "a"}, "Which?", ()),
+        ({"question": "Which?", "choices": list(range(20))}, "Which?", tuple("0123456789")),
+        ({"question": "  "}, '{"question": "  "}', ()),
+        ({"other": 1}, '{"other": 1}', ()),
+        ({}, "{}", ()),
+    ],
+    ids=["text", "choices", "no list", "many", "blank", "none", "empty"],
+)
+def test_a_question(arguments, text, choices):
+    question = question_of(call(**arguments))
+    assert (question.text, question.choices) == (text, choices)
