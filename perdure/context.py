@@ -27,7 +27,7 @@ from perdure.interfaces.services import (
     RuntimeView,
     Services,
 )
-from perdure.operations import collecting, diagnosis, installing, replaying
+from perdure.operations import collecting, diagnosis, installing
 from perdure.schemas import FILE_FORMATS
 
 DEFAULTS_FILE = "perdure.yaml"
@@ -101,6 +101,9 @@ class _Installation:
         return self._settings if state is None else self._settings.at(state.endpoints)
 
     async def replay(self, histories: dict[str, bytes]) -> AsyncIterator[Replayed]:
+        # Replaying brings the workflows in, as the worker does.
+        from perdure.operations import replaying
+
         async with open_parts(self._settings) as parts:
             async for replayed in replaying.replay(histories, parts.stores.blobs):
                 yield replayed

@@ -1,34 +1,75 @@
-"""Replays recorded histories against this code."""
+"""Replays recorded histories against this code: the same commands, and the same words in them."""
 
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from temporalio.client import WorkflowHistory
-from temporalio.worker import Replayer
+from temporalio.worker import Interceptor, Replayer
 
 from perdure.adapters.converting import data_converter
-from perdure.domain.errors import PerdureError
+from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.ports import BlobStore
 from perdure.interfaces.services import Replayed
+from perdure.operations.witness import Witness, difference
 from perdure.worker import WORKFLOWS, workflow_runner
 
 PROBLEM_CHARACTERS = 500
 
 
 async def replay(
-    histories: Mapping[str, bytes], blobs: BlobStore | None
+    histories: Mapping[str, bytes],
+    blobs: BlobStore | None,
+    *,
+    interceptors: Sequence[Interceptor] = (),
 ) -> AsyncIterator[Replayed]:
-    """Replay each history (JSON by name); a problem says where this code departs from it."""
+    """Replay each history (JSON by name); a problem says where this code departs from it.
+
+    Raises:
+        InvalidInput: something given is no exported history; nothing was replayed.
+    """
+    read = {name: _history(name, content) for name, content in histories.items()}
+    converter = data_converter(blobs)
+    witness = Witness(converter)
     replayer = Replayer(
         workflows=list(WORKFLOWS),
         workflow_runner=workflow_runner(),
-        data_converter=data_converter(blobs),
+        data_converter=converter,
+        interceptors=[witness, *interceptors],
         workflow_failure_exception_types=[PerdureError],
     )
-    for name, content in histories.items():
-        events = len(json.loads(content)["events"])
-        history = WorkflowHistory.from_json(name, content.decode())
+    for name, history in read.items():
+        witness.said.clear()
         result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
         failure = result.replay_failure
-        problem = None if failure is None else str(failure)[:PROBLEM_CHARACTERS]
-        yield Replayed(source=name, events=events, problem=problem)
+        problem = (
+            str(failure)
+            if failure is not None
+            else await difference(history, witness.said, converter)
+        )
+        yield Replayed(
+            source=name,
+            events=len(history.events),
+            problem=None if problem is None else problem[:PROBLEM_CHARACTERS],
+        )
+
+
+def _history(name: str, content: bytes) -> WorkflowHistory:
+    """Read an exported history, or say what is wrong with it."""
+    try:
+        history = WorkflowHistory.from_json(name, content.decode())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        why = str(error).partition("\n")[0][:200]
+        raise _no_history(name, why) from error
+    if not history.events:
+        raise _no_history(name, "it holds no events")
+    started = history.events[0].workflow_execution_started_event_attributes.workflow_type.name
+    known = sorted(workflow.__name__ for workflow in WORKFLOWS)
+    if started not in known:
+        raise _no_history(name, f"it is of {started or 'no workflow'}, not of {' or '.join(known)}")
+    return history
+
+
+def _no_history(name: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name} is not the history of a run: {why}.",
+        cure="Export one with `temporal workflow show -w RUN --output json`.",
+    )

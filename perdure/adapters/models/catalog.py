@@ -8,13 +8,12 @@ of the operator's own, every other name goes there too.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
-from perdure.adapters.models.embedded import NAMES as EMBEDDED_NAMES
-from perdure.adapters.models.embedded import EmbeddedModel
-from perdure.adapters.models.embedded_facts import LOCAL_NAME
-from perdure.adapters.models.errors import refused
-from perdure.adapters.models.messages import MessagesModel
+from perdure.adapters.models.embedded_facts import LOCAL_NAME, MODEL_NAME
+from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.scripted import PREFIX as SCRIPTED
 from perdure.adapters.models.scripted import ScriptedModel
 from perdure.adapters.pricing import ModelPrices
@@ -23,6 +22,10 @@ from perdure.domain.errors import InvalidInput
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
 from perdure.domain.ports import BlobStore, ModelClient, RecordStore
 from perdure.domain.problems import nearest_name
+
+if TYPE_CHECKING:
+    from perdure.adapters.models.embedded import EmbeddedModel
+    from perdure.adapters.models.messages import MessagesModel
 
 PLUGIN_GROUP = "perdure.models"
 CLAUDE_URL = "https://api.anthropic.com"
@@ -96,16 +99,33 @@ class ModelCatalog:
     ) -> None:
         self._prices = prices
         self._open_world = access.base_url is not None
-        self._messages = MessagesModel(
-            base_url=access.base_url or CLAUDE_URL,
-            api_key=access.api_key,
-            auth_token=access.auth_token,
-            cards=prices.card,
-        )
-        self._embedded = EmbeddedModel(url=access.local_url)
+        self._access = access
+        self._open: list[MessagesModel | EmbeddedModel] = []
         self._scripted = ScriptedModel(blobs, records)
         self._factories = dict(plugins or {})
         self._plugins: dict[str, ModelClient] = {}
+
+    # The SDK takes a second to import: commands that call no such model do without.
+    @cached_property
+    def _messages(self) -> "MessagesModel":
+        from perdure.adapters.models.messages import MessagesModel
+
+        made = MessagesModel(
+            base_url=self._access.base_url or CLAUDE_URL,
+            api_key=self._access.api_key,
+            auth_token=self._access.auth_token,
+            cards=self._prices.card,
+        )
+        self._open.append(made)
+        return made
+
+    @cached_property
+    def _embedded(self) -> "EmbeddedModel":
+        from perdure.adapters.models.embedded import EmbeddedModel
+
+        made = EmbeddedModel(url=self._access.local_url)
+        self._open.append(made)
+        return made
 
     def resolve(self, model: str) -> ModelClient:
         """The client that serves a model.
@@ -113,7 +133,7 @@ class ModelCatalog:
         Raises:
             InvalidInput: nobody serves a model of that name; the nearest known name is given.
         """
-        if model in EMBEDDED_NAMES:
+        if model in {LOCAL_NAME, MODEL_NAME}:
             return self._embedded
         if model.startswith(SCRIPTED):
             return self._checked_script(model)
@@ -137,8 +157,8 @@ class ModelCatalog:
 
     async def aclose(self) -> None:
         """Close the connections of the built-in clients."""
-        await self._messages.aclose()
-        await self._embedded.aclose()
+        for client in self._open:
+            await client.aclose()
 
     def _resolved(self, model: str) -> ModelClient:
         try:

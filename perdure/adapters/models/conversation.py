@@ -21,7 +21,7 @@ from anthropic.types import (
     UserMessageParam,
 )
 
-from perdure.adapters.models.errors import refused
+from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.wire_names import wire_name
 from perdure.domain.transcript import (
     Block,

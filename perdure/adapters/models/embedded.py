@@ -12,7 +12,7 @@ import httpx2
 from perdure.adapters.models.dialect import EMBEDDED
 from perdure.adapters.models.embedded_facts import CARD, LOCAL_NAME, MODEL_NAME
 from perdure.adapters.models.embedded_transport import EmbeddedTransport
-from perdure.adapters.models.errors import refused
+from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.messages import MessagesModel
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
 

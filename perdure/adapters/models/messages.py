@@ -15,7 +15,7 @@ from anthropic.types import RawMessageStreamEvent
 
 from perdure.adapters.models.answer import failed, read_answer, reply_of
 from perdure.adapters.models.dialect import CLAUDE, Dialect
-from perdure.adapters.models.errors import refused
+from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.reading import Reading
 from perdure.adapters.models.request import WireRequest, wire_request
 from perdure.domain.model_errors import ModelError

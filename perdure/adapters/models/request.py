@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from perdure.adapters.models.conversation import EPHEMERAL, wire_messages
 from perdure.adapters.models.dialect import Dialect
-from perdure.adapters.models.errors import refused
+from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.wire_names import names_back, wire_name
 from perdure.domain.models import ModelRequest, ToolOffer
 

@@ -8,7 +8,7 @@ scripts of several models of one run do not count each other's entries.
 import asyncio
 from collections.abc import Mapping
 
-from perdure.adapters.models.errors import refused
+from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.script import Entry, Script, When
 from perdure.domain.models import ModelRequest
 from perdure.domain.ports import RecordStore

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perdure.adapters.models.errors import kind_of, refused
+from perdure.adapters.models.kinds import kind_of, refused
 from perdure.adapters.models.retry_after import retry_after_of
 from perdure.adapters.models.script import Entry, Script, ScriptError, parse_script
 from perdure.adapters.models.script_cursor import LABEL, ScriptCursor, visible_text

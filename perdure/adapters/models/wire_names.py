@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
-from perdure.adapters.models.errors import refused
+from perdure.adapters.models.kinds import refused
 
 LIMIT = 64
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")

@@ -1,0 +1,156 @@
+"""Hears what replayed workflow code says, and compares it word for word with what was recorded.
+
+Temporal's replayer matches commands by kind, type and id: another prompt, another number in the
+state or another explanation would pass it. Here every request, every continued state and the
+result are compared as well.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from pydantic import BaseModel, JsonValue, ValidationError
+from temporalio.api.common.v1 import Payload
+from temporalio.client import WorkflowHistory
+from temporalio.converter import DataConverter
+from temporalio.worker import (
+    ContinueAsNewInput,
+    ExecuteWorkflowInput,
+    Interceptor,
+    StartActivityInput,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
+)
+from temporalio.workflow import ActivityHandle
+
+CONTINUED, RESULT = "the continued state", "the result"
+SHOWN_CHARACTERS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One thing that workflow code handed out: what, its model, and its JSON at that moment."""
+
+    what: str
+    model: type[object]
+    data: bytes
+
+
+class Witness(Interceptor):
+    """Interceptor of a replayer; `said` is what the newest replay handed out, in order."""
+
+    def __init__(self, converter: DataConverter) -> None:
+        self.said: list[Said] = []
+        self._converter = converter
+
+    def hear(self, what: str, value: object) -> None:
+        """Keep a value as it is now; workflow code goes on changing its state."""
+        payload = self._converter.payload_converter.to_payload(value)
+        self.said.append(Said(what, type(value), payload.data))
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,
+    ) -> type[WorkflowInboundInterceptor]:
+        """The interceptor of each replayed workflow."""
+        witness = self
+
+        class Outbound(WorkflowOutboundInterceptor):
+            def start_activity(self, input: StartActivityInput) -> ActivityHandle[object]:
+                for arg in input.args:
+                    witness.hear(input.activity, arg)
+                return super().start_activity(input)
+
+            def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:
+                for arg in input.args:
+                    witness.hear(CONTINUED, arg)
+                super().continue_as_new(input)
+
+        class Inbound(WorkflowInboundInterceptor):
+            def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+                super().init(Outbound(outbound))
+
+            async def execute_workflow(self, input: ExecuteWorkflowInput) -> object:
+                result = await super().execute_workflow(input)
+                witness.hear(RESULT, result)
+                return result
+
+        return Inbound
+
+
+async def difference(
+    history: WorkflowHistory, said: Sequence[Said], converter: DataConverter
+) -> str | None:
+    """The first word that differs, or None; what lies beyond a history's end is not compared."""
+    counts: dict[str, int] = {}
+    for (what, payload), now in zip(_recorded(history), said, strict=False):
+        counts[what] = counts.get(what, 0) + 1
+        place = f"{what} (number {counts[what]})"
+        if what != now.what:
+            return f"{place} was recorded, this code comes to {now.what} instead"
+        (then,) = await converter.decode([payload])
+        found = _difference(_as_read_now(then, now.model, converter), json.loads(now.data))
+        if found is not None:
+            return f"{place}: {found}"
+    return None
+
+
+def _recorded(history: WorkflowHistory) -> list[tuple[str, Payload]]:
+    found: list[tuple[str, Payload]] = []
+    for event in history.events:
+        scheduled = event.activity_task_scheduled_event_attributes
+        rolled = event.workflow_execution_continued_as_new_event_attributes
+        completed = event.workflow_execution_completed_event_attributes
+        found += [(scheduled.activity_type.name, one) for one in scheduled.input.payloads]
+        found += [(CONTINUED, one) for one in rolled.input.payloads]
+        found += [(RESULT, one) for one in completed.result.payloads]
+    return found
+
+
+def _as_read_now(then: JsonValue, model: type[object], converter: DataConverter) -> JsonValue:
+    """A recorded value as this code reads it: a field that is newer has its default."""
+    if not issubclass(model, BaseModel):
+        return then
+    try:
+        read = model.model_validate_json(json.dumps(then))
+    except ValidationError:
+        return then
+    return json.loads(converter.payload_converter.to_payload(read).data)
+
+
+def _difference(
+    then: JsonValue, now: JsonValue, *, path: str = "", grown: bool = False
+) -> str | None:
+    """Where two values differ; in a `grown` one, keys that the recording lacks are newer."""
+    match then, now:
+        case dict(), dict():
+            names = then if grown else then | now
+            pairs = [(name, then.get(name), now.get(name)) for name in names]
+        case list(), list() if len(then) == len(now):
+            pairs = [(str(n), old, new) for n, (old, new) in enumerate(zip(then, now, strict=True))]
+        case str(), str() if then.startswith("{") and now.startswith("{"):
+            return _between_texts(then, now, path)
+        case _ if then == now:
+            return None
+        case _:
+            return f"{path or 'it'} was {_shown(then)}, now {_shown(now)}"
+    found = (
+        _difference(old, new, path=f"{path}.{name}".lstrip("."), grown=grown)
+        for name, old, new in pairs
+    )
+    return next((one for one in found if one is not None), None)
+
+
+def _between_texts(then: str, now: str, path: str) -> str | None:
+    """Results and states that travel as JSON text are whole, defaults included."""
+    try:
+        return _difference(json.loads(then), json.loads(now), path=path, grown=True)
+    except ValueError:
+        return None if then == now else f"{path} was {_shown(then)}, now {_shown(now)}"
+
+
+def _shown(value: JsonValue) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
