@@ -1,0 +1,73 @@
+"""Open questions to people: which answers count."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.domain.gates import CHOICES, Gate, arguments_hash, expiry_choice, refusal
+
+NOW = datetime(2026, 5, 4, tzinfo=UTC)
+HASH = "a" * 64
+
+
+def gate(kind="tool_approval", **more: object) -> Gate:
+    values = {
+        "id": "g1",
+        "kind": kind,
+        "prompt": "?",
+        "choices": CHOICES[kind],
+        "opened_at": NOW,
+        **more,
+    }
+    return Gate.model_validate(values)
+
+
+APPROVAL = gate(args_hash=HASH, free_text=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "why"),
+    [
+        (None, {"choice": "approve"}, "there is no gate 'g1'"),
+        (APPROVAL, {"choice": "approve", "args_hash": HASH}, None),
+        (APPROVAL, {"choice": "approve", "args_hash": "b" * 64}, "other arguments"),
+        (APPROVAL, {"choice": "approve"}, f"an approval must carry args_hash {HASH}"),
+        (APPROVAL, {"choice": "deny"}, None),
+        (APPROVAL, {"choice": "deny", "args_hash": "b" * 64}, "other arguments"),
+        (APPROVAL, {"choice": "Approve", "args_hash": HASH}, "is not one of approve, deny"),
+        (gate("escalation"), {"choice": "continue"}, None),
+        (gate("escalation"), {"text": "go on"}, "needs continue, accept, stop"),
+        (gate("escalation", free_text=True), {"text": "go on"}, None),
+        (gate("question", free_text=True), {"text": "tea"}, None),
+        (gate("question", free_text=True), {"text": ""}, "needs a text"),
+        (gate("question", free_text=True), {}, "needs a text"),
+        (gate("budget"), {"choice": "raise"}, None),
+        (gate("blocked"), {"choice": "approve"}, "is not one of retry, end"),
+    ],
+)
+def test_answers(asked, answer, why):
+    given_ = {"choice": None, "text": None, "args_hash": None, **answer}
+    refused = refusal(asked, gate_id="g1", **given_)
+    assert (why in refused) if why and refused else (refused == why)
+
+
+@pytest.mark.parametrize(
+    ("on_expiry", "choice"), [("wait", None), ("end", "end"), ("default:deny", "deny")]
+)
+def test_what_an_expired_gate_does(on_expiry, choice):
+    assert expiry_choice(gate(on_expiry=on_expiry)) == choice
+
+
+@given(
+    st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_size=4), min_size=1),
+    st.text(min_size=1, max_size=4),
+)
+def test_any_change_of_a_call_changes_its_hash(arguments, name):
+    hashed = arguments_hash(name, arguments)
+    assert hashed == arguments_hash(name, dict(reversed(arguments.items())))
+    assert hashed != arguments_hash(name + "x", arguments)
+    assert hashed != arguments_hash(name, {**arguments, "one more": 1})
+    first = next(iter(arguments))
+    assert hashed != arguments_hash(name, {**arguments, first: [arguments[first]]})
