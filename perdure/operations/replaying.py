@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+from google.protobuf.json_format import Error as MalformedMessage
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Interceptor, Replayer
 
@@ -56,7 +57,7 @@ def _history(name: str, content: bytes) -> WorkflowHistory:
     """Read an exported history, or say what is wrong with it."""
     try:
         history = WorkflowHistory.from_json(name, content.decode())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, MalformedMessage) as error:
         why = str(error).partition("\n")[0][:200]
         raise _no_history(name, why) from error
     if not history.events:

@@ -84,8 +84,11 @@ async def difference(
     history: WorkflowHistory, said: Sequence[Said], converter: DataConverter
 ) -> str | None:
     """The first word that differs, or None; what lies beyond a history's end is not compared."""
+    recorded = _recorded(history)
+    if len(said) < len(recorded):
+        return f"{len(recorded)} words were recorded, this code says {len(said)}"
     counts: dict[str, int] = {}
-    for (what, payload), now in zip(_recorded(history), said, strict=False):
+    for (what, payload), now in zip(recorded, said, strict=False):
         counts[what] = counts.get(what, 0) + 1
         place = f"{what} (number {counts[what]})"
         if what != now.what:
