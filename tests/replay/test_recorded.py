@@ -43,7 +43,6 @@ MUTATIONS = {
         'return __import__("time").time() - self.core.started_at.timestamp()',
     ),
     "the deadline sets no timer": ("loop.py", "                    timeout=left,\n", ""),
-    "attributes are sent unchanged": ("loop.py", " if self.published.get(k) != v}", "}"),
     "guidance is repeated": (
         "turns.py",
         "control.inputs, control.guidance = [], []",

@@ -1,0 +1,167 @@
+"""R06, R08, R10, R12, R13, R15, R42: server and disk fail, people intervene; the run goes on."""
+
+import asyncio
+import json
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+from ground import Ground, ground
+from installation import eventually
+from provider import Play
+from server_process import server_process
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+
+from perdure.domain.messages import Pause, Resume
+
+LOOK = ("effect.again", {"word": "a"})
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
+async def test_r06_the_server_is_killed_during_a_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
+) -> None:
+    monkeypatch.setenv("TOOL_LEDGER", str(tmp_path / "effects.jsonl"))
+    turns = 4 * kills
+    async with server_process(tmp_path) as server:
+        async with ground(tmp_path / "g", server.address) as made, made.site.worker():
+            made.provider.plays = [Play(text="", calls=[LOOK])] * turns + [Play(text="done")]
+            run = await made.start(tools={"repeat_exempt": ["effect.again"]})
+            chance = random.Random(kills)  # noqa: S311
+            for number in range(kills):
+                await made.billed(1 + 3 * number)
+                await asyncio.sleep(chance.random() / 2)
+                await server.kill()
+                await server.start()
+            result = await made.check(run, failed_tasks=2 * kills, kills=kills)
+    assert result.output == "done"
+    assert len(made.provider.lines()) == turns + 1, "no call was made twice"
+
+
+async def test_r08_a_locked_store_is_waited_out_with_the_paid_reply_in_hand(
+    served: Ground,
+) -> None:
+    served.provider.plays = [Play(text="paid for", gate="later")]
+    run = await served.start()
+    await served.billed(1)
+    holder = sqlite3.connect(served.site.settings.home / "perdure.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    served.provider.open("later")
+    await asyncio.sleep(3.0)  # longer than a heartbeat timeout: the store is slow, not the worker
+    holder.execute("ROLLBACK")
+    holder.close()
+    result = await served.check(run)
+    assert result.output == "paid for"
+    assert len(served.provider.lines()) == 1
+    assert result.spend.unconfirmed.get("tokens", 0) == 0
+
+
+async def test_r08_a_full_disk_is_waited_out_with_the_paid_reply_in_hand(
+    chaos: Ground,
+) -> None:
+    """The database may not grow while the reply is in hand; then it may again."""
+    chaos.provider.plays = [Play(text="x" * 400_000, gate="later")]
+    limit = chaos.site.settings.home / "full"
+    environment = {**chaos.environment(), "PERDURE_PLUGINS": "ledger_tools,full_disk"}
+    async with chaos.site.worker_process(**environment, FULL_DISK=str(limit)):
+        run = await chaos.start()
+        await chaos.billed(1)
+        limit.touch()
+        chaos.provider.open("later")
+        await asyncio.sleep(2.5)
+        assert (await chaos.site.status(run)).lifecycle == "running"
+        limit.unlink()
+        result = await chaos.check(run)
+    assert result.output == "x" * 400_000
+    assert len(chaos.provider.lines()) == 1
+
+
+async def test_r10_a_pause_before_the_first_task_is_honoured(chaos: Ground) -> None:
+    async with chaos.site.worker():
+        run = await chaos.start()
+        await chaos.site.handle(run).signal("pause", Pause())
+        held = False
+        for _ in range(100):
+            held = (await chaos.site.status(run)).lifecycle in {"paused", "completed"}
+            if held:
+                break
+            await asyncio.sleep(0.05)
+        if (await chaos.site.status(run)).lifecycle == "paused":
+            billed = len(chaos.provider.lines())
+            await asyncio.sleep(1.0)
+            assert len(chaos.provider.lines()) == billed, "the ledger stays flat"
+            await chaos.verb(run, Resume())
+        await chaos.check(run)
+
+
+async def test_r12_a_run_without_worker_still_has_a_status(chaos: Ground) -> None:
+    chaos.provider.plays = [Play(gate="later")]
+    async with chaos.site.worker():
+        run = await chaos.start()
+        await chaos.billed(1)
+    status = await asyncio.wait_for(chaos.site.status(run), 30)
+    assert (status.lifecycle, status.source) == ("running", "store")
+    chaos.provider.open("later")
+    async with chaos.site.worker():
+        await chaos.check(run, kills=1)
+
+
+async def test_r13_pause_in_a_tool_batch_starts_no_further_wave(served: Ground) -> None:
+    slow = ("effect.again", {"word": "a", "seconds": 30})
+    other = [("effect.again", {"word": f"{number}"}) for number in range(17)]
+    served.provider.plays = [Play(text="", calls=[slow, *other]), Play(text="done")]
+    run = await served.start(tools={"repeat_exempt": ["effect.again"]})
+    await served.effected(16)
+    await served.verb(run, Pause())
+    served.go()
+    await eventually(lambda: _at_rest(served, run))
+    await asyncio.sleep(1.0)
+    assert len(served.effects.read_text().splitlines()) == 16, "the second wave is held"
+    await served.verb(run, Resume())
+    result = await served.check(run)
+    assert len(served.effects.read_text().splitlines()) == 18
+    assert result.spend.tool_calls == 18
+
+
+async def _at_rest(ground: Ground, run: str) -> bool:
+    status = await ground.site.status(run)
+    return status.lifecycle == "paused" and status.step is None
+
+
+async def test_r15_cancelling_ends_the_tools_process(served: Ground) -> None:
+    served.provider.plays = [Play(text="", calls=[("effect.process", {})]), Play(text="done")]
+    run = await served.start()
+    await served.effected(1)
+    pid = json.loads(served.effects.read_text().splitlines()[0])["pid"]
+    await served.site.handle(run).cancel()
+    await eventually(lambda: not Path(f"/proc/{pid}").exists(), seconds=15)
+    result = await served.check(run)
+    assert (result.outcome, result.reason) == ("stopped", "stopped")
+    assert result.spend.tool_calls == 1
+
+
+async def test_r42_a_reset_recounts_and_pays_only_for_what_it_repeats(served: Ground) -> None:
+    served.provider.plays = [Play(text="", calls=[LOOK]), Play(text="done")]
+    run = await served.start()
+    first = await served.check(run)
+    events = await served.site.handle(run).fetch_history()
+    calls = [
+        event.activity_task_scheduled_event_attributes.workflow_task_completed_event_id
+        for event in events.events
+        if event.activity_task_scheduled_event_attributes.activity_type.name == "call_model"
+    ]
+    client = served.site.client
+    await client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=run, run_id=events.run_id),
+            reason="again from the second call",
+            workflow_task_finish_event_id=calls[1],
+            request_id="reset",
+        )
+    )
+    second = await served.site.gateway.result(run)
+    assert len(served.provider.lines()) == 3, "the first call is reused, the second is made again"
+    assert second.spend.model_calls == first.spend.model_calls == 2

@@ -1,0 +1,67 @@
+"""Plays the scenes of `kept_scenes.py` on a real server and keeps their histories.
+
+`make record` runs it. What is kept of a scene: the history of each of its executions, and beside it
+the status that the run itself told at that end. Nothing of the machine that recorded is kept.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from installation import Installation, dev_server, installation
+from invariants import executions
+from kept_scenes import SCENES, Scene
+from record_histories import _scrubbed
+from recordings import EXPECTED, FOLDER
+
+from perdure.compose import VERSION
+from perdure.domain.status import RunStatus
+
+Files = Mapping[str, str]
+
+
+async def play(name: str, scene: Scene, site: Installation) -> Files:
+    """Play one scene; returns the files to keep of it."""
+    run = await scene.start(site, name)
+    await scene.steer(site, run)
+    result = await site.gateway.result(run)
+    if (result.outcome, result.reason) != scene.ends:
+        raise AssertionError(f"{name} ended {result.outcome}/{result.reason}, not {scene.ends}")
+    histories = await executions(site, run)
+    files: dict[str, str] = {}
+    for number, history in enumerate(histories, start=1):
+        file = name if len(histories) == 1 else f"{name}-{number}"
+        files[f"{file}.json"] = _scrubbed(json.loads(history.to_json()), str(site.home))
+        handle = site.client.get_workflow_handle(run, run_id=history.run_id)
+        status = await handle.query("status", result_type=RunStatus)
+        told = {"status": json.loads(status.model_dump_json())}
+        files[f"{file}{EXPECTED}"] = _scrubbed(told, str(site.home))
+    return files
+
+
+async def main(names: list[str]) -> None:
+    """Record all scenes, or those that are named."""
+    folder = FOLDER / VERSION
+    folder.mkdir(parents=True, exist_ok=True)
+    async with dev_server() as server:
+        address = server.client.service_client.config.target_host
+        for name in names or SCENES:
+            scene = SCENES[name]
+            with tempfile.TemporaryDirectory() as home:
+                async with (
+                    installation(Path(home) / "home", address, timing=scene.timing) as site,
+                    site.worker(),
+                ):
+                    files = await play(name, scene, site)
+            for old in (*folder.glob(f"{name}.*"), *folder.glob(f"{name}-[0-9]*")):
+                old.unlink()
+            for file, content in files.items():
+                (folder / file).write_text(content)
+            sys.stdout.write(f"{name}: {', '.join(files)}\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))
