@@ -252,6 +252,7 @@ class MeteredModel:
             reservation_tokens=step.allowance.tokens,
             reservation_cost_usd=step.allowance.cost_usd,
             reservation_attempts=step.allowance.attempts,
+            reservation_output_tokens=step.allowance.output_tokens,
         )
 
 

@@ -167,7 +167,8 @@ class Calling(Loop):
         )
         if isinstance(fit, Refused):
             return fit
-        activity_id, calls = self.next_activity_id(), core.budget.remaining("model_calls")
+        calls, output = (core.budget.remaining(name) for name in ("model_calls", "output_tokens"))
+        activity_id = self.next_activity_id()
         core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)
         request = ModelCallRequest(
             frame=core.frame or "",
@@ -186,6 +187,7 @@ class Calling(Loop):
                 factor=factor,
                 active_time_s=self.active_time_left,
                 attempts=None if calls is None else int(calls),
+                output_tokens=None if output is None else int(output),
             ),
             records=tuple(thin(record, model=model, head=ask.head) for record in ask.records),
             compact=compact,

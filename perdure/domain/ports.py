@@ -67,8 +67,9 @@ class Attempt(Frozen):
     """One try of a logical call, as it is opened in the journal.
 
     `key` is `workflow_run_id/activity_id`; `execution` the workflow run id; `estimate` what is
-    booked if the attempt is lost; `reservation_tokens` and `reservation_cost_usd` what all attempts
-    of the key may use together, `reservation_attempts` how many there may be (None: no limit).
+    booked if the attempt is lost; `reservation_tokens`, `reservation_output_tokens` and
+    `reservation_cost_usd` what all attempts of the key may use together, `reservation_attempts` how
+    many there may be (None: no limit).
     """
 
     key: str
@@ -86,6 +87,7 @@ class Attempt(Frozen):
     reservation_tokens: int | None = None
     reservation_cost_usd: Decimal | None = None
     reservation_attempts: int | None = None
+    reservation_output_tokens: int | None = None
 
 
 class Proceed(Frozen):

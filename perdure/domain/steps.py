@@ -159,7 +159,8 @@ class Allowance(StepMessage):
     """What all attempts of one call may use together, and the time left for it.
 
     `factor` is the model's calibration of token estimates; `active_time_s` what remains of the
-    run's active time, `attempts` what remains of its model calls (None: unlimited).
+    run's active time, `attempts` what remains of its model calls, `output_tokens` of its output
+    (None: unlimited).
     """
 
     max_tokens: int
@@ -168,6 +169,7 @@ class Allowance(StepMessage):
     factor: float = 1.0
     active_time_s: float | None = None
     attempts: int | None = None
+    output_tokens: int | None = None
 
 
 class ModelCallRequest(StepMessage):

@@ -207,6 +207,9 @@ def fits(attempt: Attempt, account: Account) -> bool:
         used = account.total_usage.counted_tokens() + attempt.estimate.counted_tokens()
         if used > attempt.reservation_tokens:
             return False
+    output = account.total_usage.output_tokens + attempt.estimate.output_tokens
+    if attempt.reservation_output_tokens is not None and output > attempt.reservation_output_tokens:
+        return False
     cost = add_cost(account.total_cost_usd, attempt.estimate_cost_usd)
     limit = attempt.reservation_cost_usd
     return limit is None or cost is None or cost <= limit
