@@ -27,7 +27,9 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "cost_usd": None,
             "factor": 1.0,
             "active_time_s": None,
-            "attempts": None, 'output_tokens': None},
+            "attempts": None,
+            "output_tokens": None,
+        },
         "CheckReport": {
             "output": "required",
             "output_hash": None,

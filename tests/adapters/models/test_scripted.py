@@ -295,3 +295,68 @@ async def test_a_broken_script_is_a_bad_request_with_its_problems() -> None:
     facts = await play.facts()
     assert facts.kind == "bad_request"
     assert "replies[0].texd" in facts.message
+
+
+@pytest.mark.parametrize(
+    ("script", "tokens"),
+    [
+        ("replies: [{text: a, usage: {input_tokens: 1200}}]", 1200),
+        ("replies: [{text: a}]\ndefaults: {usage: {input_tokens: 7}}", 7),
+        ("replies: [{text: a, usage: {input_tokens: 1, cache_read_tokens: 2}}]", 3),
+        ("replies: [{error: server, usage: {input_tokens: 40}}]", 40),
+        ("replies: [{text: a, when: {role: evaluator}}]", None),
+    ],
+    ids=["stated", "by default", "with caches", "of a failure", "nothing left"],
+)
+async def test_a_prompt_counts_what_the_next_entry_will_report(script, tokens) -> None:
+    play = Play(script)
+    assert await play.model.count(play.request()) == tokens
+
+
+async def test_counting_uses_nothing_up_and_names_what_a_retry_will_get() -> None:
+    play = Play(
+        "replies: [{text: a, usage: {input_tokens: 1}}, {text: b, usage: {input_tokens: 2}}]"
+    )
+    first = play.request()
+    assert [await play.model.count(first) for _ in range(2)] == [1, 1]
+    await say(play.model, first)
+    assert await play.model.count(first) == 1
+    assert await play.model.count(play.request()) == 2
+
+
+async def test_an_uncounted_prompt_is_estimated_as_it_will_be_reported() -> None:
+    play = Play("replies: [{text: a}]")
+    asked = play.request(text="word " * 50)
+    counted = await play.model.count(asked)
+    reply, _ = await say(play.model, asked)
+    assert counted == reply.usage.prompt_tokens > 50
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ("{text: 'aaaaabbbbb', usage: {output_tokens: 20}}", "aaaaa"),
+        ("{json: {key: 1}, usage: {output_tokens: 20}}", '{"key'),
+        ("{tool_calls: [{name: fs.read}], usage: {output_tokens: 11}}", ""),
+        ("{text: abcd, tool_calls: [{name: fs.read}], usage: {output_tokens: 20}}", "ab"),
+    ],
+    ids=["text", "json", "calls are lost", "calls behind text are lost"],
+)
+async def test_a_reply_ends_at_its_limit(entry, text) -> None:
+    play = Play(f"replies: [{entry}]")
+    reply, pieces = await say(play.model, play.request(max_tokens=10))
+    assert (reply.message.text, "".join(pieces)) == (text, text)
+    assert (reply.stop_reason, reply.usage.output_tokens) == ("max_tokens", 10)
+    assert reply.message.tool_uses == ()
+
+
+async def test_a_reply_that_just_fits_is_whole() -> None:
+    play = Play("replies: [{text: abcd, usage: {output_tokens: 10}}]")
+    reply, _ = await say(play.model, play.request(max_tokens=10))
+    assert (reply.message.text, reply.stop_reason) == ("abcd", "end_turn")
+
+
+async def test_a_failure_reports_no_more_than_it_was_allowed() -> None:
+    play = Play("replies: [{error: server, text: part, usage: {output_tokens: 99}}]")
+    facts = await play.facts(max_tokens=10)
+    assert facts.usage == Usage(output_tokens=10)

@@ -27,6 +27,8 @@ class Changes(TypedDict, total=False):
     estimate_cost_usd: Decimal | None
     reservation_tokens: int | None
     reservation_cost_usd: Decimal | None
+    reservation_attempts: int | None
+    reservation_output_tokens: int | None
 
 
 def attempt(number: int = 1, **changes: Unpack[Changes]) -> Attempt:
@@ -230,6 +232,34 @@ async def test_attempts_of_a_key_share_its_reservation(
     )
     assert begun == expected
     assert len(await journal.rows("run")) == (2 if proceeds else 1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "proceeds"),
+    [
+        ({"reservation_attempts": 2}, True),
+        ({"reservation_attempts": 1}, False),
+        ({"reservation_output_tokens": 16}, True),
+        ({"reservation_output_tokens": 15}, False),
+    ],
+    ids=["attempts", "attempts used up", "output", "output short"],
+)
+async def test_attempts_and_their_output_may_be_limited(
+    journal: SqlJournal, limit: Changes, proceeds: bool
+) -> None:
+    estimate = Usage(input_tokens=100, output_tokens=8)
+    first, second = (attempt(number, estimate=estimate, **limit) for number in (1, 2))
+    assert isinstance(await journal.begin(first), Proceed)
+    assert isinstance(await journal.begin(first), Proceed), "the same attempt is no new one"
+    assert isinstance(await journal.begin(second), Proceed if proceeds else DoesNotFit)
+
+
+async def test_a_reply_is_given_again_whatever_the_limit(journal: SqlJournal) -> None:
+    only = attempt(1, reservation_attempts=1)
+    await journal.begin(only)
+    await answer(journal, only)
+    again = await journal.begin(attempt(2, reservation_attempts=1))
+    assert isinstance(again, Replayed)
 
 
 async def test_what_was_refused_and_reported_stays(journal: SqlJournal) -> None:
