@@ -8,7 +8,6 @@ from ground import Ground, ground
 from temporalio.testing import WorkflowEnvironment
 
 
-
 @pytest.fixture
 async def chaos(
     server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -29,7 +29,7 @@ async def test_r06_the_server_is_killed_during_a_loop(
         async with ground(tmp_path / "g", server.address) as made, made.site.worker():
             made.provider.plays = [Play(text="", calls=[LOOK])] * turns + [Play(text="done")]
             run = await made.start(tools={"repeat_exempt": ["effect.again"]})
-            chance = random.Random(kills)  # noqa: S311
+            chance = random.Random(kills)
             for number in range(kills):
                 await made.billed(1 + 3 * number)
                 await asyncio.sleep(chance.random() / 2)
@@ -162,6 +162,7 @@ async def test_r42_a_reset_recounts_and_pays_only_for_what_it_repeats(served: Gr
             request_id="reset",
         )
     )
+    await served.site.handle(run).result()
     second = await served.site.gateway.result(run)
     assert len(served.provider.lines()) == 3, "the first call is reused, the second is made again"
     assert second.spend.model_calls == first.spend.model_calls == 2

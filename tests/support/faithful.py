@@ -33,11 +33,11 @@ INPUTS: Mapping[str, type[BaseModel]] = {"AgentLoop": AgentInput, "RefineLoop": 
 
 
 class _Outbound(WorkflowOutboundInterceptor):
-    def start_activity(self, input: StartActivityInput) -> ActivityHandle[Any]:  # noqa: A002
+    def start_activity(self, input: StartActivityInput) -> ActivityHandle[Any]:
         SAID.append((input.activity, tuple(_json(arg) for arg in input.args)))
         return super().start_activity(input)
 
-    def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:  # noqa: A002
+    def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:
         SAID.append(("continue as new", tuple(_json(arg) for arg in input.args)))
         super().continue_as_new(input)
 
@@ -52,7 +52,7 @@ class Listening(Interceptor):
 
     def workflow_interceptor_class(
         self,
-        input: WorkflowInterceptorClassInput,  # noqa: A002
+        input: WorkflowInterceptorClassInput,
     ) -> type[WorkflowInboundInterceptor]:
         return _Inbound
 

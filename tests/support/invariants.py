@@ -54,7 +54,7 @@ async def check(
     *,
     ledger: Sequence[Line] | None = None,
     effects: Path | None = None,
-    injected: Injected = Injected(),  # noqa: B008  (frozen)
+    injected: Injected = Injected(),
 ) -> RunResult:
     """Assert I1 to I9 on a run that has ended, and return its result."""
     result = await site.gateway.result(run)
@@ -169,9 +169,7 @@ def healthy(histories: Sequence[WorkflowHistory], injected: Injected) -> None:
 
 async def replays(site: Installation, histories: Sequence[WorkflowHistory]) -> None:
     """I8: the current code still makes the same decisions."""
-    named = {
-        f"{number}": history.to_json().encode() for number, history in enumerate(histories)
-    }
+    named = {f"{number}": history.to_json().encode() for number, history in enumerate(histories)}
     async for replayed in replay(named, site.parts.stores.blobs):
         assert replayed.problem is None, replayed
 

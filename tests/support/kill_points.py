@@ -18,7 +18,7 @@ _passed = 0
 
 
 def _pass_or_die() -> None:
-    global _passed  # noqa: PLW0603
+    global _passed
     _passed += 1
     if _passed <= int(os.environ["KILL_POINT"].partition(":")[2] or 0):
         return
@@ -56,5 +56,5 @@ match os.environ.get("KILL_POINT", "").partition(":")[0]:
     case "after_commit":
         SqlJournal.answer = _after(SqlJournal.answer)  # type: ignore[method-assign]
     case "in_workflow_task":
-        worker = _workflow._WorkflowWorker  # noqa: SLF001
-        worker._handle_activation = _before(worker._handle_activation)  # noqa: SLF001
+        worker = _workflow._WorkflowWorker
+        worker._handle_activation = _before(worker._handle_activation)

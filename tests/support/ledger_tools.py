@@ -11,7 +11,7 @@ from perdure.tooling import ToolContext, tool
 
 def _book(context: ToolContext, name: str, **facts: object) -> None:
     line = {"tool": name, "key": context.idempotency_key, "run": context.run, **facts}
-    with Path(os.environ["TOOL_LEDGER"]).open("a") as file:
+    with Path(os.environ["TOOL_LEDGER"]).open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
         file.flush()
         os.fsync(file.fileno())

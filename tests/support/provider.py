@@ -222,7 +222,9 @@ def _events(play: Play, line: Line) -> list[tuple[str, str]]:
     ]
     index = 0
     if play.text and play.blocks:
-        events += _block(index, {"type": "text", "text": ""}, {"type": "text_delta", "text": play.text})
+        events += _block(
+            index, {"type": "text", "text": ""}, {"type": "text_delta", "text": play.text}
+        )
         index += 1
     for name, arguments in play.calls:
         start = {"type": "tool_use", "id": f"toolu_{line.call}_{index}", "name": name, "input": {}}

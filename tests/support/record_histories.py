@@ -12,7 +12,16 @@ from installation import Installation, dev_server, eventually, installation
 from invariants import executions
 
 from perdure.compose import VERSION
-from perdure.domain.messages import AddInput, Amend, Answer, AnyMessage, Escalate, Pause, Resume, Stop
+from perdure.domain.messages import (
+    AddInput,
+    Amend,
+    Answer,
+    AnyMessage,
+    Escalate,
+    Pause,
+    Resume,
+    Stop,
+)
 from perdure.domain.run import Timing
 
 FOLDER = Path(__file__).parents[1] / "replay" / "histories"
@@ -114,7 +123,7 @@ async def record(name: str, site: Installation) -> dict[str, str]:
     run = await site.start(spec, {"replies": replies}, run_id=name)
     await steps(site, run)
     result = await site.gateway.result(run)
-    print(name, result.outcome, result.reason, result.iteration_count)  # noqa: T201
+    print(name, result.outcome, result.reason, result.iteration_count)
     histories = await executions(site, run)
     return {
         f"{VERSION}-{name}-{number}": _scrubbed(json.loads(history.to_json()), str(site.home))
