@@ -1,6 +1,6 @@
 """Specifications, drafts and verdicts for tests of the refine loop with the scripted model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from installation import Installation, eventually
 
@@ -39,7 +39,7 @@ def spec(rubric: Sequence[object] = (WORDS_CHECK,), /, **refine: object) -> dict
 
 
 def verdict(
-    score: float, *findings: dict[str, object], resolved: Sequence[str] = (), gap: str = "stiff"
+    score: float, *findings: Mapping[str, object], resolved: Sequence[str] = (), gap: str = "stiff"
 ) -> dict[str, object]:
     """A judge's reply on the dimension `tone`."""
     return {

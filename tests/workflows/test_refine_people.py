@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from installation import Installation
+from pydantic import JsonValue
 from refining import (
     TONE,
     WORDS_CHECK,
@@ -169,7 +170,10 @@ async def test_an_amended_rubric_scores_the_best_anew(site: Installation) -> Non
     replies = [{"text": draft(0.5, "a")}, {"text": f"{draft(0.6, 'b')} pine", "delay_s": 2}]
     run = await site.start(spec(**OPEN), {"replies": [*replies, *written("pine")]})
     await at_call(site, run, "executor", 2)
-    only = {"name": "pine", "evaluator": {"check": "contains", "all": ["pine", "larch"]}}
+    only: dict[str, JsonValue] = {
+        "name": "pine",
+        "evaluator": {"check": "contains", "all": ["pine", "larch"]},
+    }
     await site.gateway.verb(run, Amend(rubric=[only], by="ann"))
     result = await site.gateway.result(run)
     assert [record.score for record in result.iterations] == [0.5, 0.5, 0.5]
