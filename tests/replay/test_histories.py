@@ -1,0 +1,73 @@
+"""Every recorded history of every version replays: same commands, same words, same end."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from kept_scenes import SCENES
+from recordings import FOLDER, Recording, departures, recordings
+
+from perdure.compose import VERSION
+
+ALL = recordings()
+NAMED = {one.name: one for one in ALL}
+MOST_BYTES = 100_000
+RULE = (
+    "Runs under way would break. While {version} is unreleased, record anew with `make record`; "
+    "after a release, keep the old behaviour behind a patch or behind `rules`."
+)
+
+
+async def test_this_code_plays_every_history_as_it_was() -> None:
+    departed = [f"{name}: {why}" async for name, why in departures(ALL)]
+    assert not departed, "\n".join([RULE.format(version=VERSION), *departed])
+
+
+def test_every_scene_is_recorded() -> None:
+    present = {name.partition("/")[2] for name in NAMED if name.startswith(f"{VERSION}/")}
+    missing = [name for name in SCENES if name not in present and f"{name}-1" not in present]
+    assert not missing, f"run `make record`: there is no history of {', '.join(missing)}"
+    assert {"agent_rolled-1", "agent_rolled-2", "refine_files_rolled-2"} <= present
+
+
+@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+def test_recordings_are_small_and_tell_nothing_of_their_machine(one: Recording) -> None:
+    text = one.history.decode()
+    assert len(text) <= MOST_BYTES
+    assert not any(place in text for place in ("/tmp/", "/root/", "/home/", "/work/"))
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("agent_budget_end", "explanation", "The run ended."),
+        ("agent_rolled-2", "iteration", 1),
+        ("refine_regression_abort", "best", {"iteration": 1, "score": 0.6}),
+        ("refine_escalated", "last_event", 2),
+        ("refine_stopped_now", "reason", "wall_time"),
+    ],
+)
+async def test_another_end_is_seen(name: str, field: str, value: object) -> None:
+    one = NAMED[f"{VERSION}/{name}"]
+    assert one.expected is not None
+    told = {"status": {**one.expected["status"], field: value}}
+    ((found, why),) = [it async for it in departures([replace(one, expected=told)])]
+    assert found == one.name
+    assert why.startswith(f"the status at its end differs: {field} was")
+
+
+async def test_every_kept_end_is_compared() -> None:
+    kept = [one for one in ALL if one.expected is not None]
+    assert len(kept) >= len(SCENES)
+    wrong = [
+        replace(one, expected={"status": {**one.expected["status"], "elapsed_s": -1.0}})
+        for one in kept
+        if one.expected is not None
+    ]
+    assert len([name async for name, _ in departures(wrong)]) == len(kept)
+
+
+def test_histories_are_compact_json() -> None:
+    for path in FOLDER.rglob("*.json"):
+        text = path.read_text()
+        assert text == json.dumps(json.loads(text), separators=(",", ":")) + "\n", path
