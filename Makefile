@@ -8,7 +8,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench test test-slow check fmt lock audit clean
+.PHONY: help setup demo up bench test test-slow check browser-setup pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -59,6 +59,13 @@ check: .venv/.installed  ## format, lint, types, layers, dependencies, spelling,
 	@echo "==> deptry" && $(BIN)/deptry perdure workflows activities
 	@echo "==> codespell" && $(BIN)/codespell
 	@echo "==> schemas" && $(BIN)/python -P -m perdure.schemas --check docs/schemas
+
+browser-setup:  ## install the Chromium that the browser tests and the pictures need
+	@ops/browser.sh
+
+pictures: .venv/.model  ## take the pictures of docs/pictures anew (needs browser-setup)
+	@PYTHONPATH=tests/support $(BIN)/python -P ops/pictures.py
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -P ops/record.py docs/pictures/demo.svg -- perdure demo
 
 fmt: .venv/.installed  ## format and apply the safe lint fixes
 	@$(BIN)/ruff format .

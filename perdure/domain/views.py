@@ -183,7 +183,7 @@ def _gate_lines(gate: Gate, *, run: str) -> list[str]:
         reply["args_hash"] = gate.args_hash
     lines.append(f"- in a shell: `perdure answer --run {run} {gate.id} {shlex.quote(choice)}`")
     lines += ["- here: More Actions, Send a Signal, `answer`, with the input", ""]
-    return [*lines, "```", json.dumps(reply), "```"]
+    return [*lines, "```", json.dumps(reply, indent=1), "```"]
 
 
 def _word(name: str) -> str:

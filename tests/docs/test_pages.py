@@ -1,0 +1,140 @@
+"""The pages under docs/ name what the product has: every field, command, option and reason."""
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from cyclopts import App
+from pydantic import BaseModel, JsonValue
+from rich.console import Console
+
+from perdure.adapters.models.script import Entry, Script, When, parse_script
+from perdure.domain.outcomes import REASONS
+from perdure.domain.result import IterationRecord, RunResult, exit_code
+from perdure.domain.rubric import Dimension, Rubric
+from perdure.domain.run import RUN_SPEC, Metadata, RefineSpec
+from perdure.interfaces.cli.app import build
+
+DOCS = Path(__file__).parents[2] / "docs"
+WHOLE = (Rubric, Metadata)
+ROW = re.compile(r"^\| (.+?) \| (.+?) \|", re.MULTILINE)
+# Not the negative forms that every flag and list has.
+OPTION = re.compile(r"--(?!no-|empty-).+")
+CODE = re.compile(r"`([^`]+)`")
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def rows(text: str) -> dict[str, str]:
+    """First cell to second cell, for every code word in a first cell."""
+    return {word: second for first, second in ROW.findall(text) for word in CODE.findall(first)}
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, JsonValue]]:
+    """Every path below a model and its default, as JSON."""
+    for name, field in model.model_fields.items():
+        path = f"{prefix}{field.alias or name}"
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel) and inner not in WHOLE:
+            yield from fields(inner, f"{path}.")
+        elif field.is_required():
+            yield path, "required"
+        else:
+            given = field.get_default(call_default_factory=True, validated_data={})
+            shown = given.model_dump(mode="json") if isinstance(given, BaseModel) else given
+            yield path, json.dumps(shown, default=str)
+
+
+def test_the_page_on_task_files_has_every_field_and_its_default() -> None:
+    shown = rows(page("task-files.md").split("## A dimension")[0])
+    wanted = dict(fields(RefineSpec))
+    assert set(wanted) <= set(shown)
+    assert {name for name in shown if "." in name} <= set(wanted)
+    told = {name: shown[name].strip("`") for name in wanted if shown[name] != "text"}
+    assert told == {name: wanted[name] for name in told}
+
+
+def test_the_page_on_task_files_has_every_field_of_a_dimension() -> None:
+    shown = rows(page("task-files.md").split("## A dimension")[1])
+    assert set(Dimension.model_fields) <= set(shown)
+
+
+def test_the_example_task_is_valid() -> None:
+    for text in blocks(page("task-files.md"), "yaml"):
+        RUN_SPEC.validate_python(yaml.safe_load(text))
+
+
+@pytest.fixture(scope="module")
+def app() -> App:
+    console = Console(file=io.StringIO())
+    return build("0", console, console)
+
+
+def commands(app: App) -> list[str]:
+    return [name for name in app if not name.startswith("-")]
+
+
+def options(app: App, command: str) -> set[str]:
+    found = [one for one in app[command].assemble_argument_collection() if one.parse]
+    optional = (one for one in found if one.field_info.is_keyword_only)
+    names = {name for one in optional for name in one.names}
+    return {name for name in names if OPTION.fullmatch(name)}
+
+
+def test_the_page_on_commands_has_every_command_and_option(app: App) -> None:
+    text = page("commands.md")
+    documented = {
+        name: set(CODE.findall(given))
+        for name, given in re.findall(r"^\| `([a-z]+)` \| [^|]+ \| ([^|]*)\|$", text, re.MULTILINE)
+    }
+    assert documented == {name: options(app, name) for name in commands(app)}
+
+
+def test_the_page_on_results_has_every_field() -> None:
+    result, record = page("results.md").split("## An iteration")
+    assert set(rows(result)) == set(RunResult.model_fields)
+    assert set(rows(record.split("## Outcomes")[0])) == set(IterationRecord.model_fields)
+
+
+def test_the_page_on_results_has_every_outcome_and_reason() -> None:
+    lines = [f"| `{name}` | {exit_code(name)} | {listed(REASONS[name])} |" for name in REASONS]
+    assert all(line in page("results.md") for line in lines), "\n".join(lines)
+
+
+def listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def test_the_page_on_the_scripted_model_has_every_field() -> None:
+    text = page("scripted-model.md")
+    words = set(CODE.findall(text.partition("| field |")[2]))
+    for model in (Script, Entry, When):
+        names = {field.alias or name for name, field in model.model_fields.items()}
+        assert names <= words
+
+
+def test_the_example_script_is_valid() -> None:
+    for text in blocks(page("scripted-model.md"), "yaml"):
+        assert parse_script(text).replies
+
+
+@pytest.mark.parametrize("name", ["README.md", *(f"docs/{one.name}" for one in DOCS.glob("*.md"))])
+def test_links_and_pictures_exist(name: str) -> None:
+    home = DOCS.parent / name
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", home.read_text(encoding="utf-8"))
+    missing = [one for one in targets if "://" not in one and not (home.parent / one).exists()]
+    assert not missing
+
+
+def test_the_readme_is_short() -> None:
+    assert len((DOCS.parent / "README.md").read_text(encoding="utf-8").splitlines()) < 200

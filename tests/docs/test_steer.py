@@ -1,0 +1,45 @@
+"""The example of the Python API does what the README says."""
+
+import importlib.util
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import ModuleType
+
+from installation import Installation
+
+from perdure.client import Client
+from perdure.interfaces.submission import Surroundings
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "steer.py"
+SCRIPT = {
+    "replies": [
+        {"tool_calls": [{"name": "fs.write", "arguments": {"path": "notes.md", "content": "x"}}]},
+        {"text": "The notes are in notes.md."},
+    ]
+}
+
+
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("steer_example", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+async def test_the_example_answers_and_reads_the_result(site: Installation, tmp_path: Path) -> None:
+    steer = example()
+    client = Client(
+        gateway=site.gateway,
+        blobs=site.parts.stores.blobs,
+        surroundings=Surroundings(
+            folder=tmp_path, user_defaults=tmp_path / "none.yaml", default_model="local"
+        ),
+        by="test",
+        resources=AsyncExitStack(),
+    )
+    task = {**steer.TASK, "models": {"executor": await site.script(SCRIPT)}}
+    result = await steer.steer(client, task)
+    assert (result.outcome, result.output) == ("accepted", "The notes are in notes.md.")
+    assert result.tools_used == {"fs.write": 1}
