@@ -99,10 +99,9 @@ class Batches(Calling):
         batch = state.batch or Batch()
         ready = [entry for entry in batch.open if entry.verdict == "run"]
         for wave in self._waves(ready, turns):
-            await self.hold()
+            await self.rest()
             if self.core.control.stop is not None or self.interruption is not None:
                 return
-            await self.roll_if_due()
             allowed = self._permitted(state, wave)
             self.show(f"tools: {', '.join(entry.call.name for entry in allowed)}"[:180])
             started = [self._start(state, entry) for entry in allowed]

@@ -154,13 +154,15 @@ class Loop(Asking):
 
     async def checkpoint(self) -> Ending | None:
         """Pass between two steps: roll, pause, stop, clocks; returns why the run must end."""
+        await self.rest()
+        return self._ending()
+
+    async def rest(self) -> None:
+        """Wait while paused, and continue as new when it is due, also in the middle of the wait."""
         while True:
             await self.roll_if_due()
-            ending = self._ending()
-            if ending is not None:
-                return ending
-            if not self.core.control.paused:
-                return None
+            if not self.core.control.paused or self._ending() is not None:
+                return
             self.publish()
             await workflow.wait_condition(
                 lambda: (

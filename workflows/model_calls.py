@@ -39,7 +39,6 @@ from workflows.steps import Broken, Done
 
 MAX_OUTPUT_TOKENS = 8_192
 RESERVATION_TRIES = 4
-LOST_CALL_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +125,10 @@ class Calling(Loop):
         """One model of the chain; a call that did not fit is reserved anew.
 
         A prompt may outgrow its estimate a few times; attempts that died with their worker are no
-        fault of the call, and only the budget (or a worker that always dies of it) ends them.
+        fault of the call: they end it when they are as many as one call may have attempts.
         """
-        counted, outgrown = 0, 0
-        for _ in range(LOST_CALL_TRIES):
+        counted, outgrown, lost = 0, 0, 0
+        while outgrown < RESERVATION_TRIES and lost < self.site.timing.attempts:
             if await self.hold():
                 return Broken("", "interrupted", "the run was stopped while it was paused")
             called = await self._reserved(ask, model, compact=compact, counted=counted)
@@ -141,9 +140,8 @@ class Calling(Loop):
                     return called
                 case "does_not_fit":
                     counted = max(counted, report.prompt_tokens)
+                    lost += report.account.lost_attempts
                     outgrown += 0 if report.account.lost_attempts else 1
-                    if outgrown == RESERVATION_TRIES:
-                        break
                 case "interrupted":
                     return Broken("", "interrupted", "the call was ended early")
                 case "sealed":
