@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from decimal import Decimal
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,7 @@ UNLIMITED = {
 }
 
 
-def budget(spent: Mapping[str, object] | None = None, **limits: object) -> Budget:
+def budget(spent: Mapping[str, object] | None = None, /, **limits: Any) -> Budget:
     return Budget(
         limits=BudgetLimits.model_validate({**UNLIMITED, **limits}),
         spent=Spent.model_validate(spent or {}),
@@ -117,12 +118,12 @@ BELOW = {
     "workers": 1,
     "active_time": 29.9,
 }
-FIELD = {"cost": "cost_usd"}
+FIELD: dict[str, str] = {"cost": "cost_usd"}
 
 
 @pytest.mark.parametrize("dimension", [name for name in DIMENSIONS if name != "wall_time"])
-def test_exhausted_begins_exactly_at_the_limit(dimension):
-    field = FIELD.get(dimension, dimension)
+def test_exhausted_begins_exactly_at_the_limit(dimension: str):
+    field: str = FIELD.get(dimension, dimension)
     assert budgets.exhausted(budget(BELOW, **LIMITS), wall_time=59) is None
     refused = budgets.exhausted(budget({**BELOW, field: AT_LIMIT[field]}, **LIMITS), wall_time=59)
     assert refused is not None and refused.dimension == dimension

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.gates import CHOICES, Gate, arguments_hash, expiry_choice, refusal
+from perdure.domain.gates import CHOICES, Gate, GateKind, arguments_hash, expiry_choice, refusal
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 HASH = "a" * 64
 
 
-def gate(kind="tool_approval", **more: object) -> Gate:
+def gate(kind: GateKind = "tool_approval", **more: object) -> Gate:
     values = {
         "id": "g1",
         "kind": kind,

@@ -1,5 +1,7 @@
 """Models that fail: retries, failover, windows, refusals, recovery, thinking, given histories."""
 
+from collections.abc import Mapping
+
 import pytest
 from agent_runs import (
     books_agree,
@@ -17,7 +19,7 @@ from installation import Installation
 from perdure.adapters.models.scripted import ScriptedModel
 from perdure.domain.agent.settings import FALLBACK_TEXT
 from perdure.domain.models import ModelRequest
-from perdure.domain.transcript import Message, TextBlock, ThinkingBlock
+from perdure.domain.transcript import Message, TextBlock, ThinkingBlock, ToolResultBlock
 
 DONE = {"text": "Done."}
 OVERFLOW = {"error": "context_overflow"}
@@ -30,7 +32,7 @@ async def chain(site: Installation, content: dict[str, object], *labels: str) ->
     return [f"{name}#{label}" for label in labels]
 
 
-def of(label: str, reply: dict[str, object], **more: object) -> dict[str, object]:
+def of(label: str, reply: Mapping[str, object], **more: object) -> dict[str, object]:
     """A reply of one model of a chain."""
     return {**reply, "when": {"model": label}, **more}
 
@@ -208,7 +210,9 @@ async def test_a_transcript_with_open_calls_is_closed_first(probe: Installation)
     again = await probe.run(task(agent={"transcript": head}), script({"text": "More."}))
     messages = await conversation(probe, again.transcript)
     assert [block.type for block in messages[2].blocks] == ["tool_result"]
-    assert messages[2].blocks[0].outcome == "interrupted"
+    assert [
+        block.outcome for block in messages[2].blocks if isinstance(block, ToolResultBlock)
+    ] == ["interrupted"]
 
 
 async def test_named_inputs_are_shown_as_data(probe: Installation) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import defaultdict
 from functools import reduce
+from itertools import pairwise
 from operator import add
 
 import pytest
@@ -118,7 +119,8 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Usage]]:
     return lines
 
 
-def above(result: RunResult, budget: dict[str, object]) -> list[str]:
+def above(result: RunResult, budget: object) -> list[str]:
+    assert isinstance(budget, dict)
     spend = result.spend
     spent = {
         "tokens": spend.tokens,
@@ -150,7 +152,7 @@ async def prove(site: Installation, seed: int, ledger: dict[str, list[Usage]]) -
 async def answered(site: Installation, result: RunResult) -> None:
     """Every call has its result, in order; at most the last message's calls are open."""
     messages = await conversation(site, result.transcript)
-    for message, following in zip(messages, messages[1:], strict=False):
+    for message, following in pairwise(messages):
         ids = [block.call_id for block in following.blocks if isinstance(block, ToolResultBlock)]
         assert ids == [use.id for use in message.tool_uses], result.id
 
