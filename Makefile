@@ -8,7 +8,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench test test-slow check browser-setup pictures fmt lock audit clean
+.PHONY: help setup demo up bench test test-slow record check browser-setup pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -50,6 +50,11 @@ test: .venv/.model  ## the quick tests
 
 test-slow: .venv/.model  ## the slow tests: real model, browser, failure injection
 	@$(PYTEST) -m "slow or browser or model" $(ARGS)
+	@echo "==> the loops once more, replayed from their history at every step"
+	@PERDURE_MAX_CACHED_WORKFLOWS=0 $(PYTEST) -m "not browser and not model" tests/workflows $(ARGS)
+
+record: .venv/.installed  ## record the histories that later versions must replay
+	@PYTHONPATH=.:tests/support $(BIN)/python tests/support/record_histories.py
 
 check: .venv/.installed  ## format, lint, types, layers, dependencies, spelling, schemas
 	@echo "==> ruff format" && $(BIN)/ruff format --check .

@@ -151,3 +151,18 @@ async def test_r49_without_cached_workflows_nothing_changes(chaos: Ground, kept:
         result = await chaos.check(await chaos.start(tools=EXEMPT))
     assert (result.output, result.iteration_count) == ("done", 4)
     assert len(chaos.provider.lines()) == 4
+
+
+async def test_r26_a_state_above_every_payload_limit_still_rolls(rolling: Ground) -> None:
+    """2.4 MB of input reach the next execution and the model, by reference."""
+    rolling.provider.plays = [Play(text="", calls=[LOOK], gate="later"), Play(text="done")]
+    run = await rolling.start(tools=EXEMPT, budget={"tokens": 5_000_000, "cost_usd": 50})
+    await rolling.billed(1)
+    handle = rolling.site.handle(run)
+    await asyncio.gather(
+        *(handle.signal("add_input", AddInput(text=f"{n} " + "x" * 8_000)) for n in range(300))
+    )
+    rolling.provider.open("later")
+    result = await rolling.check(run)
+    assert result.outcome in {"accepted", "failed"}, result
+    assert len(await executions(rolling.site, run)) >= 2
