@@ -1,13 +1,10 @@
-"""The envelope: every rule at its boundary, and what holds for any script of calls."""
+"""The envelope: every rule of the budget at its boundary."""
 
 from collections.abc import Mapping
 from decimal import Decimal
-from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from perdure.domain import budget as budgets
@@ -384,79 +381,3 @@ def test_a_wrong_limit_is_refused():
 )  # fmt: skip
 def test_a_limit_names_itself_and_the_figure(refused, text):
     assert refused.text == text
-
-
-# For any script of calls
-
-AMOUNTS = st.builds(
-    Amounts,
-    tokens=st.integers(0, 500),
-    output_tokens=st.integers(0, 300),
-    model_calls=st.integers(0, 3),
-    cost_usd=st.decimals(0, 2, places=6),
-)
-
-
-@given(st.dictionaries(st.text(max_size=2), AMOUNTS, max_size=6))
-def test_what_is_held_is_the_sum_of_the_reservations(held):
-    envelope = budget(tokens=1000)
-    for key, amounts in held.items():
-        envelope = budgets.reserve(envelope, key, amounts)
-    for dimension in ("tokens", "output_tokens", "model_calls", "cost"):
-        total = sum((amounts.of(dimension) for amounts in held.values()), Decimal(0))
-        assert envelope.reserved_in(dimension) == total
-    for key in held:
-        envelope = budgets.release(envelope, key)
-    assert envelope.reserved == {}
-
-
-SOME_LIMITS = st.fixed_dictionaries(
-    {
-        "tokens": st.none() | st.integers(0, 3_000),
-        "output_tokens": st.none() | st.integers(0, 800),
-        "model_calls": st.none() | st.integers(0, 6),
-        "cost_usd": st.none() | st.decimals(0, "0.05", places=4),
-        "wrap_up": st.sampled_from([0.0, 0.1, 0.5]),
-    }
-)
-CALL = st.tuples(
-    st.integers(0, 900),  # the prompt as it is counted before the call
-    st.integers(1, 500),  # the output that is wanted
-    st.floats(0, 1),  # the share of its room that the reply uses
-    st.booleans(),  # whether it is a closing call
-    st.sampled_from(["input_tokens", "cache_write_5m_tokens", "cache_read_tokens"]),
-)
-
-
-@given(limits=SOME_LIMITS, calls=st.lists(CALL, max_size=25))
-def test_calls_that_fit_never_exceed_a_limit(limits, calls):
-    envelope, keys = budget(**limits), count()
-    for prompt, wanted, share, wrap_up, kind in calls:
-        fit = budgets.fit_call(
-            envelope, prompt_tokens=prompt, wanted=wanted, price=PRICE, wrap_up=wrap_up
-        )
-        if isinstance(fit, Refused):
-            continue
-        key = str(next(keys))
-        envelope = budgets.reserve(envelope, key, fit.amounts)
-        usage = Usage(**{kind: prompt}, output_tokens=int(fit.max_tokens * share))
-        used = Account(attempts=1, usage=usage, cost_usd=PRICE.cost(usage))
-        envelope = budgets.settle(envelope, key, used)
-        assert budgets.exceeded(envelope) == ()
-        for dimension in DIMENSIONS:
-            left = envelope.remaining(dimension)
-            assert left is None or left >= 0
-        assert 0 <= envelope.fraction_remaining() <= 1
-
-
-@given(
-    before=st.integers(0, 100),
-    changes=st.fixed_dictionaries({"tokens": st.integers(1, 200)}),
-)
-def test_after_amending_nothing_is_exceeded(before, changes):
-    envelope = budget({"tokens": before}, tokens=100)
-    if changes["tokens"] < before:
-        with pytest.raises(ValueError, match="below"):
-            budgets.amend(envelope, changes, wall_time=0)
-    else:
-        assert budgets.exceeded(budgets.amend(envelope, changes, wall_time=0)) == ()
