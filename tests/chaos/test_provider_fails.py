@@ -151,9 +151,12 @@ async def test_r36_a_provider_that_never_answers_ends_at_its_limit(
     timing = Timing(heartbeat=HEARTBEAT_S, model_call=2.0, attempts=2)
     address = server.client.service_client.config.target_host
     folder = tmp_path_factory.mktemp("silent")
-    async with ground(folder, address, timing=timing, plays=(Play(end="never"),)) as silent:
-        async with silent.site.worker(plugins=()):
-            result = await silent.check(await silent.start())
+    plays = (Play(end="never"),)
+    async with (
+        ground(folder, address, timing=timing, plays=plays) as silent,
+        silent.site.worker(plugins=()),
+    ):
+        result = await silent.check(await silent.start())
     assert (result.outcome, result.reason) == ("failed", "model_error")
     assert len(silent.provider.lines()) == 2
     assert result.spend.unconfirmed["tokens"]

@@ -25,17 +25,20 @@ async def test_r06_the_server_is_killed_during_a_loop(
 ) -> None:
     monkeypatch.setenv("TOOL_LEDGER", str(tmp_path / "effects.jsonl"))
     turns = 4 * kills
-    async with server_process(tmp_path) as server:
-        async with ground(tmp_path / "g", server.address) as made, made.site.worker():
-            made.provider.plays = [Play(text="", calls=[LOOK])] * turns + [Play(text="done")]
-            run = await made.start(tools={"repeat_exempt": ["effect.again"]})
-            chance = random.Random(kills)
-            for number in range(kills):
-                await made.billed(1 + 3 * number)
-                await asyncio.sleep(chance.random() / 2)
-                await server.kill()
-                await server.start()
-            result = await made.check(run, failed_tasks=2 * kills, kills=kills)
+    async with (
+        server_process(tmp_path) as server,
+        ground(tmp_path / "g", server.address) as made,
+        made.site.worker(),
+    ):
+        made.provider.plays = [Play(text="", calls=[LOOK])] * turns + [Play(text="done")]
+        run = await made.start(tools={"repeat_exempt": ["effect.again"]})
+        chance = random.Random(kills)
+        for number in range(kills):
+            await made.billed(1 + 3 * number)
+            await asyncio.sleep(chance.random() / 2)
+            await server.kill()
+            await server.start()
+        result = await made.check(run, failed_tasks=2 * kills, kills=kills)
     assert result.output == "done"
     assert len(made.provider.lines()) == turns + 1, "no call was made twice"
 

@@ -167,10 +167,11 @@ async def main() -> None:
         for name in SCENES:
             timing = Timing(heartbeat=2.0, roll_events=1 if "rolls" in name else 2_000)
             with tempfile.TemporaryDirectory() as folder:
-                async with installation(Path(folder) / "home", address, timing=timing) as site:
-                    async with site.worker():
-                        for file, content in (await record(name, site)).items():
-                            (FOLDER / f"{file}.json").write_text(content)
+                home = Path(folder) / "home"
+                async with installation(home, address, timing=timing) as site, site.worker():
+                    recorded = await record(name, site)
+            for file, content in recorded.items():
+                (FOLDER / f"{file}.json").write_text(content)
 
 
 if __name__ == "__main__":

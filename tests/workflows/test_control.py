@@ -333,9 +333,9 @@ async def rolling(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[
     """An installation whose runs continue as new after sixty messages."""
     address = server.client.service_client.config.target_host
     timing = Timing(heartbeat=2.0, roll_messages=60)
-    async with installation(tmp_path / "rolling", address, timing=timing) as made:
-        async with made.worker():
-            yield made
+    folder = tmp_path / "rolling"
+    async with installation(folder, address, timing=timing) as made, made.worker():
+        yield made
 
 
 async def test_a_paused_run_lives_through_a_flood_and_remembers(rolling: Installation) -> None:
@@ -390,13 +390,13 @@ async def test_rolling_at_every_checkpoint_changes_nothing(
     results = []
     for number, events in enumerate((2_000, 1)):
         timing = Timing(heartbeat=2.0, roll_events=events)
-        async with installation(tmp_path / str(number), address, timing=timing) as site:
-            async with site.worker():
-                run = await site.start(spec(), {"replies": [LIST, LIST, DONE]})
-                results.append(await site.gateway.result(run))
-                described = await site.handle(run).describe()
-                first = described.raw_description.workflow_execution_info.first_run_id
-                assert (described.run_id != first) == (events == 1)
+        folder = tmp_path / str(number)
+        async with installation(folder, address, timing=timing) as site, site.worker():
+            run = await site.start(spec(), {"replies": [LIST, LIST, DONE]})
+            results.append(await site.gateway.result(run))
+            described = await site.handle(run).describe()
+            first = described.raw_description.workflow_execution_info.first_run_id
+            assert (described.run_id != first) == (events == 1)
     plain, rolled = (_comparable(result) for result in results)
     assert plain == rolled
 
