@@ -131,6 +131,8 @@ def end_detail(state: RefineState, decision: Decision, *, wall_time: float) -> s
     """The figures or the error behind a decision that ends the run; empty when there are none."""
     if decision.outcome == "failed":
         return state.draft.failure or ""
+    if decision.reason == "max_iterations":
+        return f"{state.trajectory.completed} iterations"
     if decision.row not in {"budget", "time"}:
         return ""
     if state.draft.cut is not None:
