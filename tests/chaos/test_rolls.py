@@ -159,10 +159,11 @@ async def test_r26_a_state_above_every_payload_limit_still_rolls(rolling: Ground
     run = await rolling.start(tools=EXEMPT, budget={"tokens": 5_000_000, "cost_usd": 50})
     await rolling.billed(1)
     handle = rolling.site.handle(run)
-    await asyncio.gather(
-        *(handle.signal("add_input", AddInput(text=f"{n} " + "x" * 8_000)) for n in range(300))
-    )
+    for first in range(0, 300, 20):
+        texts = [f"{number} " + "x" * 8_000 for number in range(first, first + 20)]
+        await asyncio.gather(*(handle.signal("add_input", AddInput(text=text)) for text in texts))
     rolling.provider.open("later")
-    result = await rolling.check(run)
-    assert result.outcome in {"accepted", "failed"}, result
+    # The server itself breaks off a task that buffers more than 2 MiB of signals.
+    result = await rolling.check(run, failed_tasks=5)
+    assert result.outcome == "accepted"
     assert len(await executions(rolling.site, run)) >= 2
