@@ -1,0 +1,192 @@
+"""Code that decides otherwise is caught by a recorded history: commands, words and numbers."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from perdure.compose import VERSION
+
+ROOT = Path(__file__).parents[2]
+SUPPORT = ROOT / "tests" / "support"
+PACKAGES = ("perdure", "workflows", "activities")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A change of one source file, a line added at its end, and a recording that must notice."""
+
+    file: str
+    before: str
+    after: str
+    caught_by: str
+    added: str = ""
+
+
+QUICK = {
+    "the decision table changes its order": Mutation(
+        "perdure/domain/refine/decision.py",
+        "person, max_iterations, low_score, tool_loop)",
+        "person, low_score, max_iterations, tool_loop)",
+        "refine_low_at_the_limit",
+    ),
+    "an explanation is worded otherwise": Mutation(
+        "perdure/domain/refine/decision.py",
+        "The result can still get better.",
+        "The result can get better still.",
+        "refine_accepted_with_judge",
+    ),
+    "the roll is dropped": Mutation(
+        "workflows/loop.py",
+        "        if not self.roll_due():\n            return\n",
+        "        return\n",
+        "agent_rolled-1",
+    ),
+}
+SLOW = {
+    "a threshold must be passed, not reached": Mutation(
+        "perdure/domain/progress.py",
+        "self.current >= rounded(threshold)",
+        "self.current > rounded(threshold)",
+        "refine_just_enough",
+    ),
+    "a tie or worse is kept as the best": Mutation(
+        "perdure/domain/refine/iteration.py",
+        "if best is not None and best.iteration == state.iteration:",
+        "if best is not None:",
+        "refine_regression_abort",
+    ),
+    "randomness without a seed": Mutation(
+        "perdure/domain/refine/decision.py",
+        '"The result can still get better."',
+        'f"The result can still get better, {random.random()}."',
+        "refine_accepted_with_judge",
+        added="import random",
+    ),
+    "calls run in the order of a set": Mutation(
+        "workflows/batch.py",
+        "for wave in self._waves(ready, turns):",
+        "by_id = {entry.call.id: entry for entry in ready}\n"
+        "        for wave in self._waves([by_id[i] for i in set(by_id)], turns):",
+        "agent_with_tools",
+    ),
+    "two steps change places": Mutation(
+        "workflows/batch.py",
+        "for wave in self._waves(ready, turns):",
+        "for wave in self._waves(ready[::-1], turns):",
+        "agent_with_tools",
+    ),
+    "a step is renamed": Mutation(
+        "activities/check.py",
+        "@activity.defn\n",
+        '@activity.defn(name="examine")\n',
+        "refine_plateau",
+    ),
+    "a timer is added": Mutation(
+        "workflows/evaluating.py",
+        '        self.enter("evaluating")\n',
+        '        self.enter("evaluating")\n        await workflow.sleep(0.001)\n',
+        "refine_plateau",
+    ),
+    "the snapshot is skipped": Mutation(
+        "workflows/loop.py",
+        "if self.core.base_tree is None:",
+        "if self.core.base_tree != self.core.root:",
+        "refine_files_rolled-1",
+    ),
+    "activity ids begin elsewhere": Mutation(
+        "workflows/steps.py",
+        "steps_started: int = 0",
+        "steps_started: int = 1",
+        "agent_approval_answered",
+    ),
+    "a number of the estimate changes": Mutation(
+        "workflows/evaluating.py",
+        "JUDGE_PROMPT_TOKENS = 400",
+        "JUDGE_PROMPT_TOKENS = 401",
+        "refine_accepted_with_judge",
+    ),
+    "what a person answered is forgotten": Mutation(
+        "workflows/refine.py",
+        "if gate.answer.text:",
+        "if not gate.answer.text:",
+        "refine_escalated",
+    ),
+    "a failed model is not left": Mutation(
+        "workflows/turns.py",
+        "role: index + 1}\n        self.note",
+        "role: index}\n        self.note",
+        "agent_failover",
+    ),
+    "a denied call runs": Mutation(
+        "workflows/batch.py",
+        'answer.choice == "approve":',
+        'answer.choice != "later":',
+        "agent_approval_answered",
+    ),
+    "an amended rubric is not scored anew": Mutation(
+        "workflows/refine.py",
+        "await self.rescore(core.kept.output) if core.kept else None",
+        "None",
+        "refine_amended_rubric",
+    ),
+    "money is not counted": Mutation(
+        "perdure/domain/views.py",
+        "cost_usd=",
+        "cost_usd=0 *",
+        "agent_rolled-1",
+    ),
+}
+
+
+def _copied(folder: Path) -> None:
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package)
+
+
+def _departed(folder: Path) -> dict[str, str]:
+    """Name and problem of each recording that the code in `folder` plays otherwise."""
+    # The core logs to standard output; what was found is the last line. A set has its own order.
+    played = subprocess.run(
+        [sys.executable, "-P", str(SUPPORT / "play_recordings.py"), str(folder)],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(folder), str(SUPPORT))),
+            "PYTHONHASHSEED": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert played.returncode == 0, played.stderr[-3000:]
+    return json.loads(played.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        *(pytest.param(value, id=name) for name, value in QUICK.items()),
+        *(pytest.param(value, id=name, marks=pytest.mark.slow) for name, value in SLOW.items()),
+    ],
+)
+def test_a_changed_decision_is_caught(mutation: Mutation, tmp_path: Path) -> None:
+    _copied(tmp_path)
+    source = tmp_path / mutation.file
+    text = source.read_text()
+    assert mutation.before in text, f"the mutation no longer applies to {mutation.file}"
+    source.write_text(f"{text.replace(mutation.before, mutation.after)}\n{mutation.added}\n")
+    caught = _departed(tmp_path)
+    print("\n".join(f"{name}: {why}" for name, why in caught.items()))
+    assert f"{VERSION}/{mutation.caught_by}" in caught
+
+
+@pytest.mark.slow
+def test_the_copied_code_itself_departs_from_nothing(tmp_path: Path) -> None:
+    _copied(tmp_path)
+    assert _departed(tmp_path) == {}

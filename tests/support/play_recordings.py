@@ -1,0 +1,25 @@
+"""Replays all recordings with the code of one folder, and prints name and problem as JSON."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from recordings import departures, recordings
+
+import perdure
+import workflows
+
+
+async def main(folder: Path) -> None:
+    """Print what departs; the code must come from `folder`, or nothing would be proved."""
+    for package in (perdure, workflows):
+        found = Path(str(package.__file__)).parent.parent
+        if found != folder:
+            raise SystemExit(f"{package.__name__} was loaded from {found}, not from {folder}")
+    departed = {name: why async for name, why in departures(recordings())}
+    sys.stdout.write(json.dumps(departed))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))
