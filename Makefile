@@ -51,10 +51,11 @@ test: .venv/.model  ## the quick tests
 test-slow: .venv/.model  ## the slow tests: real model, browser, failure injection
 	@$(PYTEST) -m "slow or browser or model" $(ARGS)
 	@echo "==> the loops once more, replayed from their history at every step"
-	@PERDURE_MAX_CACHED_WORKFLOWS=0 $(PYTEST) -m "not browser and not model" tests/workflows $(ARGS)
+	@PERDURE_MAX_CACHED_WORKFLOWS=0 $(PYTEST) -m "not slow and not browser and not model" tests/workflows $(ARGS)
 
 record: .venv/.installed  ## record the histories that later versions must replay
 	@PYTHONPATH=.:tests/support $(BIN)/python tests/support/record_histories.py
+	@PYTHONPATH=.:tests/support $(BIN)/python -P tests/replay/record.py $(SCENES)
 
 check: .venv/.installed  ## format, lint, types, layers, dependencies, spelling, schemas
 	@echo "==> ruff format" && $(BIN)/ruff format --check .
