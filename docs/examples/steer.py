@@ -27,7 +27,7 @@ async def steer(client: Client, task: dict[str, object] = TASK) -> RunResult:
 async def main() -> None:
     async with await Client.connect(by="docs") as client:
         result = await steer(client)
-        print(result.outcome, result.explanation, result.output, sep="\n")
+        print(result.outcome, result.explanation, result.output, sep="\n")  # noqa: T201
 
 
 if __name__ == "__main__":
