@@ -1,0 +1,139 @@
+"""R09, R11, R43, R48: messages that come too late, too often or too many at once."""
+
+import asyncio
+import time
+
+import pytest
+from ground import Ground
+from installation import eventually
+from invariants import executions
+from provider import Play
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.domain.errors import NotAllowed, PerdureError, ServiceUnavailable
+from perdure.domain.gates import Gate
+from perdure.domain.messages import AddInput, Answer, AnyMessage, Pause, Resume, Stop
+
+APPROVAL = Play(text="", calls=[("effect.approved", {"word": "a"})])
+PAIRS = 5_000
+IN_FLIGHT = 10
+
+
+async def asked(ground: Ground, run: str) -> Gate:
+    """The gate that a run opens."""
+
+    async def opened() -> bool:
+        return bool((await ground.site.status(run)).gates)
+
+    await eventually(opened)
+    return (await ground.site.status(run)).gates[0]
+
+
+@pytest.mark.parametrize(
+    ("verb", "message"),
+    [
+        ("pause", Pause()),
+        ("resume", Resume()),
+        ("stop", Stop(mode="now")),
+        ("add_input", AddInput(text="too late")),
+        ("answer", Answer(gate="g1", choice="approve")),
+    ],
+    ids=["pause", "resume", "stop", "add_input", "answer"],
+)
+async def test_r11_a_closed_run_takes_nothing_more(
+    served: Ground, verb: str, message: AnyMessage
+) -> None:
+    run = await served.start()
+    before = await served.check(run)
+    with pytest.raises(NotAllowed, match="has ended"):
+        await served.verb(run, message)
+    with pytest.raises(RPCError) as refused:
+        await served.site.handle(run).signal(verb, message)
+    assert refused.value.status == RPCStatusCode.NOT_FOUND
+    assert await served.check(run) == before, "the ending stays as it was"
+    assert len(await executions(served.site, run)) == 1
+    assert len(served.provider.lines()) == 1
+
+
+async def test_r43_the_eleventh_update_in_flight_is_told_to_wait(chaos: Ground) -> None:
+    """Without a worker ten updates wait; the next one gets an answer, and none acts twice."""
+    chaos.provider.plays = [Play(text="first", gate="later"), Play(text="more")]
+    async with chaos.site.worker():
+        run = await chaos.start()
+        await chaos.billed(1)
+    messages = [AddInput(text=f"say-{n}.", request_id=f"r{n}") for n in range(IN_FLIGHT + 1)]
+    began = time.monotonic()
+    answers = await asyncio.gather(
+        *(chaos.verb(run, one) for one in messages), return_exceptions=True
+    )
+    assert time.monotonic() - began < 30
+    assert all(isinstance(answer, PerdureError) for answer in answers), answers
+    crowded = [one for one in answers if "takes no more now" in str(one)]
+    assert len(crowded) == 1, answers
+    assert isinstance(crowded[0], ServiceUnavailable)
+    chaos.provider.open("later")
+    async with chaos.site.worker():
+        for message in messages:
+            await chaos.verb(run, message)
+        result = await chaos.check(run, kills=1)
+    told = str(chaos.provider.bodies[-1]["messages"]) + " ".join(result.unread_input)
+    assert [told.count(message.text) for message in messages] == [1] * len(messages)
+
+
+async def test_r48_an_answer_after_the_default_was_taken(served: Ground) -> None:
+    served.provider.plays = [APPROVAL, Play(text="done", gate="later")]
+    run = await served.start(gates={"timeout_s": 2.0, "on_expiry": "default:deny"})
+    gate = await asked(served, run)
+    await served.billed(2)
+    late = Answer(gate=gate.id, choice="approve", args_hash=gate.args_hash, by="me")
+    with pytest.raises(NotAllowed, match=r"already answered with 'deny' by deadline"):
+        await served.verb(run, late)
+    await served.site.handle(run).signal("answer", late)
+
+    async def noted() -> bool:
+        return any("deadline" in why for why in (await served.site.status(run)).refused)
+
+    await eventually(noted)
+    served.provider.open("later")
+    result = await served.check(run)
+    assert [call.outcome for call in result.iterations[0].calls] == ["denied"]
+    assert not served.effects.exists(), "what nobody allowed was not done"
+
+
+async def test_r48_an_answer_after_the_run_ended_unanswered(served: Ground) -> None:
+    served.provider.plays = [APPROVAL, Play(text="done")]
+    run = await served.start(gates={"timeout_s": 2.0, "on_expiry": "end"})
+    gate = await asked(served, run)
+    result = await served.check(run)
+    assert (result.outcome, result.reason) == ("unanswered", "gate_expired")
+    late = Answer(gate=gate.id, choice="approve", args_hash=gate.args_hash, by="me")
+    with pytest.raises(NotAllowed, match=r"has ended \(unanswered\)"):
+        await served.verb(run, late)
+    assert not served.effects.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_r09_thousands_of_pauses_overflow_nothing(served: Ground) -> None:
+    """A run that waits for a person rolls over by the number of its messages."""
+    served.provider.plays = [APPROVAL, Play(text="done")]
+    run = await served.start()
+    gate = await asked(served, run)
+    handle = served.site.handle(run)
+    for number in range(PAIRS):
+        await handle.signal("pause", Pause(request_id=f"p{number}"))
+        await handle.signal("resume", Resume(request_id=f"r{number}"))
+
+    async def at_rest() -> bool:
+        return (await served.site.status(run)).lifecycle == "waiting"
+
+    await eventually(at_rest, seconds=60)
+    status = await served.site.status(run)
+    assert status.refused == (), "each was allowed, so each came once and in its order"
+    assert [one.id for one in status.gates] == [gate.id]
+    assert len(served.provider.lines()) == 1
+    answer = Answer(gate=gate.id, choice="approve", args_hash=gate.args_hash, by="me")
+    await served.verb(run, answer)
+    result = await served.check(run)
+    assert result.output == "done"
+    assert len(await executions(served.site, run)) >= 2 * PAIRS // 1_000
