@@ -9,7 +9,7 @@ from perdure.domain.agent.turn import Ending, TurnState
 from perdure.domain.budget import Refused, work
 from perdure.domain.refine.economy import sent_by_phase
 from perdure.domain.refine.iteration import later_tokens
-from perdure.domain.refine.parts import failing_parts
+from perdure.domain.refine.parts import draft_tokens, failing_parts, part_tokens
 from perdure.domain.refine.state import Draft
 from perdure.domain.result import IterationRecord
 from perdure.domain.steps import Entry, ModelCallReport, RefineEntry, SayEntry
@@ -18,7 +18,6 @@ from workflows.model_calls import Ask
 from workflows.turns import TurnEnd
 
 CONTINUE_PROMPT = "Your text was cut off. Go on exactly where it stopped; repeat nothing."
-PART_TOKENS = 512
 CUTTING = frozenset({"out_of_budget", "deadline", "stopped", "unanswered"})
 
 
@@ -85,11 +84,15 @@ class Executing(Evaluating):
         return tuple(part for part in failing if part not in self.core.draft.replies)
 
     async def _write_whole(self) -> None:
-        """Turns until there is text; a text that was cut off is continued once."""
+        """Turns until there is text; a text that was cut off is continued once.
+
+        Not so in parts: surplus lines are left out anyway, and missing ones are asked for alone.
+        """
         turn = self.core.turn
         end = await self.take_turns(turn, self.turns, role="executor", phase="executing")
         self._take_end(end)
-        if not end.truncated or end.outcome != "accepted" or turn.continued:
+        in_parts = self.spec.refine.output.parts != "whole"
+        if not end.truncated or end.outcome != "accepted" or turn.continued or in_parts:
             return
         turn.continued, turn.awaiting_results = True, False
         turn.entries = [*turn.entries, SayEntry(type="say", text=CONTINUE_PROMPT)]
@@ -129,7 +132,7 @@ class Executing(Evaluating):
             summary=f"part {part} (iteration {self.iteration})",
             entries=[self._entry(part), *self._said()],
             tools_off=True,
-            max_tokens=PART_TOKENS,
+            max_tokens=part_tokens(self.rubric, part),
             records=tuple(turn.unwritten),
         )
         called, _ = await self.recorded_call(turn, ask, tools_offered=0)
@@ -180,6 +183,11 @@ class Executing(Evaluating):
         """The turn loop ends with a closing text, and the decision table asks a person."""
         self.core.tool_loop = "critical"
         return Ending(outcome="tool_misuse", reason="tool_loop", detail=level.tool)
+
+    def output_cap(self) -> int:
+        """A draft of bounded parts needs no more than they do together."""
+        whole = self.spec.refine.output.parts == "whole"
+        return (None if whole else draft_tokens(self.rubric)) or super().output_cap()
 
     def begin_iteration(self, state: TurnState) -> None:
         """A turn inside the iteration: the refine loop counts its own."""

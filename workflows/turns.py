@@ -28,7 +28,7 @@ from perdure.domain.gates import Gate
 from perdure.domain.outcomes import Outcome
 from perdure.domain.steps import ModelCallReport, SayEntry
 from workflows.closing import Closing, Sent, TurnEnd
-from workflows.model_calls import Ask, Called, Unanswered, Unpriced
+from workflows.model_calls import MAX_OUTPUT_TOKENS, Ask, Called, Unanswered, Unpriced
 from workflows.steps import Broken
 
 
@@ -208,7 +208,12 @@ class Turning(Closing):
             entries=tuple(state.entries),
             on_offer=None if whole else on_offer,
             records=tuple(state.unwritten),
+            max_tokens=self.output_cap(),
         )
+
+    def output_cap(self) -> int:
+        """The longest reply that a turn asks for, in tokens."""
+        return MAX_OUTPUT_TOKENS
 
     async def _heard(self, state: TurnState) -> Ending | None:
         """Take escalations, input and guidance that arrived meanwhile."""

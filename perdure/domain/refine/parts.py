@@ -7,9 +7,15 @@ merge is taken only when the score of the whole does not fall.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from perdure.domain.checks import LengthCheck, LengthUnit
 from perdure.domain.evaluation import Evaluation, weighted_mean
 from perdure.domain.refine.settings import PartKind
 from perdure.domain.rubric import Dimension, Rubric
+
+PART_TOKENS = 512
+SPARE_TOKENS = 32
+# Generous, for the languages that need most of them.
+TOKENS_PER_UNIT: Mapping[LengthUnit, int] = {"words": 4, "chars": 1}
 
 Evaluate = Callable[[str], Evaluation]
 
@@ -120,11 +126,36 @@ def part_score(rubric: Rubric, evaluation: Evaluation, part: int) -> float | Non
     return _mean(tuple(rubric.of_part(part)), evaluation)
 
 
+def part_tokens(rubric: Rubric, part: int) -> int:
+    """The most that a reply with one part may use: what its length check permits, with room."""
+    return _bound(rubric, part) or PART_TOKENS
+
+
+def draft_tokens(rubric: Rubric) -> int | None:
+    """The most that a draft of all parts may use; None when a part has no bound of its own.
+
+    A small model that has lost the thread writes until it is stopped.
+    """
+    bounds = [_bound(rubric, part) for part in rubric.parts]
+    known = [bound for bound in bounds if bound is not None]
+    return sum(known) if known and len(known) == len(bounds) else None
+
+
 def part_reply(text: str) -> str:
     """The part in a model's reply: its first line with text, without quotes and list marks."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     first = lines[0] if lines else ""
     return first.strip("\"'`*").removeprefix("- ").strip()
+
+
+def _bound(rubric: Rubric, part: int) -> int | None:
+    checks = [item.evaluator for item in rubric.of_part(part)]
+    bounds = [
+        check.max * TOKENS_PER_UNIT[check.unit] + SPARE_TOKENS
+        for check in checks
+        if isinstance(check, LengthCheck) and check.max and check.unit in TOKENS_PER_UNIT
+    ]
+    return min(bounds, default=None)
 
 
 def _is_better(rubric: Rubric, part: int, kept: Evaluation, offer: Evaluation) -> bool:

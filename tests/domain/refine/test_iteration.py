@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.domain.agent.turn import Ending
@@ -57,6 +57,7 @@ def take(state: RefineState, score: float | None, text: str) -> None:
     fold(state, RUBRIC)
 
 
+@settings(deadline=None)
 @given(SCORES)
 def test_the_best_is_the_highest_and_of_equal_ones_the_later(scores: list[float | None]) -> None:
     state = new_state()
@@ -108,8 +109,7 @@ def test_a_record_has_what_was_spent_since_the_iteration_began() -> None:
     take(state, 0.5, "a")
     lost = Account(attempts=2, unconfirmed=Usage(output_tokens=7), unconfirmed_cost_usd=Decimal(1))
     state.budget = settle(settle(state.budget, "x", used), "y", lost)
-    settings = RefineSettings()
-    decision = decide(facts_of(state, settings=settings, rubric=RUBRIC, now=NOW))
+    decision = decide(facts_of(state, settings=RefineSettings(), rubric=RUBRIC, now=NOW))
     record = record_of(state, IterationRecord(index=1), decision=decision, rubric=RUBRIC)
     assert record.usage == Usage(input_tokens=10, output_tokens=7)
     assert (record.cost_usd, record.model_calls) == (Decimal("1.5"), 3)
@@ -153,6 +153,7 @@ def test_an_amended_rubric_scores_the_best_anew() -> None:
     assert (state.kept.score, state.newest) == (None, None)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=8))
 def test_savings_grow_with_what_a_conversation_would_have_resent(prompts: list[int]) -> None:
     state = new_state()

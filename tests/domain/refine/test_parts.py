@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 
 from perdure.domain.evaluation import DimensionScore, Evaluation, overall_score
 from perdure.domain.refine.parts import (
+    PART_TOKENS,
     Version,
+    draft_tokens,
     failing_parts,
     join_parts,
     merge_replies,
     part_reply,
     part_text,
+    part_tokens,
     split_output,
     tidy_output,
 )
@@ -148,3 +151,39 @@ def test_a_merge_never_falls_and_keeps_the_better_of_each_part(
 def test_lines_survive_taking_apart_and_joining(lines: list[str]) -> None:
     text = join_parts(tuple(lines), "lines")
     assert split_output(text, "lines") == tuple(lines)
+
+
+def _limited(part: int, **length: object) -> dict[str, object]:
+    return {
+        "name": f"length {part} {length}",
+        "part": part,
+        "evaluator": {"check": "length", **length},
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts", "draft"),
+    [
+        pytest.param([_limited(1, unit="words", max=10)], [72], 72, id="words"),
+        pytest.param([_limited(1, unit="chars", max=100)], [132], 132, id="characters"),
+        pytest.param(
+            [_limited(1, unit="words", max=10), _limited(1, unit="chars", max=20)],
+            [52],
+            52,
+            id="the tighter one",
+        ),
+        pytest.param(
+            [_limited(1, unit="words", max=10), _limited(2, unit="words", min=3)],
+            [72, PART_TOKENS],
+            None,
+            id="a part without a bound",
+        ),
+        pytest.param([_limited(1, unit="sentences", max=1)], [PART_TOKENS], None, id="sentences"),
+    ],
+)
+def test_replies_are_capped_by_what_their_checks_permit(
+    rows: list[dict[str, object]], parts: list[int], draft: int | None
+) -> None:
+    rubric = Rubric.model_validate(rows)
+    assert [part_tokens(rubric, part) for part in rubric.parts] == parts
+    assert draft_tokens(rubric) == draft
