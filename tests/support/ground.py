@@ -1,7 +1,7 @@
 """The ground of a failure test: installation, provider and ledgers, and what tests do on it."""
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +77,7 @@ class Ground:
         )
 
     @asynccontextmanager
-    async def process(self, point: str = "", *, times: int = 1) -> AsyncIterator[WorkerProcess]:
+    async def process(self, point: str = "", *, times: int = 1) -> AsyncGenerator[WorkerProcess]:
         """A worker process, which may die at a kill point."""
         async with self.site.worker_process(**self.environment(point, times=times)) as process:
             yield process
@@ -103,7 +103,7 @@ async def ground(
     timing: Timing = FAST,
     plays: tuple[Play, ...] = (Play(),),
     **settings: object,
-) -> AsyncIterator[Ground]:
+) -> AsyncGenerator[Ground]:
     """An installation without workers against a provider with a ledger."""
     home = folder / "home"
     home.mkdir(parents=True)

@@ -57,4 +57,6 @@ match os.environ.get("KILL_POINT", "").partition(":")[0]:
         SqlJournal.answer = _after(SqlJournal.answer)  # type: ignore[method-assign]
     case "in_workflow_task":
         worker = _workflow._WorkflowWorker
-        worker._handle_activation = _before(worker._handle_activation)
+        worker._handle_activation = _before(worker._handle_activation)  # type: ignore[method-assign]
+    case _:
+        pass

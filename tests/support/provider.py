@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +68,7 @@ class Provider:
 
     def __init__(self, ledger: Path, plays: Plays = (), *, choose: Choose | None = None) -> None:
         self.ledger = ledger
-        self.plays = list(plays)
+        self.plays: Plays = list(plays)
         self.choose = choose
         self.url = ""
         self.bodies: list[dict[str, object]] = []
@@ -91,7 +91,7 @@ class Provider:
         return self._gates.setdefault(name, asyncio.Event())
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator["Provider"]:
+    async def serving(self) -> AsyncGenerator["Provider"]:
         """Listen on a free port."""
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

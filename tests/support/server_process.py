@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -57,7 +57,7 @@ class ServerProcess:
 
 
 @asynccontextmanager
-async def server_process(folder: Path) -> AsyncIterator[ServerProcess]:
+async def server_process(folder: Path) -> AsyncGenerator[ServerProcess]:
     """A running server, killed at the end."""
     server = ServerProcess(folder)
     await server.start()

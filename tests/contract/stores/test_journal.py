@@ -247,8 +247,8 @@ async def test_attempts_of_a_key_share_its_reservation(
 async def test_attempts_and_their_output_may_be_limited(
     journal: SqlJournal, limit: Changes, proceeds: bool
 ) -> None:
-    estimate = Usage(input_tokens=100, output_tokens=8)
-    first, second = (attempt(number, estimate=estimate, **limit) for number in (1, 2))
+    changes: Changes = {**limit, "estimate": Usage(input_tokens=100, output_tokens=8)}
+    first, second = (attempt(number, **changes) for number in (1, 2))
     assert isinstance(await journal.begin(first), Proceed)
     assert isinstance(await journal.begin(first), Proceed), "the same attempt is no new one"
     assert isinstance(await journal.begin(second), Proceed if proceeds else DoesNotFit)

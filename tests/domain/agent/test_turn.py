@@ -41,7 +41,7 @@ def told(following) -> str:
 def decide(text=None, calls=(), stop="end_turn", *, turns=AGENT, state=None, **limits) -> str:
     state = TurnState.model_validate(state or {})
     reply = Reply(text=text, calls=calls, stop_reason=stop)
-    chosen = Limits(**{"last_iteration": False, **limits})
+    chosen = Limits.model_validate({"last_iteration": False, **limits})
     return told(after_reply(reply, state, limits=chosen, turns=turns))
 
 
