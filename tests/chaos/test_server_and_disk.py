@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from full_store import full_store
 from ground import Ground, ground
 from installation import eventually
 from provider import Play
@@ -14,6 +15,7 @@ from server_process import server_process
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 
+from perdure.domain.errors import StoreError
 from perdure.domain.messages import Pause, Resume
 
 LOOK = ("effect.again", {"word": "a"})
@@ -79,6 +81,30 @@ async def test_r08_a_full_disk_is_waited_out_with_the_paid_reply_in_hand(
         result = await chaos.check(run)
     assert result.output == "x" * 400_000
     assert len(chaos.provider.lines()) == 1
+
+
+async def test_r08_a_full_store_is_named_and_waited_out(served: Ground) -> None:
+    """SQLite's own limit of pages: a start is refused in words, a run in progress waits."""
+    served.provider.plays = [Play(text="y" * 400_000, gate="later")]
+    with full_store() as store:
+        run = await served.start()
+        await served.billed(1)
+        store.full = True
+        with pytest.raises(StoreError, match="is full"):
+            await served.start(goal="look " * 10_000)
+        served.provider.open("later")
+        await eventually(lambda: _waits_because(served, run, "is full"))
+        store.full = False
+        result = await served.check(run)
+    assert result.output == "y" * 400_000
+    assert len(served.provider.lines()) == 1, "the refused start cost nothing"
+
+
+async def _waits_because(ground: Ground, run: str, why: str) -> bool:
+    described = await ground.site.handle(run).describe()
+    pending = described.raw_description.pending_activities
+    # The server cuts long failures and then puts a message of its own around them.
+    return any(why in str(one.last_failure) for one in pending)
 
 
 async def test_r10_a_pause_before_the_first_task_is_honoured(chaos: Ground) -> None:

@@ -1,0 +1,84 @@
+"""R38: the wall clock of a run goes on while it is paused and while nobody works on it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from ground import Ground, ground
+from installation import dev_server, eventually
+from invariants import executions
+from provider import Play
+from temporalio.api.enums.v1 import EventType
+from temporalio.testing import TimeSkipper
+
+from perdure.domain.messages import Pause, Resume
+
+LOOK = ("effect.again", {"word": "a"})
+HOUR_S = 3_600.0
+# What the test itself may take.
+REAL_S = 60.0
+
+
+@pytest.fixture
+async def skipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ground]:
+    """A ground without workers on a server whose runs have clocks of their own."""
+    monkeypatch.setenv("TOOL_LEDGER", str(tmp_path / "effects.jsonl"))
+    option = "frontend.WorkflowTimeSkippingEnabled=true"
+    async with (
+        dev_server("--dynamic-config-value", option) as server,
+        ground(tmp_path, server.client.service_client.config.target_host) as made,
+    ):
+        yield made
+
+
+async def test_r38_pause_and_outage_count_as_wall_time(skipping: Ground) -> None:
+    """Half an hour of pause and half an hour without worker spend a budget of one hour."""
+    site = skipping.site
+    skipping.provider.plays = [Play(text="", calls=[LOOK], gate="later"), Play(text="done")]
+    skipper = TimeSkipper(site.client)
+    async with site.worker():
+        run = await skipping.start(budget={"wall_time": HOUR_S})
+        await skipping.billed(1)
+        await skipping.verb(run, Pause())
+        skipping.provider.open("later")
+        await eventually(lambda: _at_rest(skipping, run))
+        await skipper.fast_forward(site.handle(run), HOUR_S / 2)
+        assert await _at_rest(skipping, run), "half of the time is left"
+    await skipper.fast_forward(site.handle(run), HOUR_S / 2)
+    async with site.worker():
+        result = await skipping.check(run, kills=1)
+    assert (result.outcome, result.reason) == ("deadline", "wall_time")
+    assert abs(await _alarm_after(skipping, run) - HOUR_S) <= 1.0
+    assert result.spend.wall_time_s >= HOUR_S
+    assert len(skipping.provider.lines()) == 1
+
+
+async def test_r38_a_resumed_run_has_what_is_left(skipping: Ground) -> None:
+    """Ten hours of pause leave a run of eleven hours time to end."""
+    site = skipping.site
+    skipping.provider.plays = [Play(text="", calls=[LOOK], gate="later"), Play(text="done")]
+    async with site.worker():
+        run = await skipping.start(budget={"wall_time": 11 * HOUR_S})
+        await skipping.billed(1)
+        await skipping.verb(run, Pause())
+        skipping.provider.open("later")
+        await eventually(lambda: _at_rest(skipping, run))
+        await TimeSkipper(site.client).fast_forward(site.handle(run), 10 * HOUR_S)
+        await skipping.verb(run, Resume())
+        result = await skipping.check(run)
+    assert (result.outcome, result.output) == ("accepted", "done")
+    assert 10 * HOUR_S <= result.spend.wall_time_s < 10 * HOUR_S + REAL_S
+
+
+async def _alarm_after(ground: Ground, run: str) -> float:
+    """Seconds by the run's own clock from its start to the deadline's timer."""
+    (history,) = await executions(ground.site, run)
+    fired = [one for one in history.events if one.event_type == EventType.EVENT_TYPE_TIMER_FIRED]
+    assert len(fired) == 1
+    start = history.events[0].event_time.ToDatetime()
+    return (fired[0].event_time.ToDatetime() - start).total_seconds()
+
+
+async def _at_rest(ground: Ground, run: str) -> bool:
+    status = await ground.site.status(run)
+    return status.lifecycle == "paused" and status.step is None
