@@ -14,7 +14,7 @@ from perdure.domain.usage import Usage
 from perdure.interfaces.gateway.facts import QueueState
 
 Spec = AgentSpec | RefineSpec
-SHOWN_ROLES = ("executor", "evaluator", "planner")
+SHOWN_ROLES = ("executor", "evaluator")
 
 
 class PlannedModel(Frozen):
@@ -150,8 +150,6 @@ def _models(
     for role in SHOWN_ROLES:
         if role == "evaluator" and not judged:
             continue
-        if role == "planner" and "plan" not in _steps(spec):
-            continue
         chain = spec.models.chain(role) or (default_model,)
         found.append(PlannedModel(role=role, chain=chain, card=cards.get(chain[0])))
     return found
@@ -163,10 +161,7 @@ def _steps(spec: Spec) -> tuple[str, ...]:
             steps = ("model call", "tools it asks for", "until it answers in text")
             return steps if spec.tools.access != "minimal" else steps[::2]
         case RefineSpec():
-            planned = spec.refine.plan == "on" or (
-                spec.refine.plan == "auto" and spec.refine.max_iterations > 1
-            )
-            return (*(("plan",) if planned else ()), "execute", "evaluate", "decide", "refine")
+            return ("execute", "evaluate", "decide", "refine")
 
 
 def _named(spec: Spec, *, judged: bool) -> tuple[str, ...]:

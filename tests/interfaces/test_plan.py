@@ -56,7 +56,7 @@ def test_iteration_limit(given: AgentSpec | RefineSpec, limit: int) -> None:
 def test_a_plan_names_models_by_role_and_warns() -> None:
     small = card(FREE, tools=False, judges=False)
     plan = plan_run(
-        spec(rubric=JUDGED, models={"executor": ["m", "n"]}, refine={"plan": "off"}),
+        spec(rubric=JUDGED, models={"executor": ["m", "n"], "planner": "p"}, refine={"plan": "on"}),
         cards={"m": small},
         queues=(QueueState(queue="q", serves="loops", ready=True),),
         default_model="m",

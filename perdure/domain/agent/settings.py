@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, field_validator
 
 from perdure.domain.base import Frozen
 from perdure.domain.tools import AccessLevel
@@ -78,6 +78,16 @@ class ToolsSpec(Frozen):
     timeouts: dict[str, float] = {}
     repeat_exempt: tuple[str, ...] = ()
     mcp: tuple[dict[str, JsonValue], ...] = ()
+
+    @field_validator("mcp", mode="before")
+    @classmethod
+    def _no_servers(cls, value: object) -> object:
+        # Unlike a setting without effect, tools that are missing change the work itself.
+        if value:
+            raise ValueError(
+                "an empty list; MCP servers cannot be used yet, so their tools would be missing"
+            )
+        return value
 
 
 class Turns(Frozen):

@@ -10,6 +10,7 @@ from perdure.domain.run import RUN_SPEC
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.submission.facts import Flags, Submission, Surroundings
 from perdure.interfaces.submission.goals import goal_fields, without_vain_judges
+from perdure.interfaces.submission.idle import idle_notes
 from perdure.interfaces.submission.layers import (
     DEFAULTS_FILE,
     Fields,
@@ -78,7 +79,7 @@ def _submitted(
     whole = with_lists(merged(layers, kind), flags)
     spec = validated(whole, layers, problems=[*problems, *references.problems])
     spec, notes = without_vain_judges(spec, surroundings)
-    return Submission(spec=spec, blobs=references.blobs, notes=notes)
+    return Submission(spec=spec, blobs=references.blobs, notes=(*notes, *idle_notes(whole)))
 
 
 def _defaults(user: Path | None, folder: Path | None) -> list[Layer]:

@@ -1,0 +1,54 @@
+"""Settings that no loop of this version acts on: a person who sets one is told so."""
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from perdure.domain.problems import shown
+from perdure.interfaces.submission.layers import Fields, has, steps_of
+
+_NO_ROLE = "no loop calls this role"
+_NO_WORKERS = "no loop starts workers"
+IDLE: Mapping[str, str] = {
+    "category": "nothing is remembered by category",
+    "recall": "nothing is recalled from earlier runs",
+    "learn": "nothing is kept for later runs",
+    "refine.plan": "no plan is made before the work",
+    "refine.classify": "every goal is worked on and evaluated",
+    "refine.evaluator_share": "the judge may use what the whole budget leaves",
+    "budget.workers": _NO_WORKERS,
+    "budget.depth": _NO_WORKERS,
+    "models.planner": _NO_ROLE,
+    "models.learner": _NO_ROLE,
+    "models.manager": _NO_ROLE,
+    "models.worker": _NO_ROLE,
+    "models.critic": _NO_ROLE,
+    "models.repair": _NO_ROLE,
+}
+
+
+def idle_notes(given: Fields) -> tuple[str, ...]:
+    """One line for each setting that was given, is not off, and has no effect.
+
+    Args:
+        given: what files and flags say, without the built-in defaults.
+    """
+    return tuple(
+        f"{path}: {_words(value)} has no effect in this version: {why}."
+        for path, why in IDLE.items()
+        if (value := _at(given, path)) and value != "off"
+    )
+
+
+def _at(fields: Fields, path: str) -> JsonValue:
+    steps = steps_of(path)
+    if not has(fields, steps):
+        return None
+    value: JsonValue = fields
+    for step in steps:
+        value = value[str(step)] if isinstance(value, dict) else None
+    return value
+
+
+def _words(value: JsonValue) -> str:
+    return value if isinstance(value, str) else shown(value)

@@ -1,0 +1,73 @@
+"""Settings without effect are named; those that are off, or have an effect, are not."""
+
+import pytest
+from pydantic import JsonValue
+
+from perdure.domain.errors import InvalidInput
+from perdure.interfaces.submission import Flags, Surroundings, load_data
+from perdure.interfaces.submission.idle import IDLE, idle_notes
+
+AROUND = Surroundings(folder=None, default_model="claude-x")
+RUBRIC: JsonValue = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 9}}]
+
+
+def notes(**fields: JsonValue) -> tuple[str, ...]:
+    task: JsonValue = {"kind": "refine", "goal": "g", "rubric": RUBRIC, **fields}
+    return load_data(task, surroundings=AROUND).notes
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "value"),
+    [
+        ({"category": "texts"}, "category", "texts"),
+        ({"budget": {"depth": 2}}, "budget.depth", "2"),
+        ({"recall": True}, "recall", "true"),
+        ({"learn": True}, "learn", "true"),
+        ({"refine": {"plan": "on"}}, "refine.plan", "on"),
+        ({"refine": {"plan": True}}, "refine.plan", "true"),
+        ({"refine": {"classify": "auto"}}, "refine.classify", "auto"),
+        ({"refine": {"evaluator_share": 0.5}}, "refine.evaluator_share", "0.5"),
+        ({"models": {"planner": "claude-y"}}, "models.planner", "claude-y"),
+        ({"models": {"critic": ["a", "b"]}}, "models.critic", '["a", "b"]'),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_setting_without_effect_is_named_with_its_value(
+    fields: dict[str, JsonValue], path: str, value: str
+) -> None:
+    assert notes(**fields) == (f"{path}: {value} has no effect in this version: {IDLE[path]}.",)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"recall": False, "learn": False},
+        {"refine": {"plan": False, "classify": "off"}},
+        {"refine": {"skip_eval_confidence": 0.5}},
+        {"models": {"executor": "claude-x", "evaluator": "claude-y", "planner": None}},
+        {"tools": {"mcp": []}},
+    ],
+    ids=["nothing given", "off", "switched off", "has an effect", "roles that work", "no servers"],
+)
+def test_nothing_is_said_of_what_is_off_or_works(fields: dict[str, JsonValue]) -> None:
+    assert notes(**fields) == ()
+
+
+def test_flags_are_looked_at_too() -> None:
+    flags = Flags(sets=("refine.plan=on", "recall=true"))
+    task: JsonValue = {"kind": "refine", "goal": "g", "rubric": RUBRIC}
+    told = load_data(task, flags, surroundings=AROUND).notes
+    assert [note.partition(":")[0] for note in told] == ["recall", "refine.plan"]
+
+
+def test_several_are_one_line_each() -> None:
+    given: dict[str, JsonValue] = {"recall": True, "models": {"worker": "a", "repair": "b"}}
+    told = idle_notes(given)
+    assert len(told) == 3
+    assert all("\n" not in note for note in told)
+
+
+def test_tools_that_would_be_missing_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"tools\.mcp: .*MCP servers cannot be used yet"):
+        notes(tools={"mcp": [{"command": "server"}]})
