@@ -55,7 +55,7 @@ test-slow: .venv/.model  ## the slow tests: real model, browser, failure injecti
 
 record: .venv/.installed  ## record the histories that later versions must replay
 	@PYTHONPATH=.:tests/support $(BIN)/python tests/support/record_histories.py
-	@PYTHONPATH=.:tests/support $(BIN)/python -P tests/replay/record.py $(SCENES)
+	@PYTHONPATH=.:tests/support $(BIN)/python -P tests/replay/record.py
 
 check: .venv/.installed  ## format, lint, types, layers, dependencies, spelling, schemas
 	@echo "==> ruff format" && $(BIN)/ruff format --check .

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from agent_runs import answer, call, calls
 from installation import Installation, eventually
+from pydantic import JsonValue
 from refining import (
     TONE,
     WORDS_CHECK,
@@ -107,7 +108,7 @@ async def stop_in_second(site: Installation, run: str) -> None:
 
 async def amend_rubric(site: Installation, run: str) -> None:
     """Replace the rubric while the second draft is being written."""
-    only = {"name": "pine", "evaluator": {"check": "contains", "all": ["pine", "larch"]}}
+    only: JsonValue = {"name": "pine", "evaluator": {"check": "contains", "all": ["pine", "larch"]}}
     await at_call(site, run, "executor", 2)
     await site.gateway.verb(run, Amend(rubric=[only], guidance="prefer conifers", by="ann"))
 
