@@ -1,5 +1,6 @@
 """Connecting to Temporal: address, profile, converter and plugins in one place."""
 
+import structlog
 from temporalio.client import Client
 from temporalio.envconfig import ClientConnectConfig
 
@@ -7,8 +8,11 @@ from perdure.adapters.converting import data_converter
 from perdure.adapters.settings import Settings
 from perdure.adapters.step_logging import StepLoggingPlugin
 from perdure.adapters.telemetry import Telemetry
+from perdure.domain.causes import cause_in_words
 from perdure.domain.errors import ServiceUnavailable
 from perdure.domain.ports import BlobStore
+
+_log = structlog.get_logger(__name__)
 
 
 def address_of(settings: Settings, fallback: str) -> str:
@@ -46,7 +50,9 @@ async def connect(
             runtime=telemetry.runtime,
         )
     except (RuntimeError, OSError) as error:
+        _log.debug("temporal_unreachable", address=address, error=str(error))
+        why = cause_in_words(error, otherwise="the connection failed")
         raise ServiceUnavailable(
-            f"The Temporal server at {address} does not answer: {str(error)[:200]}.",
+            f"The Temporal server at {address} does not answer: {why}.",
             cure="Start it (`perdure up` for the embedded one) or correct TEMPORAL_ADDRESS.",
         ) from error

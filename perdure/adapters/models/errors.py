@@ -5,6 +5,7 @@ import httpx2
 
 from perdure.adapters.models.kinds import kind_of
 from perdure.adapters.models.retry_after import retry_after_of
+from perdure.domain.causes import cause_in_words
 from perdure.domain.model_errors import ModelErrorKind, ModelFacts
 from perdure.domain.usage import Usage
 
@@ -49,7 +50,7 @@ def facts_of(
             kind, message = "connection", f"The model provider was not reached ({_cause(error)})."
         case _:
             kind = "bad_reply"
-            message = f"The provider's answer is not a message stream ({_cause(error)})."
+            message = f"The provider's answer is not a message stream ({_named(error)})."
     reached = streaming or not isinstance(error.__cause__ or error, _NOT_SENT)
     return ModelFacts(kind=kind, message=message, usage=usage, request_id=request_id, sent=reached)
 
@@ -76,6 +77,10 @@ def _status_facts(
 
 
 def _cause(error: Exception) -> str:
+    return cause_in_words(error, otherwise=_named(error))
+
+
+def _named(error: Exception) -> str:
     cause = error.__cause__ or error
     words = str(cause)[:MESSAGE_CHARACTERS]
     return f"{type(cause).__name__}: {words}" if words else type(cause).__name__

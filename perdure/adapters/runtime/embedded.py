@@ -1,6 +1,7 @@
 """The port `Runtime` over the supervisor: ensure that everything runs, look at it, stop it."""
 
 import asyncio
+import shutil
 import time
 
 from perdure.adapters.runtime import temporal_server
@@ -18,6 +19,7 @@ from perdure.domain.ports import Endpoints
 
 START_WITHIN_S = 120.0
 STOP_WITHIN_S = 45.0
+LEAST_FREE_BYTES = 1_000_000
 
 
 class EmbeddedRuntime:
@@ -123,6 +125,12 @@ def _failed(files: HomeFiles, state: RuntimeState | None) -> RuntimeUnavailable:
     if state is not None and state.error:
         return RuntimeUnavailable(state.error)
     tail = log_tail(files.log("supervisor"))
+    free = shutil.disk_usage(files.home).free
+    if free < LEAST_FREE_BYTES:
+        return RuntimeUnavailable(
+            f"The services cannot start: the disk of {files.home} is full ({free} bytes free).",
+            cure="Free disk space, or name another home folder (PERDURE_HOME), and try again.",
+        )
     return RuntimeUnavailable(
         f"The supervisor ended before the services were ready.\n{tail}\n",
         cure="Read `perdure logs supervisor`, then try again.",

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+import structlog
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.namespace.v1 import NamespaceConfig
 from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
@@ -11,7 +12,10 @@ from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError
 
 from perdure.adapters.runtime.search_attributes import register_search_attributes
+from perdure.domain.causes import cause_in_words
 from perdure.domain.errors import RuntimeUnavailable
+
+_log = structlog.get_logger(__name__)
 
 RETENTION = timedelta(days=30)
 ANSWER_WITHIN_S = 5.0
@@ -40,7 +44,10 @@ async def connect_named(profile: ClientConfigProfile) -> Client:
             Client.connect(**profile.to_client_connect_config()), timeout=ANSWER_WITHIN_S
         )
     except (RuntimeError, TimeoutError, RPCError) as error:
-        why = str(error) or f"no answer within {ANSWER_WITHIN_S:.0f} s"
+        _log.debug("temporal_unreachable", address=profile.address, error=str(error))
+        silent = f"no answer within {ANSWER_WITHIN_S:.0f} s"
+        late = isinstance(error, TimeoutError)
+        why = silent if late else cause_in_words(error, otherwise="the connection failed")
         raise RuntimeUnavailable(
             f"The Temporal server at {profile.address} does not answer: {why}.",
             cure="Start it, correct TEMPORAL_ADDRESS or the profile, or unset both to use the "

@@ -7,6 +7,7 @@ from temporalio.client import WorkflowQueryFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from perdure.domain.causes import said_in_words
 from perdure.domain.errors import (
     InvalidInput,
     NoReadyWorker,
@@ -74,7 +75,7 @@ def sentence(error: BaseException | None) -> str:
 
 
 def _of_rpc(error: RPCError, address: str, run: str | None) -> PerdureError:
-    said = error.message or error.status.name
+    said = said_in_words(error.message or error.status.name, otherwise="it failed inside")
     match error.status:
         case RPCStatusCode.NOT_FOUND if run is not None:
             return NotFound(

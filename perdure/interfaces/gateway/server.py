@@ -33,6 +33,7 @@ from temporalio.common import (
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
+from perdure.domain.causes import cause_in_words
 from perdure.domain.errors import NotAllowed, NotFound
 from perdure.domain.messages import AnyMessage, Receipt
 from perdure.domain.names import READY_ACTIVITY, WORKFLOW_TYPES
@@ -238,7 +239,8 @@ class Server:
                 try:
                     self._client = await self._connect()
                 except (RuntimeError, RPCError, OSError) as error:
-                    raise unreachable(self._address, str(error)) from error
+                    why = cause_in_words(error, otherwise="the connection failed")
+                    raise unreachable(self._address, why) from error
                 atexit.register(time.sleep, EXIT_PAUSE_S)
             return self._client
 

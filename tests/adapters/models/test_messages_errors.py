@@ -1,6 +1,7 @@
 """Every way in which a call to the Messages API is known to fail, as facts."""
 
 import asyncio
+import errno
 from typing import Any
 
 import httpx2
@@ -123,6 +124,13 @@ async def test_broken_stream_keeps_its_usage_and_is_closed(error: Exception, kin
 async def test_no_answer_at_all(error: Exception, kind: str, sent: bool) -> None:
     facts = await fails(Provider(error).client(), request())
     assert (facts.kind, facts.sent, facts.retryable) == (kind, sent, True)
+
+
+async def test_a_refused_connection_is_named_in_words() -> None:
+    error = httpx2.ConnectError("All connection attempts failed")
+    error.__cause__ = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed")
+    facts = await fails(Provider(error).client(), request())
+    assert facts.message == "The model provider was not reached (connection refused)."
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,15 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import pytest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 
-from perdure.adapters.runtime import EmbeddedRuntime
-from perdure.adapters.runtime.processes import is_alive
+from perdure.adapters.runtime import EmbeddedRuntime, embedded
+from perdure.adapters.runtime.processes import ProcessRef, is_alive
 from perdure.adapters.runtime.state import HomeFiles, read_state
 from perdure.adapters.settings import Settings
 from perdure.domain.errors import RuntimeUnavailable
@@ -236,9 +237,26 @@ async def test_a_named_server_that_does_not_answer_is_an_error(
     address = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("TEMPORAL_ADDRESS", address)
     settings = settings_of()
-    with pytest.raises(RuntimeUnavailable, match=f"{address} does not answer"):
+    with pytest.raises(
+        RuntimeUnavailable, match=f"{address} does not answer: connection refused\\."
+    ):
         await EmbeddedRuntime(settings).ensure()
     assert read_state(HomeFiles(settings.home)) is None
+
+
+async def test_a_full_disk_is_named_when_the_services_do_not_start(
+    settings_of: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(_path: object) -> SimpleNamespace:
+        return SimpleNamespace(free=0)
+
+    def ended(*_given: object) -> ProcessRef:
+        return ProcessRef(pid=2**22 + 1, started="never")
+
+    monkeypatch.setattr(embedded.shutil, "disk_usage", no_room)
+    monkeypatch.setattr(embedded, "spawn_supervisor", ended)
+    with pytest.raises(RuntimeUnavailable, match=r"the disk of .* is full .*Free disk space"):
+        await EmbeddedRuntime(settings_of()).ensure()
 
 
 async def test_a_named_server_is_used(

@@ -33,3 +33,18 @@ def test_rpc_errors_become_ours(
         raise RPCError("oops", status, b"")
     assert words in str(caught.value)
     assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("tcp connect error: Os { code: 111, kind: ConnectionRefused }", ": connection refused."),
+        ("failed: database or disk is full (13) INSERT INTO executions", ": the disk is full."),
+        ("tonic::transport::Error(Other)", ": it failed inside."),
+    ],
+    ids=["connection", "disk", "unknown"],
+)
+def test_insides_of_the_server_reach_nobody(said: str, words: str) -> None:
+    with pytest.raises(ServiceUnavailable) as caught, translated("host:7233", run="r"):
+        raise RPCError(said, RPCStatusCode.UNAVAILABLE, b"")
+    assert caught.value.message.endswith(words)
