@@ -41,7 +41,10 @@ class WorstCase(Frozen):
 
 
 class RunPlan(Frozen):
-    """The answer to `run --dry-run`."""
+    """The answer to `run --dry-run`.
+
+    `unknown` says why nobody can tell who is ready: no services run that could be asked.
+    """
 
     kind: LoopKind
     goal: str
@@ -55,12 +58,13 @@ class RunPlan(Frozen):
     judged: tuple[str, ...] = ()
     worst: WorstCase
     queues: tuple[QueueState, ...] = ()
+    unknown: str | None = None
     warnings: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
-        """Whether every queue has a worker."""
-        return all(queue.ready for queue in self.queues)
+        """Whether every queue is known to have a worker."""
+        return self.unknown is None and all(queue.ready for queue in self.queues)
 
 
 def plan_run(
@@ -69,6 +73,7 @@ def plan_run(
     cards: Mapping[str, ModelCard],
     queues: Sequence[QueueState],
     default_model: str,
+    unknown: str | None = None,
     warnings: Sequence[str] = (),
 ) -> RunPlan:
     """Put the plan together; `cards` are by model name, for those that are known."""
@@ -87,6 +92,7 @@ def plan_run(
         judged=_named(spec, judged=True),
         worst=worst_case(spec, executor),
         queues=tuple(queues),
+        unknown=unknown,
         warnings=(*warnings, *_warnings(spec, models)),
     )
 

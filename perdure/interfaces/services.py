@@ -77,8 +77,10 @@ class RunGateway(Protocol):
         """Spend by phase, model and day, of one run or of all."""
         ...
 
-    def events(self, run: str, *, since: int = 0) -> AsyncIterator[Event]:
-        """Follow the run; ends with the event `ended`."""
+    def events(
+        self, run: str, *, since: int = 0, on_trouble: Callable[[str], None] | None = None
+    ) -> AsyncIterator[Event]:
+        """Follow the run, and tell what keeps it from moving; ends with the event `ended`."""
         ...
 
     async def verb(self, run: str, message: AnyMessage) -> Receipt:

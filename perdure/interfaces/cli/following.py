@@ -9,10 +9,12 @@ from rich.spinner import Spinner
 from perdure.domain.events import Event
 from perdure.domain.result import RunResult, exit_code
 from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.layout import WARN, line
 from perdure.interfaces.cli.views.live import live_view
 from perdure.interfaces.cli.views.result import result_view
 from perdure.interfaces.cli.views.status import moved_on
 from perdure.interfaces.cli.views.story import Story
+from perdure.interfaces.cli.views.wording import safe
 from perdure.interfaces.services import RunGateway, Services
 
 TICK_S = 1.0
@@ -50,7 +52,7 @@ def show_result(session: Session, services: Services, result: RunResult) -> None
 
 async def _lines(session: Session, gateway: RunGateway, run: str) -> None:
     story = Story(await gateway.status(run))
-    async for event in gateway.events(run):
+    async for event in gateway.events(run, on_trouble=session.output.note):
         told = story.line(event)
         if told is not None:
             session.output.tell(told)
@@ -61,14 +63,18 @@ async def _live(session: Session, gateway: RunGateway, run: str) -> None:
     spinner = Spinner("dots")
     status = await gateway.status(run)
     story, looked = Story(status), session.context.now()
+    troubles: list[str] = []
     with session.output.live(live_view(moved_on(status, looked), spinner=spinner)) as live:
-        async for events in _batches(gateway.events(run)):
+        async for events in _batches(gateway.events(run, on_trouble=troubles.append)):
+            news = bool(events or troubles)
+            while troubles:
+                live.console.print(line((safe(troubles.pop(0)), WARN)))
             for event in events:
                 told = story.line(event)
                 if told is not None:
                     live.console.print(told)
             now = session.context.now()
-            if events or (now - looked).total_seconds() >= LOOK_AGAIN_S:
+            if news or (now - looked).total_seconds() >= LOOK_AGAIN_S:
                 status, looked = await gateway.status(run), now
             live.update(live_view(moved_on(status, now), spinner=spinner))
 

@@ -43,12 +43,15 @@ class Follower:
         records: RecordStore,
         waits: Waits,
         now: Callable[[], datetime],
+        on_trouble: Callable[[str], None] | None = None,
     ) -> None:
         self._run = run
         self._server = server
         self._records = records
         self._waits = waits
         self._now = now
+        self._on_trouble = on_trouble
+        self._troubled: str | None = None
         self._pace = Pace(first=waits.poll_first, last=waits.poll_last)
         self._seen: tuple[object, ...] | None = None
 
@@ -65,6 +68,7 @@ class Follower:
                     raise
                 await self._sleep()
                 continue
+            self._tell_trouble(look)
             for event in await self._fresh(look, since):
                 since = event.seq
                 yield event
@@ -95,6 +99,13 @@ class Follower:
         else:
             self._pace.quiet()
         return fresh
+
+    def _tell_trouble(self, look: Look | None) -> None:
+        trouble = look.trouble if look is not None else None
+        mark = trouble.mark if trouble is not None else None
+        if trouble is not None and mark != self._troubled and self._on_trouble is not None:
+            self._on_trouble(trouble.text)
+        self._troubled = mark
 
     async def _last_word(self, look: Look | None, since: int) -> Event:
         """The `ended` event of a run whose own is out of reach."""

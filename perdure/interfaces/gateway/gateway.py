@@ -138,10 +138,20 @@ class Gateway:
         """Spend by phase, model and day of one run, or of all that the store knows."""
         return await self._looking.costs(run)
 
-    def events(self, run: str, *, since: int = 0) -> AsyncGenerator[Event]:
-        """Events after `since` as they come, up to and including `ended`."""
+    def events(
+        self, run: str, *, since: int = 0, on_trouble: Callable[[str], None] | None = None
+    ) -> AsyncGenerator[Event]:
+        """Events after `since` as they come, up to and including `ended`.
+
+        `on_trouble` is told in words, once for each attempt, what keeps the run from moving.
+        """
         follower = Follower(
-            run, server=self._server, records=self._records, waits=self._waits, now=self._now
+            run,
+            server=self._server,
+            records=self._records,
+            waits=self._waits,
+            now=self._now,
+            on_trouble=on_trouble,
         )
         return follower.events(since)
 

@@ -111,7 +111,9 @@ class Looking:
         except (NoReadyWorker, ServiceUnavailable):
             live = None
         if look.open:
-            return live or away_status(look, row)
+            known = live or away_status(look, row)
+            trouble = look.trouble.text if look.trouble is not None else None
+            return known.model_copy(update={"trouble": trouble})
         if live is not None and live.phase == "ended":
             return live
         if row is None and live is None:

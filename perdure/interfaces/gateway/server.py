@@ -8,15 +8,18 @@ import atexit
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from pydantic import BaseModel
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import (
     ActivityFailureError,
     Client,
     WorkflowExecution,
+    WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -42,6 +45,7 @@ from perdure.domain.run import LoopInput
 from perdure.domain.steps import ReadyReport
 from perdure.interfaces.gateway.facts import RUN_FAILED, Waits
 from perdure.interfaces.gateway.faults import no_answer, sentence, translated, unreachable
+from perdure.interfaces.gateway.troubles import REPORTED, Trouble, failing_code, repeated_step
 
 T = TypeVar("T")
 Connect = Callable[[], Awaitable[Client]]
@@ -50,6 +54,8 @@ KINDS_BY_TYPE = {workflow: kind for kind, workflow in WORKFLOW_TYPES.items()}
 # An interpreter that ends right after it used the client crashes now and then; a short pause at
 # the end heals it (measured: 6 of 50 without, none with).
 EXIT_PAUSE_S = 0.2
+NEWEST_EVENTS = 20
+_REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +76,8 @@ class Look:
     """What the server knows of one run without asking any worker.
 
     `ending` is how the newest execution closed, in the server's words (`completed`, `failed`,
-    `terminated`, `canceled`, `timed_out`), or None while it is open.
+    `terminated`, `canceled`, `timed_out`), or None while it is open. `trouble` is what keeps it
+    from moving; lists do not know it.
     """
 
     id: str
@@ -83,6 +90,7 @@ class Look:
     facts: Mapping[str, str | int | float]
     memo: Mapping[str, str]
     parent: str | None = None
+    trouble: Trouble | None = None
 
     @property
     def open(self) -> bool:
@@ -162,7 +170,8 @@ class Server:
         handle = await self._handle(run)
         try:
             with translated(self._address, run=run):
-                return await _look(await handle.describe())
+                described = await handle.describe()
+                return replace(await _look(described), trouble=await self._trouble(described))
         except NotFound:
             return None
 
@@ -229,6 +238,26 @@ class Server:
         handle = await self._handle(run)
         with translated(self._address, run=run):
             return (await handle.fetch_history()).to_json()
+
+    async def _trouble(self, described: WorkflowExecutionDescription) -> Trouble | None:
+        raw = described.raw_description
+        if raw.HasField("pending_workflow_task") and raw.pending_workflow_task.attempt > 1:
+            client = await self._connected()
+            newest = await client.workflow_service.get_workflow_execution_history_reverse(
+                GetWorkflowExecutionHistoryReverseRequest(
+                    namespace=client.namespace,
+                    execution=ExecutionName(workflow_id=described.id, run_id=described.run_id),
+                    maximum_page_size=NEWEST_EVENTS,
+                )
+            )
+            trouble = failing_code(
+                newest.history.events,
+                attempt=raw.pending_workflow_task.attempt,
+                reported=described.typed_search_attributes.get(_REPORTED) or (),
+            )
+            if trouble is not None:
+                return trouble
+        return repeated_step(raw.pending_activities, now=datetime.now(UTC))
 
     async def _handle(self, run: str) -> "WorkflowHandle[object, object]":
         return (await self._connected()).get_workflow_handle(run)

@@ -10,7 +10,6 @@ from perdure.interfaces.submission.layers import Fields, has, steps_of
 _NO_ROLE = "no loop calls this role"
 _NO_WORKERS = "no loop starts workers"
 IDLE: Mapping[str, str] = {
-    "category": "nothing is remembered by category",
     "recall": "nothing is recalled from earlier runs",
     "learn": "nothing is kept for later runs",
     "refine.plan": "no plan is made before the work",

@@ -63,6 +63,7 @@ class MemoryGateway:
     sent: list[tuple[str, AnyMessage]] = field(default_factory=list)
     refusals: dict[str, PerdureError] = field(default_factory=dict)
     start_error: PerdureError | None = None
+    away: PerdureError | None = None
     follow_error: BaseException | None = None
     interrupted: bool = False
     unready: bool = False
@@ -87,6 +88,8 @@ class MemoryGateway:
         return run_id or RUN
 
     async def readiness(self, spec: Spec) -> Sequence[QueueState]:
+        if self.away is not None:
+            raise self.away
         cure = "Start one: perdure worker" if self.unready else ""
         return (QueueState(queue="q-loops", serves="loops", ready=not self.unready, cure=cure),)
 

@@ -19,7 +19,6 @@ def notes(**fields: JsonValue) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("fields", "path", "value"),
     [
-        ({"category": "texts"}, "category", "texts"),
         ({"budget": {"depth": 2}}, "budget.depth", "2"),
         ({"recall": True}, "recall", "true"),
         ({"learn": True}, "learn", "true"),

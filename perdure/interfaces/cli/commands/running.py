@@ -1,6 +1,8 @@
 """Running: start and follow, watch a run that is under way, look at a plan before paying for it."""
 
-from perdure.domain.errors import PerdureError
+from collections.abc import Sequence
+
+from perdure.domain.errors import PerdureError, ServiceUnavailable
 from perdure.domain.models import ModelCard
 from perdure.interfaces.cli.commands.given import Given, OneRun
 from perdure.interfaces.cli.commands.submitting import Wishes, submit
@@ -8,10 +10,10 @@ from perdure.interfaces.cli.following import follow_to_end
 from perdure.interfaces.cli.session import LAST, Session
 from perdure.interfaces.cli.views.layout import DIM, line
 from perdure.interfaces.cli.views.plan import plan_view
-from perdure.interfaces.gateway.facts import Spec
+from perdure.interfaces.gateway.facts import QueueState, Spec
 from perdure.interfaces.plan import SHOWN_ROLES, plan_run
 from perdure.interfaces.services import Services
-from perdure.interfaces.submission import store
+from perdure.interfaces.submission import Submission, store
 
 
 async def run(
@@ -29,14 +31,14 @@ async def run(
     Args:
         task: A task file, or the goal in words.
         detach: Print the id and leave; `perdure watch` follows later.
-        dry_run: Show what would happen, what it could cost at most, and who is ready.
+        dry_run: Start nothing; show what would happen, what it could cost at most, who is ready.
         id: The run's id; left out: a readable one is made.
     """
     submission = submit(session, task, wishes)
+    if dry_run:
+        return await _dry_run(session, submission)
     async with session.connected(start=True) as services:
         spec = await store(submission, services.blobs)
-        if dry_run:
-            return await _dry_run(session, services, spec, submission.notes)
         for note in submission.notes:
             session.output.note(note)
         started = await services.gateway.start(spec, run_id=id)
@@ -67,17 +69,32 @@ def _detached(session: Session, services: Services, run: str) -> int:
     return 0
 
 
-async def _dry_run(session: Session, services: Services, spec: Spec, notes: tuple[str, ...]) -> int:
-    """Show the plan; a missing worker is exit code 3, as at a real start."""
-    plan = plan_run(
-        spec,
-        cards=await _cards(session, services, spec),
-        queues=await services.gateway.readiness(spec),
-        default_model=session.context.default_model,
-        warnings=notes,
-    )
+async def _dry_run(session: Session, submission: Submission) -> int:
+    """Show the plan; a missing worker is exit code 3, as at a real start.
+
+    Services that do not run are no failure: a real start would start the embedded ones.
+    """
+    async with session.connected(start=False) as services:
+        spec = await store(submission, services.blobs)
+        queues, unknown = await _readiness(services, spec)
+        plan = plan_run(
+            spec,
+            cards=await _cards(session, services, spec),
+            queues=queues,
+            default_model=session.context.default_model,
+            unknown=unknown,
+            warnings=submission.notes,
+        )
     session.output.show(plan_view(plan), plan)
-    return 0 if plan.ready else 3
+    return 0 if plan.ready or unknown else 3
+
+
+async def _readiness(services: Services, spec: Spec) -> tuple[Sequence[QueueState], str | None]:
+    """Who is ready, or why nobody can tell."""
+    try:
+        return await services.gateway.readiness(spec), None
+    except ServiceUnavailable as error:
+        return (), f"no services run. {error}"
 
 
 async def _cards(session: Session, services: Services, spec: Spec) -> dict[str, ModelCard]:

@@ -14,6 +14,7 @@ from perdure.interfaces.cli.views.status import (
     spend_line,
     state_line,
     step_line,
+    trouble_line,
     web_address,
 )
 
@@ -22,6 +23,7 @@ def live_view(status: RunStatus, *, spinner: Spinner | None = None) -> Group:
     """What stands below the story of a run while it goes on."""
     facts: list[tuple[str, Text | str | None]] = [
         ("step", step_line(status)),
+        ("trouble", trouble_line(status)),
         ("score", score_line(status)),
         ("parts", parts_line(status.parts)),
         ("spend", spend_line(status.budget)),

@@ -86,6 +86,8 @@ def _queue(item: QueueState) -> tuple[Text, str, str, str]:
 
 
 def _verdict(plan: RunPlan) -> Text:
+    if plan.unknown is not None:
+        return line(("readiness unknown: ", WARN), (plan.unknown, DIM))
     if plan.ready:
         return line(("ready to run", GOOD))
     return line(("not ready: ", BAD), ("a worker is missing (see above)", DIM))

@@ -14,6 +14,7 @@ from perdure.interfaces.cli.views.layout import (
     DIM,
     GOOD,
     LIFECYCLE_STYLES,
+    WARN,
     address,
     line,
     pairs,
@@ -40,6 +41,7 @@ def status_view(status: RunStatus) -> Group:
         ("label", status.label),
         ("state", state_line(status)),
         ("step", step_line(status)),
+        ("trouble", trouble_line(status)),
         ("score", score_line(status)),
         ("parts", parts_line(status.parts)),
         ("spend", spend_line(status.budget)),
@@ -88,6 +90,11 @@ def state_line(status: RunStatus) -> Text:
 def step_line(status: RunStatus) -> Text | None:
     """The step in flight."""
     return line(one_line(status.step.what)) if status.step else None
+
+
+def trouble_line(status: RunStatus) -> Text | None:
+    """What keeps the run from moving."""
+    return line((one_line(status.trouble, 600), WARN)) if status.trouble else None
 
 
 def score_line(status: RunStatus) -> Text | None:
@@ -163,4 +170,6 @@ def _end(status: RunStatus) -> str | None:
 def _source(status: RunStatus) -> str | None:
     if status.source == "run":
         return None
-    return "the store: the run is over, or no worker answered"
+    if status.phase == "ended":
+        return "the store: the run is over"
+    return f"the store: {status.explanation or 'no worker answered'}"

@@ -132,11 +132,41 @@ def test_dry_run_plans_and_starts_nothing(perdure: Installation) -> None:
     assert "Nothing: this model costs no money." in perdure.out
     assert "ready to run" in perdure.out
     assert perdure.gateway.started == []
+    assert perdure.calls == ["connect", "disconnect"]
     perdure.gateway.unready = True
     assert perdure.run("run", "--dry-run", "task.yaml", "--json") == 3
     plan = json.loads(perdure.out)
     assert plan["queues"][0]["ready"] is False
     assert plan["worst"]["cost_usd"] == "2.00"
+
+
+def test_a_dry_run_without_services_shows_the_plan_and_what_starts_them(
+    perdure: Installation,
+) -> None:
+    (perdure.folder / "task.yaml").write_text(TASK, encoding="utf-8")
+    perdure.gateway.away = ServiceUnavailable("Nothing answers.", cure="`perdure up` starts it.")
+    assert perdure.run("run", "--dry-run", "task.yaml") == 0
+    assert "Nothing: this model costs no money." in perdure.out
+    told = "readiness unknown: no services run. Nothing answers. `perdure up` starts it."
+    assert told in " ".join(perdure.out.split())
+    assert "ready to run" not in perdure.out
+    assert perdure.calls == ["connect", "disconnect"]
+    assert perdure.run("run", "--dry-run", "task.yaml", "--json") == 0
+    assert json.loads(perdure.out)["queues"] == []
+
+
+def test_settings_without_effect_are_named_by_every_way_to_look_at_a_task(
+    perdure: Installation,
+) -> None:
+    (perdure.folder / "task.yaml").write_text(TASK + "refine: {plan: 'on'}\n", encoding="utf-8")
+    for argv in (
+        ("run", "task.yaml"),
+        ("validate", "task.yaml"),
+        ("run", "task.yaml", "--dry-run"),
+    ):
+        assert perdure.run(*argv) == 0
+        told = " ".join((perdure.out + perdure.err).split())
+        assert "refine.plan: on has no effect in this version" in told
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), asyncio.CancelledError()])

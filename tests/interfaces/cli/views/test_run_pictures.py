@@ -77,7 +77,7 @@ parts   ✓ line 1  ✗ line 2  1 of 2
 spend   4.2k of 200k tokens · $0.01 of $2.00 · 3 model calls · 3.5 s active
 left    62% of the tightest limit
 ended   best_effort (max_iterations): The permitted iterations are used up.
-source  the store: the run is over, or no worker answered
+source  the store: the run is over
 Web UI  http://127.0.0.1:8233/namespaces/default/workflows/refine-steel-bottle-7f3a\
 """)
 
