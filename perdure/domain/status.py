@@ -53,7 +53,11 @@ class BudgetStatus(Frozen):
 
 
 class RunStatus(Frozen):
-    """One look at a run, live or ended."""
+    """One look at a run, live or ended.
+
+    `trouble` is what keeps an open run from moving, as the server knows it: a step that is tried
+    again, or code that fails in the worker.
+    """
 
     id: str
     kind: str
@@ -80,6 +84,7 @@ class RunStatus(Frozen):
     outcome: str | None = None
     reason: str | None = None
     explanation: str | None = None
+    trouble: str | None = None
     source: Literal["run", "store"] = "run"
     links: dict[str, str] = {}
     started_at: datetime | None = None

@@ -66,6 +66,7 @@ class MemoryGateway:
     away: PerdureError | None = None
     follow_error: BaseException | None = None
     interrupted: bool = False
+    trouble: str = ""
     unready: bool = False
     filters: list[RunFilter | None] = field(default_factory=list)
     bulk: BulkReport = field(
@@ -107,7 +108,11 @@ class MemoryGateway:
     async def costs(self, run: str | None = None) -> CostReport:
         return add_up([run or RUN], self.attempts)
 
-    async def events(self, run: str, *, since: int = 0) -> AsyncGenerator[Event]:
+    async def events(
+        self, run: str, *, since: int = 0, on_trouble: Callable[[str], None] | None = None
+    ) -> AsyncGenerator[Event]:
+        if on_trouble is not None and self.trouble:
+            on_trouble(self.trouble)
         for item in self.happened:
             yield item
             if self.interrupted:

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from temporalio import activity, workflow
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.client import Client
-from temporalio.common import SearchAttributeKey
+from temporalio.common import RetryPolicy, SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
@@ -58,7 +58,8 @@ class TinyLoop:
     """Goes on until it is stopped; its goal says what else it does.
 
     Goals: `ask` opens a gate, `fail` ends red, `twice` continues as new once, `huge` has more
-    records than a return value holds.
+    records than a return value holds, `broken` fails in its own code, `retry` has a step that
+    fails and is tried again.
     """
 
     @workflow.init
@@ -83,6 +84,16 @@ class TinyLoop:
                 opened_at=workflow.now(),
             )
             self._set("waiting")
+        if given.spec.goal == "broken":
+            raise RuntimeError("the code is broken on purpose")
+        if given.spec.goal == "retry":
+            workflow.start_activity(
+                refused,
+                start_to_close_timeout=timedelta(seconds=5),
+                retry_policy=RetryPolicy(
+                    initial_interval=timedelta(seconds=30), maximum_attempts=3
+                ),
+            )
         await workflow.wait_condition(lambda: self._stopped)
         result = self._result("failed" if given.spec.goal == "fail" else "stopped")
         self._note("ended")
@@ -188,6 +199,11 @@ async def ready() -> ReadyReport:
     return ReadyReport(version="1", queue=activity.info().task_queue)
 
 
+@activity.defn(name="refused")
+async def refused() -> None:
+    raise ApplicationError("The model provider was not reached (connection refused).")
+
+
 @dataclass
 class MemoryBlobs:
     """Blobs by a made-up address."""
@@ -287,7 +303,7 @@ class Site:
                 self.client,
                 task_queue=f"perdure-{name}-loops",
                 workflows=[TinyLoop],
-                activities=[ready],
+                activities=[ready, refused],
                 workflow_runner=UnsandboxedWorkflowRunner(),
                 max_cached_workflows=0,  # no sticky queue: the next worker takes over at once
             )

@@ -82,6 +82,13 @@ Web UI  http://127.0.0.1:8233/namespaces/default/workflows/refine-steel-bottle-7
 """)
 
 
+def test_status_of_a_run_in_trouble_says_what_keeps_it() -> None:
+    away = status(source="store", explanation=None, trouble="attempt 2 of 8: refused")
+    shown = plain(status_view(away))
+    assert "trouble  attempt 2 of 8: refused" in shown
+    assert "source   the store: no worker answered" in shown
+
+
 def test_live() -> None:
     assert wide(live_view(status())) == snapshot("""\
 ● refine-steel-bottle-7f3a · executing · iteration 2/6 · 4.2 s

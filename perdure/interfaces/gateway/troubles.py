@@ -1,0 +1,128 @@
+"""What keeps an open run from moving, as the server knows it: failing code, repeated steps.
+
+With `server` and `faults`, all that reads what the Temporal client returns.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from temporalio.api.enums.v1 import (
+    EventType,
+    PendingActivityState,
+    TimeoutType,
+    WorkflowTaskFailedCause,
+)
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflow.v1 import PendingActivityInfo
+
+from perdure.domain.causes import said_in_words
+
+REPORTED = "TemporalReportedProblems"
+MESSAGE_CHARACTERS = 300
+# The server's own housekeeping; the next attempt of the task goes through.
+_HARMLESS = frozenset(
+    {
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_UPDATE,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_STICKY_TASK_QUEUE,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FAILOVER_CLOSE_COMMAND,
+    }
+)
+_TIMEOUTS = {
+    TimeoutType.TIMEOUT_TYPE_HEARTBEAT: "its worker fell silent",
+    TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE: "it took too long",
+    TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START: "no worker took it in time",
+    TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE: "it took too long",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What keeps a run from moving.
+
+    Args:
+        mark: the same for as long as it is the same trouble; a new attempt is a new one.
+        text: for people, with what to do where somebody has to do something.
+    """
+
+    mark: str
+    text: str
+
+
+def failing_code(
+    newest: Iterable[HistoryEvent], *, attempt: int, reported: Sequence[str] = ()
+) -> Trouble | None:
+    """The trouble of a run whose own code fails again and again.
+
+    Args:
+        newest: the end of its history, the newest event first.
+        attempt: of the workflow task that is pending.
+        reported: the server's search attribute on problems; later attempts leave no event.
+    """
+    why = _task_failure(newest) or _reported(reported)
+    if why is None:
+        return None
+    text = (
+        f"the run cannot go on: its code failed in the worker ({why}); attempt {attempt} follows, "
+        "and the run is not lost. Read `perdure logs worker`."
+    )
+    return Trouble(mark=f"code: {why}", text=text)
+
+
+def repeated_step(pending: Iterable[PendingActivityInfo], *, now: datetime) -> Trouble | None:
+    """The trouble of a run whose steps failed and are tried again."""
+    troubled = [step for step in pending if step.attempt > 1 and step.HasField("last_failure")]
+    if not troubled:
+        return None
+    worst = max(troubled, key=lambda step: step.attempt)
+    limit = f" of {worst.maximum_attempts}" if worst.maximum_attempts else ""
+    others = len(troubled) - 1
+    more = f" (and {others} more like it)" if others else ""
+    text = f"attempt {worst.attempt}{limit}: {_why(worst.last_failure)}{_next(worst, now)}{more}"
+    marks = sorted(f"{step.activity_id}/{step.attempt}" for step in troubled)
+    return Trouble(mark=" ".join(marks), text=text)
+
+
+def _task_failure(newest: Iterable[HistoryEvent]) -> str | None:
+    for event in newest:
+        match event.event_type:
+            case EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+                failed = event.workflow_task_failed_event_attributes
+                if failed.cause in _HARMLESS:
+                    return None
+                return _why(failed.failure)
+            case EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+                return None
+            case _:
+                continue
+    return None
+
+
+def _reported(problems: Sequence[str]) -> str | None:
+    """The cause in the attribute's values, such as `cause=WorkflowTaskFailedCause…`."""
+    causes = (value.partition("cause=")[2] for value in problems if value.startswith("cause="))
+    return next((cause.removeprefix("WorkflowTaskFailedCause") for cause in causes), None)
+
+
+def _why(failure: Failure) -> str:
+    if failure.HasField("timeout_failure_info"):
+        return _TIMEOUTS.get(failure.timeout_failure_info.timeout_type, "it took too long")
+    said = " ".join(failure.message.split()) or "no reason was given"
+    words = said_in_words(said, otherwise="it failed inside")[:MESSAGE_CHARACTERS]
+    # A sentence of ours goes on in the middle of another; names of types keep their capitals.
+    first, _, _ = words.partition(" ")
+    return words[0].lower() + words[1:] if first.istitle() and first.isalpha() else words
+
+
+def _next(step: PendingActivityInfo, now: datetime) -> str:
+    if step.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
+        return "; now under way"
+    if not step.HasField("next_attempt_schedule_time"):
+        return ""
+    due = step.next_attempt_schedule_time.ToDatetime(tzinfo=UTC)
+    seconds = round((due - now).total_seconds())
+    return f"; next in {seconds} s" if seconds > 0 else "; next now"
