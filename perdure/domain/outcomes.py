@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from perdure.domain.base import Frozen
+from perdure.domain.model_errors import RETRIED_KINDS
 
 Outcome = Literal[
     "accepted",
@@ -85,7 +86,7 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
         "parent_closed": "The run above this one ended; this is the best result so far.",
     },
     "failed": {
-        "model_error": "The model could not be used, and retries did not heal it.",
+        "model_error": "The model could not be used.",
         "refusal": "The model refused the task.",
         "stage_failed": "A stage failed.",
         "manager_unreadable": "The manager's decisions could not be read.",
@@ -96,6 +97,20 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
         "internal": "An error inside Perdure ended the run.",
     },
 }
+
+_NOT_HEALED = "The model could not be used, and retries did not heal it."
+_NOTHING_TO_RETRY = "The model could not be used, and trying again would not change that."
+# By the code that begins the detail: `model_authentication: …`.
+_MODEL_ERRORS: Mapping[str, str] = MappingProxyType(
+    {f"model_{kind}": _NOT_HEALED for kind in RETRIED_KINDS}
+    | {f"model_{kind}": _NOTHING_TO_RETRY for kind in ("bad_request", "too_large")}
+    | {
+        "model_authentication": "The API key was refused or is missing. Check ANTHROPIC_API_KEY.",
+        "model_permission": "The account may not use this model. Check its rights and its credit.",
+        "model_unknown_model": "The provider does not know this model. Check its name.",
+        "model_context_overflow": "The conversation does not fit into the model's window.",
+    }
+)
 
 REASONS: Mapping[Outcome, tuple[str, ...]] = MappingProxyType(
     {outcome: tuple(sentences) for outcome, sentences in _SENTENCES.items()}
@@ -110,6 +125,8 @@ def ended(outcome: Outcome, reason: str, detail: str = "") -> Ended:
 def explain(outcome: Outcome, reason: str, detail: str = "") -> str:
     """The sentence for a person; `detail` carries the figures behind it.
 
+    A model error's detail begins with its code, which says more than the reason alone.
+
     Raises:
         ValueError: the pair is not in the table.
     """
@@ -117,7 +134,9 @@ def explain(outcome: Outcome, reason: str, detail: str = "") -> str:
     if sentence is None:
         allowed = ", ".join(REASONS[outcome])
         raise ValueError(f"outcome {outcome} has no reason {reason!r}; it has {allowed}")
-    return f"{sentence.removesuffix('.')} ({detail})." if detail else sentence
+    if reason == "model_error":
+        sentence = _MODEL_ERRORS.get(detail.partition(":")[0], sentence)
+    return f"{sentence.removesuffix('.')} ({detail.removesuffix('.')})." if detail else sentence
 
 
 def lifecycle(outcome: Outcome) -> Lifecycle:

@@ -22,6 +22,24 @@ def test_every_reason_has_a_sentence(outcome: Outcome, reason: str) -> None:
     assert explain(outcome, reason, "2 of 3").endswith(" (2 of 3).")
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("model_authentication", "The API key was refused or is missing. Check ANTHROPIC_API_KEY"),
+        ("model_permission", "The account may not use this model. Check its rights and its credit"),
+        ("model_unknown_model", "The provider does not know this model. Check its name"),
+        ("model_bad_request", "trying again would not change that"),
+        ("model_overloaded", "retries did not heal it"),
+        ("model_connection", "retries did not heal it"),
+        ("does_not_fit", "The model could not be used"),
+    ],
+)
+def test_a_model_error_is_explained_by_its_code(code: str, words: str) -> None:
+    told = explain("failed", "model_error", f"{code}: the provider said so.")
+    assert told.endswith(f"{words} ({code}: the provider said so).")
+    assert ("retries" in told) == ("retries" in words)
+
+
 def test_an_unknown_reason_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"outcome stopped has no reason 'bored'; it has stopped"):
         ended("stopped", "bored")
