@@ -46,9 +46,8 @@ class Resolver:
         models = self._with_executor(spec.models)
         problems: list[str] = []
         cards: dict[str, ModelCard] = {}
-        for role in ROLES:
-            for name in models.chain(role):
-                await self._card(role, name, cards, problems)
+        for name, role in _first_named(spec.models, models).items():
+            await self._card(role, name, cards, problems)
         first = cards.get(models.chain("executor")[0])
         level = spec.tools.access or ("readonly" if first is None or first.tools else "minimal")
         tools = spec.tools.model_copy(update={"access": level})
@@ -79,13 +78,23 @@ class Resolver:
     async def _card(
         self, role: str, name: str, cards: dict[str, ModelCard], problems: list[str]
     ) -> None:
-        if name in cards or name in self._plugins.models:
+        if name in self._plugins.models:
             return
         try:
             client: ModelClient = self._models.resolve(name)
             cards[name] = await client.card(name)
         except PerdureError as error:
             problems.append(f"models.{role}: {error}")
+
+
+def _first_named(given: ModelsSpec, filled: ModelsSpec) -> dict[str, str]:
+    """Every model once, with the first role that asks for it; a role that says so comes first."""
+    said = [role for role in ROLES if given.chain(role) and getattr(given, role) is not None]
+    first: dict[str, str] = {}
+    for role in (*said, *ROLES):
+        for name in filled.chain(role):
+            first.setdefault(name, role)
+    return first
 
 
 def _judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) -> list[str]:

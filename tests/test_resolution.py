@@ -1,0 +1,65 @@
+"""What a specification leaves open, and which models it names in vain."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from perdure.domain.errors import InvalidInput
+from perdure.domain.models import ModelCard
+from perdure.domain.run import RUN_SPEC
+from perdure.resolution import Resolver
+
+KNOWN = "claude-known"
+
+
+class FewModels:
+    """Knows one model, and serves it."""
+
+    def resolve(self, model: str) -> "FewModels":
+        if model != KNOWN:
+            raise InvalidInput(f"No model is called {model}.")
+        return self
+
+    async def card(self, model: str) -> ModelCard:
+        return ModelCard(name=model, price=None)
+
+
+class NoTools:
+    async def catalog(self) -> tuple[()]:
+        return ()
+
+
+def resolver(default: str = KNOWN) -> Resolver:
+    return Resolver(FewModels(), default, NoTools())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("models", "default", "told"),
+    [
+        ({"executor": "typo"}, KNOWN, ["executor: No model is called typo."]),
+        (
+            {"executor": "typo", "evaluator": "other"},
+            KNOWN,
+            ["executor: No model is called typo.", "evaluator: No model is called other."],
+        ),
+        ({"evaluator": "typo", "planner": "typo"}, KNOWN, ["evaluator: No model is called typo."]),
+        ({"executor": [KNOWN, "a", "a"]}, KNOWN, ["executor: No model is called a."]),
+        ({}, "typo", ["executor: No model is called typo."]),
+        ({"evaluator": "typo"}, "typo", ["evaluator: No model is called typo."]),
+    ],
+    ids=["executor", "two", "named twice", "in a chain", "the default", "said before filled in"],
+)
+async def test_every_unknown_model_is_told_once_for_the_role_that_names_it(
+    models: Mapping[str, object], default: str, told: list[str]
+) -> None:
+    spec = RUN_SPEC.validate_python({"kind": "agent", "goal": "g", "models": models})
+    with pytest.raises(InvalidInput) as caught:
+        await resolver(default).resolve(spec)
+    lines = [line.strip() for line in caught.value.message.splitlines()[1:]]
+    assert lines == [f"models.{line}" for line in told]
+
+
+async def test_a_known_model_is_filled_in() -> None:
+    spec = await resolver().resolve(RUN_SPEC.validate_python({"kind": "agent", "goal": "g"}))
+    assert spec.models.executor == KNOWN
+    assert spec.tools.access == "readonly"
