@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from perdure.domain.problems import Problem
+from perdure.domain.problems import Problem, nearest_name
 from perdure.domain.run import AgentSpec, RefineSpec
 from perdure.interfaces.submission.facts import Flags
 from perdure.interfaces.submission.reading import parse
@@ -58,6 +58,13 @@ def kind_of(layers: Sequence[Layer]) -> str | None:
         if isinstance(kind, str):
             return kind
     return None
+
+
+def meant_kind(kind: str | None) -> str | None:
+    """The kind that a typo most probably meant, so that the rest can be looked at too."""
+    if kind is None or kind in FIELDS_BY_KIND:
+        return kind
+    return nearest_name(kind, FIELDS_BY_KIND) or kind
 
 
 def flag_fields(flags: Flags, kind: str | None) -> tuple[Fields, list[Problem]]:

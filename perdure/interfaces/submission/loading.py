@@ -17,6 +17,7 @@ from perdure.interfaces.submission.layers import (
     Layer,
     flag_fields,
     kind_of,
+    meant_kind,
     merged,
     with_lists,
 )
@@ -71,7 +72,7 @@ def _submitted(
     own: Layer, flags: Flags, surroundings: Surroundings, *, defaults_folder: Path | None
 ) -> Submission:
     given = [*_defaults(surroundings.user_defaults, defaults_folder), own]
-    kind = flags.kind or kind_of(given)
+    kind = meant_kind(flags.kind or kind_of(given))
     said, problems = flag_fields(flags, kind)
     given.append(Layer(name="the flags", fields=said, folder=surroundings.folder))
     references = References()

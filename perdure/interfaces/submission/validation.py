@@ -12,7 +12,7 @@ from perdure.domain.refine.settings import settings_problems
 from perdure.domain.run import RUN_SPEC, AgentSpec, RefineSpec
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.submission.fields import field_names
-from perdure.interfaces.submission.layers import Fields, Layer, source_of, steps_of
+from perdure.interfaces.submission.layers import Fields, Layer, meant_kind, source_of, steps_of
 
 _WORDS: dict[str, str] = {
     "int_type": "a whole number",
@@ -54,14 +54,13 @@ def validated(
     Raises:
         InvalidInput: anything is wrong; the message lists it all.
     """
-    found = list(problems)
-    spec: Spec | None = None
-    try:
-        spec = _parsed(whole)
-    except ValidationError as error:
-        found += _translated(error, whole)
-    if spec is not None and spec.kind == "refine":
-        found += settings_problems(spec.refine, spec.rubric)
+    spec, wrong = _examined(whole)
+    kind = whole.get("kind")
+    meant = meant_kind(kind) if isinstance(kind, str) else kind
+    if meant != kind:
+        # A typo in the kind must not hide what else is wrong.
+        wrong += _examined({**whole, "kind": meant})[1]
+    found = [*problems, *wrong]
     if spec is None or found:
         raise refusal([_with_source(problem, layers) for problem in found])
     return spec
@@ -75,6 +74,15 @@ def refusal(problems: Sequence[Problem]) -> InvalidInput:
     return InvalidInput(
         f"The specification has {count}:\n{lines}\n", cure="Nothing was started; correct them all."
     )
+
+
+def _examined(whole: Fields) -> tuple[Spec | None, list[Problem]]:
+    """The specification if the fields make one, and what is wrong with it."""
+    try:
+        spec = _parsed(whole)
+    except ValidationError as error:
+        return None, _translated(error, whole)
+    return spec, [*settings_problems(spec.refine, spec.rubric)] if spec.kind == "refine" else []
 
 
 def _parsed(whole: Fields) -> Spec:

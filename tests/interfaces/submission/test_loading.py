@@ -360,6 +360,26 @@ def test_over_rest_stored_scripts_are_taken() -> None:
     assert load_data(body, surroundings=rest).spec.models.executor == model
 
 
+def test_a_typo_in_the_kind_hides_nothing_else(home: Path, submit: Load) -> None:
+    write(home / "work" / "perdure.yaml", "agent: {max_iterations: 3}")
+    text = TASK.replace("kind: refine", "kind: refin").replace("max: 60", "maxx: 60")
+    write(home / "work" / "task.yaml", text + "refine: {patience: 0}\nbudgett: {}\n")
+    with pytest.raises(InvalidInput) as caught:
+        submit("task.yaml")
+    told = caught.value.message
+    assert "has 4 problems" in told
+    assert 'kind: found "refin"; allowed: one of agent, refine. Did you mean refine?' in told
+    assert "rubric[0].evaluator.maxx: found the field maxx" in told
+    assert "refine.patience: found 0; allowed: at least 1" in told
+    assert "budgett: found the field budgett" in told
+
+
+def test_a_typo_in_the_kind_alone_is_one_problem(home: Path, submit: Load) -> None:
+    write(home / "work" / "task.yaml", "kind: agnt\ngoal: g\n")
+    with pytest.raises(InvalidInput, match=r"has 1 problem:\n  kind: .*Did you mean agent"):
+        submit("task.yaml")
+
+
 @pytest.mark.parametrize("kind", ["roles", "agents", 3])
 def test_an_unknown_kind_lists_the_known_ones(kind: str | int) -> None:
     with pytest.raises(InvalidInput, match="agent, refine"):
