@@ -56,7 +56,7 @@ class DroppingProxy:
             pass  # the test is over; asyncio would report it as a fault of the callback
         finally:
             self._open.discard(task)
-            writer.close()
+            await _closed(writer)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_server, to_server = await asyncio.open_connection(*self._target)
@@ -71,7 +71,7 @@ class DroppingProxy:
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            to_server.close()
+            await _closed(to_server)
 
     async def _requests(
         self, reader: asyncio.StreamReader, to_server: asyncio.StreamWriter, lost: asyncio.Event
@@ -127,6 +127,12 @@ def _messages(stream: bytearray) -> list[bytes]:
         found.append(gzip.decompress(body) if stream[0] else body)
         del stream[:end]
     return found
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
 
 
 async def _answers(
