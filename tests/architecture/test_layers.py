@@ -16,7 +16,7 @@ TEMPORAL_CLIENT_HOMES = (
     "perdure.adapters.runtime",
     "perdure.compose",
     "perdure.worker",
-    "perdure.operations.replaying",
+    "perdure.operations",
 )
 OUTSIDE = (
     "aiosqlite",

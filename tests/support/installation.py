@@ -203,7 +203,7 @@ async def installation(
 ) -> AsyncGenerator[Installation]:
     """An installation over an empty home; without workers until a test starts one."""
     merged = {
-        "heartbeat_s": 2.0,
+        "heartbeat_s": 4.0,
         "sticky_s": 1.0,
         "backoff_initial_s": 0.05,
         "backoff_max_s": 0.2,
