@@ -10,6 +10,7 @@ from perdure.domain.agent.failover import OVERFLOW_CODE
 from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Refused
 from perdure.domain.evaluation import DimensionScore, Evaluation
+from perdure.domain.names import short_model_name
 from perdure.domain.refine.scoring import carried, combined, next_finding, unscored
 from perdure.domain.refine.state import CheckReport, CheckRequest, Draft, Kept, RefineState
 from perdure.domain.refs import Ref
@@ -152,7 +153,7 @@ class Evaluating(Turning):
             case Refused():
                 return Ending(outcome="out_of_budget", reason=called.dimension, detail=called.text)
             case Unpriced(model=model):
-                detail = f"nobody knows the price of {model}"
+                detail = f"nobody knows the price of {short_model_name(model)}"
                 return Ending(outcome="out_of_budget", reason="unpriced_model", detail=detail)
             case Broken(code="interrupted"):
                 return self._ending() or Ending(outcome="deadline", reason="active_time")

@@ -25,6 +25,7 @@ from perdure.domain.agent.turn import (
 from perdure.domain.budget import Refused
 from perdure.domain.control import Phase
 from perdure.domain.gates import Gate
+from perdure.domain.names import short_model_name
 from perdure.domain.outcomes import Outcome
 from perdure.domain.steps import ModelCallReport, SayEntry
 from workflows.closing import Closing, Sent, TurnEnd
@@ -159,7 +160,7 @@ class Turning(Closing):
                 reason="refusal",
                 text=called.text,
                 fallback=called.text is None,
-                detail=f"model_refusal: {called.model} refused",
+                detail=f"model_refusal: {short_model_name(called.model)} refused",
             )
         self.drop_reply(state, called, sent)
         self.core.chain_index = {**self.core.chain_index, role: index + 1}
@@ -179,7 +180,7 @@ class Turning(Closing):
                 ending = Ending(
                     outcome="out_of_budget",
                     reason="unpriced_model",
-                    detail=f"nobody knows the price of {model}",
+                    detail=f"nobody knows the price of {short_model_name(model)}",
                 )
             case Broken(code="interrupted"):
                 ending = self._ending() or Ending(outcome="deadline", reason="active_time")

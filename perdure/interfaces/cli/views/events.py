@@ -9,9 +9,10 @@ from perdure.domain.events import Event, EventType
 from perdure.domain.gates import CHOICES
 from perdure.domain.result import BAD_OUTCOMES
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line
-from perdure.interfaces.cli.views.wording import one_line, score
+from perdure.interfaces.cli.views.wording import model_name, one_line, score
 
 Data = Mapping[str, JsonValue]
+_MODEL_FIELDS = frozenset({"model", "executor", "failed", "to"})
 
 
 def event_line(event: Event, *, limit: int | None = None, detailed: bool = False) -> Text | None:
@@ -97,7 +98,7 @@ def _named(tag: str, *fields: str, style: str = DIM) -> Callable[[Event, int | N
     """A line of a tag and the first words that the event has under `fields`."""
 
     def tell(event: Event, limit: int | None) -> Text:
-        told = (_text_of(event.data.get(name)) for name in fields)
+        told = (_told(event.data, name) for name in fields)
         return line((f"[{tag}]", style), " " + " · ".join(one_line(text) for text in told if text))
 
     return tell
@@ -130,9 +131,17 @@ _TELLERS: Mapping[EventType, Callable[[Event, int | None], Text]] = {
 
 def _otherwise(event: Event) -> Text:
     told = ", ".join(
-        f"{name}={one_line(_text_of(value), 60)}" for name, value in event.data.items() if value
+        f"{name}={one_line(_told(event.data, name), 60)}"
+        for name, value in event.data.items()
+        if value
     )
     return line((f"[{event.type.replace('_', ' ')}]", DIM), f" {told}" if told else "")
+
+
+def _told(data: Data, name: str) -> str:
+    """What stands under a name; models are named as people know them."""
+    text = _text_of(data.get(name))
+    return model_name(text) if name in _MODEL_FIELDS else text
 
 
 def _word(data: Data, name: str) -> str:

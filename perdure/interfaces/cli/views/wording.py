@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
+from perdure.domain.names import short_model_name
+
 BARS = "▁▂▃▄▅▆▇█"
 REF_DIGITS = 12
 _CENT = Decimal("0.01")
@@ -57,8 +59,8 @@ def short_ref(address: str) -> str:
 
 def model_name(name: str) -> str:
     """A model as people know it; a script by enough of its address to be told apart."""
-    provider, _, address = name.partition(":")
-    return f"{provider}:{short_ref(address)}" if address.startswith(("sha256:", "hmac:")) else name
+    is_stored = name.partition(":")[2].startswith(("sha256:", "hmac:"))
+    return short_model_name(name) if is_stored else name
 
 
 def plural(count: int, noun: str) -> str:
