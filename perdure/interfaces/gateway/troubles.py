@@ -109,6 +109,9 @@ def _reported(problems: Sequence[str]) -> str | None:
 
 
 def _why(failure: Failure) -> str:
+    # The server wraps a failure that is too long for its tables, and cuts it below.
+    if failure.HasField("server_failure_info") and failure.HasField("cause"):
+        return _why(failure.cause)
     if failure.HasField("timeout_failure_info"):
         return _TIMEOUTS.get(failure.timeout_failure_info.timeout_type, "it took too long")
     said = " ".join(failure.message.split()) or "no reason was given"

@@ -8,7 +8,7 @@ from temporalio.api.enums.v1 import (
     TimeoutType,
     WorkflowTaskFailedCause,
 )
-from temporalio.api.failure.v1 import Failure, TimeoutFailureInfo
+from temporalio.api.failure.v1 import Failure, ServerFailureInfo, TimeoutFailureInfo
 from temporalio.api.history.v1 import HistoryEvent, WorkflowTaskFailedEventAttributes
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
@@ -58,6 +58,11 @@ def silent(kind: TimeoutType.ValueType) -> Failure:
     return Failure(message="x", timeout_failure_info=TimeoutFailureInfo(timeout_type=kind))
 
 
+TOO_LONG = Failure(
+    message="Failure exceeds size limit.",
+    server_failure_info=ServerFailureInfo(),
+    cause=Failure(message=REFUSED),
+)
 WHY = "the model provider was not reached (connection refused)"
 
 
@@ -87,6 +92,9 @@ WHY = "the model provider was not reached (connection refused)"
             [step(failure=Failure(message="JSONDecodeError: bad"))],
             "attempt 2 of 8: JSONDecodeError: bad; next in 4 s",
             id="a type keeps its name",
+        ),
+        pytest.param(
+            [step(failure=TOO_LONG)], f"attempt 2 of 8: {WHY}; next in 4 s", id="wrapped, too long"
         ),
     ],
 )

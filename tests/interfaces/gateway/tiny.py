@@ -201,7 +201,7 @@ async def ready() -> ReadyReport:
 
 @activity.defn(name="refused")
 async def refused() -> None:
-    raise ApplicationError("The model provider was not reached (connection refused).")
+    raise ApplicationError("The model provider was not reached (connection refused).", "x" * 9_000)
 
 
 @dataclass
