@@ -1,7 +1,7 @@
 """Plays the scenes of `kept_scenes.py` on a real server and keeps their histories.
 
 `make record` runs it. What is kept of a scene: the history of each of its executions, and beside it
-the status that the run itself told at that end. Nothing of the machine that recorded is kept.
+what the run itself told at that end, query by query. Nothing of the machine that recorded is kept.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from ends import as_json
 from installation import Installation, dev_server, installation
 from invariants import executions
 from kept_scenes import SCENES, Scene
@@ -19,9 +20,10 @@ from record_histories import _scrubbed
 from recordings import EXPECTED, FOLDER
 
 from perdure.compose import VERSION
-from perdure.domain.status import RunStatus
+from perdure.domain.messages import EventsQuery
 
 Files = Mapping[str, str]
+ASKED = {"status": (), "costs": (), "history": (), "events": (EventsQuery(),)}
 ROOT = Path(__file__).parents[2]
 
 
@@ -38,8 +40,9 @@ async def play(name: str, scene: Scene, site: Installation) -> Files:
         file = name if len(histories) == 1 else f"{name}-{number}"
         files[f"{file}.json"] = _kept(json.loads(history.to_json()), site)
         handle = site.client.get_workflow_handle(run, run_id=history.run_id)
-        status = await handle.query("status", result_type=RunStatus)
-        told = {"status": json.loads(status.model_dump_json())}
+        told = {
+            query: as_json(query, await handle.query(query, *args)) for query, args in ASKED.items()
+        }
         files[f"{file}{EXPECTED}"] = _kept(told, site)
     return files
 

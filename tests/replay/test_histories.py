@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from ends import TOLD
 from kept_scenes import SCENES
 from recordings import FOLDER, Recording, departures, recordings
 
@@ -38,33 +39,47 @@ def test_recordings_are_small_and_tell_nothing_of_their_machine(one: Recording) 
 
 
 @pytest.mark.parametrize(
-    ("name", "field", "value"),
+    ("name", "query", "field", "value"),
     [
-        ("agent_budget_end", "explanation", "The run ended."),
-        ("agent_rolled-2", "iteration", 1),
-        ("refine_regression_abort", "best", {"iteration": 1, "score": 0.6}),
-        ("refine_escalated", "last_event", 2),
-        ("refine_stopped_now", "reason", "wall_time"),
+        ("agent_budget_end", "status", "explanation", "The run ended."),
+        ("agent_rolled-2", "status", "iteration", 1),
+        ("refine_regression_abort", "status", "best", {"iteration": 1, "score": 0.6}),
+        ("refine_escalated", "status", "last_event", 2),
+        ("refine_stopped_now", "status", "reason", "wall_time"),
+        ("agent_with_tools", "costs", "model_calls", 9),
+        ("refine_budget_raised", "costs", "cost_usd", "0.5"),
     ],
 )
-async def test_another_end_is_seen(name: str, field: str, value: object) -> None:
+async def test_another_end_is_seen(name: str, query: str, field: str, value: object) -> None:
     one = NAMED[f"{VERSION}/{name}"]
     assert one.expected is not None
-    told = {"status": {**one.expected["status"], field: value}}
+    told = {**one.expected, query: {**one.expected[query], field: value}}
     ((found, why),) = [it async for it in departures([replace(one, expected=told)])]
     assert found == one.name
-    assert why.startswith(f"the status at its end differs: {field} was")
+    assert why.startswith(f"{query} tells something else at its end: {field}")
 
 
-async def test_every_kept_end_is_compared() -> None:
-    kept = [one for one in ALL if one.expected is not None]
+@pytest.mark.parametrize("query", TOLD)
+async def test_every_kept_answer_is_compared(query: str) -> None:
+    kept = [one for one in ALL if one.expected is not None and one.expected[query]]
     assert len(kept) >= len(SCENES)
-    wrong = [
-        replace(one, expected={"status": {**one.expected["status"], "elapsed_s": -1.0}})
-        for one in kept
-        if one.expected is not None
-    ]
+    wrong = [replace(one, expected={**one.expected, query: _other(one, query)}) for one in kept]  # type: ignore[dict-item]
     assert len([name async for name, _ in departures(wrong)]) == len(kept)
+
+
+def _other(one: Recording, query: str) -> object:
+    assert one.expected is not None
+    match query, one.expected[query]:
+        case "events", list() as events:
+            return [*events[:-1], {**events[-1], "seq": 99_999}]
+        case "history", list() as records:
+            return [*records[:-1], {**records[-1], "index": 99}]
+        case "costs", dict() as costs:
+            return {**costs, "model_calls": 99}
+        case _, dict() as status:
+            return {**status, "elapsed_s": -1.0}
+        case _, answer:
+            raise AssertionError(f"{query} told {answer!r}")
 
 
 def test_histories_are_compact_json() -> None:

@@ -1,8 +1,9 @@
-"""How replayed runs end: their status, computed anew by this code, as it would tell it."""
+"""How replayed runs end: what their queries tell, computed anew by this code."""
 
-import json
+from collections.abc import Mapping
 from typing import Any
 
+from pydantic import TypeAdapter
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 from temporalio.worker import (
@@ -12,11 +13,28 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
+from perdure.domain.events import Event
+from perdure.domain.messages import EventsQuery
+from perdure.domain.result import IterationRecord, SpendReport
+from perdure.domain.status import RunStatus
 from workflows.control import Controlled
+
+TOLD: Mapping[str, TypeAdapter[Any]] = {
+    "status": TypeAdapter(RunStatus),
+    "costs": TypeAdapter(SpendReport),
+    "history": TypeAdapter(list[IterationRecord]),
+    "events": TypeAdapter(list[Event]),
+}
+
+
+def as_json(query: str, answer: object) -> Any:
+    """The JSON of an answer; fields that are newer than it have their defaults."""
+    adapter = TOLD[query]
+    return adapter.dump_python(adapter.validate_python(answer), mode="json")
 
 
 class Ends(Interceptor):
-    """Interceptor of a replayer; `newest` is the status at the end of the newest replay."""
+    """Interceptor of a replayer; `newest` holds the answers at the end of the newest replay."""
 
     def __init__(self) -> None:
         self.newest: dict[str, Any] | None = None
@@ -25,7 +43,13 @@ class Ends(Interceptor):
         """Ask the workflow that just ended, as a query would."""
         loop = workflow.instance()
         assert isinstance(loop, Controlled)
-        self.newest = json.loads(loop.see_status().model_dump_json())
+        answers: Mapping[str, object] = {
+            "status": loop.see_status(),
+            "costs": loop.see_costs(),
+            "history": loop.see_history(),
+            "events": loop.see_events(EventsQuery()),
+        }
+        self.newest = {query: as_json(query, answer) for query, answer in answers.items()}
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput

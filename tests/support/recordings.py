@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ends import Ends
+from ends import Ends, as_json
 
-from perdure.domain.status import RunStatus
 from perdure.operations.replaying import replay
 
 FOLDER = Path(__file__).parents[1] / "replay" / "histories"
@@ -53,10 +52,21 @@ async def departures(given: list[Recording]) -> AsyncIterator[tuple[str, str]]:
 def _other_end(told: dict[str, Any] | None, now: dict[str, Any] | None) -> str | None:
     if told is None or now is None:
         return None
-    # A status that was told before a field existed is read with the field's default.
-    before = json.loads(RunStatus.model_validate(told["status"]).model_dump_json())
-    differing = sorted(name for name in now if before.get(name) != now[name])
-    if not differing:
-        return None
-    shown = "; ".join(f"{name} was {before.get(name)!r}, now {now[name]!r}" for name in differing)
-    return f"the status at its end differs: {shown}"[:500]
+    for query, answer in told.items():
+        then, differing = as_json(query, answer), now[query]
+        if then != differing:
+            return f"{query} tells something else at its end: {_first(then, differing)}"[:500]
+    return None
+
+
+def _first(then: Any, now: Any) -> str:
+    """Where two answers differ first."""
+    match then, now:
+        case dict(), dict():
+            pairs = [(name, then.get(name), now.get(name)) for name in now]
+        case list(), list() if len(then) == len(now):
+            pairs = [(str(n), old, new) for n, (old, new) in enumerate(zip(then, now, strict=True))]
+        case _:
+            return f"was {then!r}, now {now!r}"
+    name, old, new = next((name, old, new) for name, old, new in pairs if old != new)
+    return f"{name} {_first(old, new)}"
