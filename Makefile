@@ -54,7 +54,6 @@ test-slow: .venv/.model  ## the slow tests: real model, browser, failure injecti
 	@PERDURE_MAX_CACHED_WORKFLOWS=0 $(PYTEST) -m "not slow and not browser and not model" tests/workflows $(ARGS)
 
 record: .venv/.installed  ## record the histories that later versions must replay
-	@PYTHONPATH=.:tests/support $(BIN)/python tests/support/record_histories.py
 	@PYTHONPATH=.:tests/support $(BIN)/python -P tests/replay/record.py
 
 check: .venv/.installed  ## format, lint, types, layers, dependencies, spelling, schemas

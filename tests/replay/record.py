@@ -16,8 +16,8 @@ from ends import as_json
 from installation import Installation, dev_server, installation
 from invariants import executions
 from kept_scenes import SCENES, Scene
-from record_histories import _scrubbed
 from recordings import EXPECTED, FOLDER
+from scrubbing import scrubbed
 
 from perdure.compose import VERSION
 from perdure.domain.messages import EventsQuery
@@ -49,7 +49,7 @@ async def play(name: str, scene: Scene, site: Installation) -> Files:
 
 def _kept(value: dict[str, object], site: Installation) -> str:
     """The compact JSON of a value, without places and names of this machine."""
-    text = _scrubbed(value, str(site.home))
+    text = scrubbed(value, str(site.home))
     return text.replace(str(ROOT), "/perdure").replace(sys.base_prefix, "/python")
 
 
