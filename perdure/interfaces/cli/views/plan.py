@@ -76,6 +76,8 @@ def _limits(worst: WorstCase) -> str:
 
 
 def _queues(plan: RunPlan) -> RenderableType | None:
+    if not plan.queues:
+        return None
     return table(("", "queue", "serves", "worker"), [_queue(item) for item in plan.queues])
 
 

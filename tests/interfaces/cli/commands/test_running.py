@@ -160,6 +160,7 @@ def test_a_dry_run_without_services_shows_the_plan_and_what_starts_them(
     told = "readiness unknown: no services run. Nothing answers. `perdure up` starts it."
     assert told in " ".join(perdure.out.split())
     assert "ready to run" not in perdure.out
+    assert "queue  serves" not in perdure.out
     assert perdure.calls == ["connect", "disconnect"]
     assert perdure.run("run", "--dry-run", "task.yaml", "--json") == 0
     assert json.loads(perdure.out)["queues"] == []
