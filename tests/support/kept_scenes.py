@@ -19,7 +19,7 @@ from refining import (
     written,
 )
 
-from perdure.domain.messages import AddInput, Amend, Answer, Stop
+from perdure.domain.messages import AddInput, Amend, Answer, Pause, Resume, Stop
 from perdure.domain.run import Timing
 
 Steer = Callable[[Installation, str], Awaitable[None]]
@@ -119,6 +119,45 @@ async def add_input(site: Installation, run: str) -> None:
     await site.gateway.verb(run, AddInput(text="it is for children", by="ann"))
 
 
+async def pause_and_resume(site: Installation, run: str) -> None:
+    """Pause during the first call, and go on once the run stands still."""
+    await in_call(site, run)
+    await site.gateway.verb(run, Pause(by="ann"))
+    await eventually(lambda: _at_rest(site, run))
+    await site.gateway.verb(run, Resume(by="ann"))
+
+
+async def stop_gracefully(site: Installation, run: str) -> None:
+    """Stop during the first call, which is allowed to finish."""
+    await in_call(site, run)
+    await site.gateway.verb(run, Stop(by="ann"))
+
+
+async def in_call(site: Installation, run: str) -> None:
+    """Wait until a model call is in flight."""
+
+    async def calling() -> bool:
+        step = (await site.status(run)).step
+        return step is not None and "turn" in step.what
+
+    await eventually(calling)
+
+
+async def _at_rest(site: Installation, run: str) -> bool:
+    status = await site.status(run)
+    return status.lifecycle == "paused" and status.step is None
+
+
+def line(part: int, word: str) -> dict[str, object]:
+    """A check on one line."""
+    return {
+        "name": f"line {part}",
+        "part": part,
+        "hint": f"Use the word {word}.",
+        "evaluator": {"check": "contains", "all": [word]},
+    }
+
+
 BLUNT = {
     "severity": "important",
     "dimension": "tone",
@@ -179,6 +218,28 @@ SCENES: Mapping[str, Scene] = {
         script={"price": PRICE, "replies": [listing(".", "./x"), listing("./y", "./z"), DONE]},
         ends=("out_of_budget", "tool_calls"),
     ),
+    "agent_paused_resumed": Scene(
+        spec=agent(),
+        script={"replies": [{**listing("."), "delay_s": 1.0}, DONE]},
+        ends=("accepted", "text_answer"),
+        steer=pause_and_resume,
+    ),
+    "agent_stopped_gracefully": Scene(
+        spec=agent(),
+        script={"replies": [{**listing("."), "delay_s": 1.0}, DONE]},
+        ends=("stopped", "stopped"),
+        steer=stop_gracefully,
+    ),
+    "agent_deadline": Scene(
+        spec=agent(budget={"wall_time": 2.0}),
+        script={"replies": [{**DONE, "delay_s": 20}]},
+        ends=("deadline", "wall_time"),
+    ),
+    "agent_failed": Scene(
+        spec=agent(),
+        script={"replies": [{"error": {"status": 400}}]},
+        ends=("failed", "model_error"),
+    ),
     "agent_rolled": Scene(
         spec=agent(),
         script={
@@ -230,6 +291,21 @@ SCENES: Mapping[str, Scene] = {
         spec=spec(pattern="improvement", max_iterations=9),
         script={"replies": drafts(0.5, 0.7, 0.6)},
         ends=("best_effort", "plateau"),
+    ),
+    "refine_parts_lines": Scene(
+        spec=spec(
+            [line(1, "oak"), line(2, "elm"), line(3, "ash")],
+            output={"parts": "lines"},
+            quality_threshold=1.0,
+            max_iterations=4,
+        ),
+        script={
+            "replies": [
+                {"text": text}
+                for text in ("an oak\nnone\nnothing", "an elm", "still wrong", "an ash")
+            ]
+        },
+        ends=("accepted", "quality_met"),
     ),
     "refine_escalated": Scene(
         spec=spec(escalate_below=0.3),
