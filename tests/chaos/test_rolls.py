@@ -122,12 +122,13 @@ async def test_r48_an_answer_while_no_worker_runs_counts(chaos: Ground) -> None:
     assert [call.outcome for call in result.iterations[0].calls] == ["ok"]
 
 
-async def test_r23_many_calls_in_one_turn_run_in_waves(served: Ground) -> None:
-    calls = [("effect.again", {"word": f"{number}"}) for number in range(100)]
+@pytest.mark.parametrize("count", [100, pytest.param(500, marks=pytest.mark.slow)])
+async def test_r23_many_calls_in_one_turn_run_in_waves(served: Ground, count: int) -> None:
+    calls = [("effect.again", {"word": f"{number}"}) for number in range(count)]
     served.provider.plays = [Play(text="", calls=calls), Play(text="done")]
     result = await served.check(await served.start(tools=EXEMPT))
-    assert len(served.effects.read_text().splitlines()) == 100
-    assert result.spend.tool_calls == 100
+    assert len(served.effects.read_text().splitlines()) == count
+    assert result.spend.tool_calls == count
 
 
 async def test_r43_repeated_and_crowded_updates(served: Ground) -> None:
