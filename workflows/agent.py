@@ -6,11 +6,9 @@ from perdure.domain import budget as budgets
 from perdure.domain.agent.ends import agent_budget, agent_result
 from perdure.domain.agent.settings import Turns, resolve
 from perdure.domain.agent.turn import Ending, TurnState
-from perdure.domain.gates import Gate
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import AgentSpec
 from perdure.domain.state import AgentInput, AgentState
-from workflows.loop import expired_to_end
 from workflows.turns import TurnEnd, Turning
 
 PUBLISH_EVERY = 10
@@ -106,19 +104,3 @@ class AgentLoop(Turning):
         state.record = None
         state.unwritten = [*state.unwritten, record]
         self.keep(record)
-
-    def after_escalation(self, gate: Gate | None, state: TurnState) -> Ending | None:
-        """`continue` goes on with the text as guidance, `accept` and `stop` end the run."""
-        if gate is None or gate.answer is None:
-            return self._ending()
-        if expired_to_end(gate):
-            return Ending(outcome="unanswered", reason="gate_expired")
-        match gate.answer.choice:
-            case "accept":
-                return Ending(outcome="accepted", reason="approved")
-            case "stop":
-                return Ending(outcome="stopped", reason="stopped")
-            case _:
-                if gate.answer.text:
-                    self.core.control.guidance = [*self.core.control.guidance, gate.answer.text]
-                return None

@@ -8,9 +8,8 @@ from temporalio import workflow
 from activities.reframe import Reframe
 from perdure.domain import budget as budgets
 from perdure.domain.agent.settings import resolve
-from perdure.domain.agent.turn import Ending, TurnState
+from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Budget
-from perdure.domain.gates import Gate
 from perdure.domain.messages import Amend, AnyMessage
 from perdure.domain.problems import problems_of
 from perdure.domain.refine.decision import Decision, Facts, decide, passed, quality_met
@@ -33,7 +32,6 @@ from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.rubric import Rubric
 from workflows import options
 from workflows.executing import Executing
-from workflows.loop import expired_to_end
 from workflows.metrics import count_decision
 from workflows.steps import Broken
 
@@ -190,27 +188,11 @@ class RefineLoop(Executing):
         core = self.core
         gate = await self.ask("escalation", core.question, free_text=True)
         core.control.escalation, core.stage = None, "execute"
-        ending = self.after_escalation(gate, core.turn)
+        ending = self.after_escalation(gate)
         if ending is None and core.trajectory.completed >= self.spec.refine.hard_limit:
             detail = f"{core.trajectory.completed} of {self.spec.refine.hard_limit}"
             ending = Ending(outcome="best_effort", reason="max_iterations", detail=detail)
         return None if ending is None else await self._close(ending)
-
-    def after_escalation(self, gate: Gate | None, state: TurnState) -> Ending | None:
-        """`accept` takes the best, `stop` ends, `continue` goes on with the text as guidance."""
-        if gate is None or gate.answer is None:
-            return self._ending()
-        if expired_to_end(gate):
-            return Ending(outcome="unanswered", reason="gate_expired")
-        match gate.answer.choice:
-            case "accept":
-                return Ending(outcome="accepted", reason="approved")
-            case "stop":
-                return Ending(outcome="stopped", reason="stopped")
-            case _:
-                if gate.answer.text:
-                    self.core.control.guidance = [*self.core.control.guidance, gate.answer.text]
-                return None
 
     def _refusal(self, message: AnyMessage) -> str | None:
         """A rubric that could not be used is refused at the door, not when it is adopted."""
