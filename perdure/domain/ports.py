@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
 from perdure.domain.evaluation import DimensionScore
+from perdure.domain.memory.store import MemoryStore as MemoryStore
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
 from perdure.domain.refs import Ref
 from perdure.domain.rubric import Rubric

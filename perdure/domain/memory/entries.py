@@ -1,0 +1,102 @@
+"""What memory holds: learnings, episodes, skills, patterns and events, each with its provenance."""
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field, TypeAdapter
+
+from perdure.domain.base import Frozen
+from perdure.domain.outcomes import Outcome
+
+Kind = Literal["learning", "episode", "skill", "pattern", "event"]
+KINDS: tuple[Kind, ...] = ("learning", "episode", "skill", "pattern", "event")
+Sort = Literal["fact", "heuristic", "anti_pattern"]
+PatternSort = Literal["category", "hour", "pair"]
+PatternState = Literal["proposed", "approved", "rejected"]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Origin(Frozen):
+    """The run that an entry comes from, and how that run ended."""
+
+    run: str
+    outcome: Outcome
+
+
+class Remembered(Frozen):
+    """What every entry has.
+
+    `confidence` is the original one: it is never lowered in place, `fading` says what is left of
+    it. `uses` counts runs that were shown the entry, `successes` those of them that were accepted.
+    `origins` are the runs that said it, the first one first; empty means that a person wrote it.
+    """
+
+    id: str = Field(min_length=1)
+    category: str | None = None
+    text: str = ""
+    confidence: Share = 1.0
+    uses: Count = 0
+    successes: Count = 0
+    created: AwareDatetime
+    last_used: AwareDatetime | None = None
+    origins: tuple[Origin, ...] = ()
+
+
+class Learning(Remembered):
+    """A fact, a rule of thumb, or something to avoid; one or two sentences in `text`."""
+
+    kind: Literal["learning"]
+    sort: Sort
+
+
+class Episode(Remembered):
+    """One ended run: what was asked, how it ended, and in `text` what worked."""
+
+    kind: Literal["episode"]
+    goal: str
+    outcome: Outcome
+    best_score: Share | None = None
+
+
+class Skill(Remembered):
+    """A named procedure; `text` is its Markdown.
+
+    `effectiveness` is the share of its runs that were accepted, its first value counting as one
+    run. `source` says where it came from: a file, a pattern, a run.
+    """
+
+    kind: Literal["skill"]
+    name: str = Field(min_length=1)
+    purpose: str = ""
+    categories: tuple[str, ...] = ()
+    deterministic: bool = False
+    effectiveness: Share = 0.5
+    version: int = Field(default=1, ge=1)
+    source: str = ""
+
+
+class Pattern(Remembered):
+    """A habit that mining found; `subject` names it (a category, an hour, a pair of categories)."""
+
+    kind: Literal["pattern"]
+    sort: PatternSort
+    subject: tuple[str, ...]
+    seen: Count = 0
+    state: PatternState = "proposed"
+
+
+class Event(Remembered):
+    """Something that happened at `created`, for mining; never shown to a model."""
+
+    kind: Literal["event"]
+    type: str = "run_ended"
+    outcome: Outcome | None = None
+
+
+MemoryEntry = Annotated[Learning | Episode | Skill | Pattern | Event, Field(discriminator="kind")]
+MEMORY_ENTRY: TypeAdapter[Learning | Episode | Skill | Pattern | Event] = TypeAdapter(MemoryEntry)
+
+
+def may_enter(entry: Remembered) -> bool:
+    """Whether other runs may be shown the entry: a person or an accepted run wrote it."""
+    return not entry.origins or any(origin.outcome == "accepted" for origin in entry.origins)

@@ -1,0 +1,100 @@
+"""The port `MemoryStore`: candidates and counts come from a store, their order from `ranking`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from perdure.domain.base import Frozen
+from perdure.domain.memory.entries import Kind, MemoryEntry
+
+
+class Corpus(Frozen):
+    """Counts over everything that can be searched: entries, their mean length, and who has a term.
+
+    `holders` gives for each term of a question the number of entries that hold it.
+    """
+
+    entries: int = 0
+    mean_terms: float = 0.0
+    holders: dict[str, int] = {}
+
+
+class Candidates(Frozen):
+    """Entries that share a term (or, for skills, the category) with a question; in no order."""
+
+    entries: tuple[MemoryEntry, ...] = ()
+    corpus: Corpus = Corpus()
+
+
+class Kept(Frozen):
+    """What stands in memory after `put`; `merged` says that it was there already."""
+
+    entry: MemoryEntry
+    merged: bool = False
+
+
+class MemoryStore(Protocol):
+    """What is kept between runs. Every write may be repeated."""
+
+    async def put(self, entry: MemoryEntry) -> Kept:
+        """Add an entry, or merge it into the one that says the same (see `merging`).
+
+        Raises `NotAllowed` where a run would replace a skill that a person wrote.
+        """
+        ...
+
+    async def replace(self, entry: MemoryEntry) -> None:
+        """Write an entry over the one with its id; raises `NotFound` when there is none."""
+        ...
+
+    async def get(self, entry: str) -> MemoryEntry:
+        """One entry by its id, or by a unique beginning of one.
+
+        Raises `NotFound`, or `InvalidInput` when several ids begin so.
+        """
+        ...
+
+    async def skill(self, name: str) -> MemoryEntry | None:
+        """The skill of that name, or None; names differ by more than case."""
+        ...
+
+    async def list(
+        self, *, kinds: Sequence[Kind] = (), category: str | None = None, limit: int = 100
+    ) -> Sequence[MemoryEntry]:
+        """Entries, the newest first; no kinds means all of them."""
+        ...
+
+    async def candidates(
+        self,
+        terms: Sequence[str],
+        *,
+        kinds: Sequence[Kind],
+        category: str | None = None,
+        limit: int = 500,
+    ) -> Candidates:
+        """What may be relevant to a question's terms, with the counts that rank it.
+
+        The rarest terms come first: more common ones are looked up while about `limit` entries
+        hold them together. Skills of the `category` are always among the candidates.
+        """
+        ...
+
+    async def mark_used(self, entries: Sequence[str], *, run: str, at: datetime) -> int:
+        """Count one use by `run` for each entry, once; returns how many were counted."""
+        ...
+
+    async def used(self, run: str) -> Sequence[str]:
+        """The ids that were marked used by a run."""
+        ...
+
+    async def record_outcome(self, run: str, *, accepted: bool) -> Sequence[str]:
+        """Tell the entries that a run used how it ended, once; returns those that were told."""
+        ...
+
+    async def forget(self, entry: str) -> None:
+        """Drop one entry by its full id; raises `NotFound`."""
+        ...
+
+    async def forget_faded(self, now: datetime) -> int:
+        """Drop what runs wrote and time has faded (see `fading`); returns how many were dropped."""
+        ...
