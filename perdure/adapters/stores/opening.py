@@ -11,11 +11,12 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.file_shelf import FileShelf
 from perdure.adapters.stores.journal import SqlJournal
+from perdure.adapters.stores.memory import SqlMemory
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.table_shelf import TableShelf
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.adapters.stores.vault import Vault
-from perdure.domain.ports import BlobStore, Journal, RecordStore, TranscriptStore
+from perdure.domain.ports import BlobStore, Journal, MemoryStore, RecordStore, TranscriptStore
 
 DATABASE_FILE = "perdure.sqlite"
 BLOBS_FOLDER = "blobs"
@@ -29,6 +30,7 @@ class Stores:
     transcripts: TranscriptStore
     journal: Journal
     records: RecordStore
+    memory: MemoryStore
     database: Database
 
     async def close(self) -> None:
@@ -66,6 +68,7 @@ async def open_stores(
         transcripts=LinkedTranscripts(blobs),
         journal=SqlJournal(database),
         records=SqlRecords(database),
+        memory=SqlMemory(database),
         database=database,
     )
 

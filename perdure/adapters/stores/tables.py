@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Dialect,
@@ -143,4 +144,30 @@ blobs = Table(
     Column("address", Text, primary_key=True),
     Column("content", LargeBinary),
     Column("written_at", UtcTime),
+)
+
+memory = Table(
+    "memory",
+    metadata,
+    Column("number", BigInteger, primary_key=True),
+    Column("id", Text),
+    Column("kind", Text),
+    # Each category on a line of its own, so that one of many can be looked for.
+    Column("categories", Text),
+    Column("name", Text),
+    Column("learned", Boolean),
+    Column("created", UtcTime),
+    Column("fades_at", UtcTime),
+    Column("terms", Text),
+    Column("length", Integer),
+    Column("entry", Text),
+)
+
+memory_uses = Table(
+    "memory_uses",
+    metadata,
+    Column("run", Text, primary_key=True),
+    Column("entry", Text, primary_key=True),
+    Column("used_at", UtcTime),
+    Column("accepted", Boolean),
 )

@@ -12,6 +12,7 @@ KINDS: tuple[Kind, ...] = ("learning", "episode", "skill", "pattern", "event")
 Sort = Literal["fact", "heuristic", "anti_pattern"]
 PatternSort = Literal["category", "hour", "pair"]
 PatternState = Literal["proposed", "approved", "rejected"]
+TEXT_CHARACTERS = 64_000
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 
@@ -33,7 +34,7 @@ class Remembered(Frozen):
 
     id: str = Field(min_length=1)
     category: str | None = None
-    text: str = ""
+    text: str = Field(default="", max_length=TEXT_CHARACTERS)
     confidence: Share = 1.0
     uses: Count = 0
     successes: Count = 0
@@ -61,8 +62,8 @@ class Episode(Remembered):
 class Skill(Remembered):
     """A named procedure; `text` is its Markdown.
 
-    `effectiveness` is the share of its runs that were accepted, its first value counting as one
-    run. `source` says where it came from: a file, a pattern, a run.
+    `effectiveness` is the share of its `judged` runs that were accepted, its first value counting
+    as one more run. `source` says where it came from: a file, a pattern, a run.
     """
 
     kind: Literal["skill"]
@@ -71,6 +72,7 @@ class Skill(Remembered):
     categories: tuple[str, ...] = ()
     deterministic: bool = False
     effectiveness: Share = 0.5
+    judged: Count = 0
     version: int = Field(default=1, ge=1)
     source: str = ""
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from perdure.domain.base import Frozen
-from perdure.domain.memory.entries import Kind, MemoryEntry
+from perdure.domain.memory.entries import Kind, MemoryEntry, Skill
 
 
 class Corpus(Frozen):
@@ -20,7 +20,7 @@ class Corpus(Frozen):
 
 
 class Candidates(Frozen):
-    """Entries that share a term (or, for skills, the category) with a question; in no order."""
+    """Entries that share a term with a question, in no order, and the counts that rank them."""
 
     entries: tuple[MemoryEntry, ...] = ()
     corpus: Corpus = Corpus()
@@ -54,8 +54,8 @@ class MemoryStore(Protocol):
         """
         ...
 
-    async def skill(self, name: str) -> MemoryEntry | None:
-        """The skill of that name, or None; names differ by more than case."""
+    async def skill(self, name: str) -> Skill | None:
+        """The skill of that name, or None; case does not matter."""
         ...
 
     async def list(
@@ -69,13 +69,12 @@ class MemoryStore(Protocol):
         terms: Sequence[str],
         *,
         kinds: Sequence[Kind],
-        category: str | None = None,
         limit: int = 500,
     ) -> Candidates:
         """What may be relevant to a question's terms, with the counts that rank it.
 
         The rarest terms come first: more common ones are looked up while about `limit` entries
-        hold them together. Skills of the `category` are always among the candidates.
+        hold them together.
         """
         ...
 

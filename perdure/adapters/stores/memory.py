@@ -1,0 +1,203 @@
+"""Memory in the database: entries as JSON, beside them what they are looked up by."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.memory_rows import CHANGEABLE, categories_line, entry_of, row_of
+from perdure.adapters.stores.memory_terms import holders, holding
+from perdure.adapters.stores.tables import memory, memory_uses
+from perdure.domain.errors import InvalidInput, NotFound
+from perdure.domain.memory.entries import Kind, Learning, MemoryEntry, Skill
+from perdure.domain.memory.merging import merged, same_lesson
+from perdure.domain.memory.ranking import selective
+from perdure.domain.memory.skills import after_outcome
+from perdure.domain.memory.store import Candidates, Corpus, Kept
+from perdure.domain.memory.words import overlap, question
+
+LOCK = "perdure memory"
+COMPARED_AT_MOST = 2_000
+NAMED_AT_MOST = 3
+FORGETFUL: tuple[Kind, ...] = ("learning", "episode")
+
+
+class SqlMemory:
+    """`MemoryStore` over one table of entries and one of their uses."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, entry: MemoryEntry) -> Kept:
+        async with self._database.write() as connection:
+            await self._database.lock(connection, LOCK)
+            known = await self._known(connection, entry)
+            if known is None:
+                await connection.execute(insert(memory).values(row_of(entry)))
+                return Kept(entry=entry)
+            new = merged(known, entry)
+            if new != known:
+                await _write(connection, new)
+            return Kept(entry=new, merged=True)
+
+    async def replace(self, entry: MemoryEntry) -> None:
+        async with self._database.write() as connection:
+            await self._database.lock(connection, LOCK)
+            if not await _write(connection, entry):
+                raise _not_found(entry.id)
+
+    async def get(self, entry: str) -> MemoryEntry:
+        same = func.substr(memory.c.id, 1, len(entry)) == entry
+        query = select(memory.c.entry).where(same).order_by(func.length(memory.c.id), memory.c.id)
+        async with self._database.read() as connection:
+            found = list(await connection.scalars(query.limit(NAMED_AT_MOST)))
+        entries = [entry_of(row) for row in found]
+        if not entries or not entry:
+            raise _not_found(entry)
+        if len(entries) > 1 and entries[0].id != entry:
+            names = ", ".join(item.id for item in entries)
+            raise InvalidInput(
+                f"Several entries of memory begin with {entry!r}: {names}.",
+                cure="Give more of the id.",
+            )
+        return entries[0]
+
+    async def skill(self, name: str) -> Skill | None:
+        async with self._database.read() as connection:
+            return await _skill(connection, name)
+
+    async def list(
+        self, *, kinds: Sequence[Kind] = (), category: str | None = None, limit: int = 100
+    ) -> Sequence[MemoryEntry]:
+        query = select(memory.c.entry).order_by(memory.c.created.desc(), memory.c.id).limit(limit)
+        if kinds:
+            query = query.where(memory.c.kind.in_(kinds))
+        if category is not None:
+            line = categories_line((category,))
+            query = query.where(memory.c.categories.contains(line, autoescape=True))
+        async with self._database.read() as connection:
+            return [entry_of(row) for row in await connection.scalars(query)]
+
+    async def candidates(
+        self, terms: Sequence[str], *, kinds: Sequence[Kind], limit: int = 500
+    ) -> Candidates:
+        async with self._database.read() as connection:
+            return await self._candidates(connection, terms, kinds=kinds, limit=limit)
+
+    async def mark_used(self, entries: Sequence[str], *, run: str, at: datetime) -> int:
+        async with self._database.write() as connection:
+            await self._database.lock(connection, LOCK)
+            known = await _entries(connection, memory.c.id.in_(entries))
+            counted = 0
+            for entry in known:
+                row = {"run": run, "entry": entry.id, "used_at": at}
+                new = self._database.insert(memory_uses).values(row).on_conflict_do_nothing()
+                if await connection.scalar(new.returning(memory_uses.c.entry)) is None:
+                    continue
+                counted += 1
+                last = max(at, entry.last_used or at)
+                used = {"uses": entry.uses + 1, "last_used": last}
+                await _write(connection, entry.model_copy(update=used))
+            return counted
+
+    async def used(self, run: str) -> Sequence[str]:
+        query = select(memory_uses.c.entry).where(memory_uses.c.run == run)
+        async with self._database.read() as connection:
+            return list(await connection.scalars(query.order_by(memory_uses.c.entry)))
+
+    async def record_outcome(self, run: str, *, accepted: bool) -> Sequence[str]:
+        untold = (memory_uses.c.run == run) & memory_uses.c.accepted.is_(None)
+        tell = update(memory_uses).where(untold).values(accepted=accepted)
+        async with self._database.write() as connection:
+            await self._database.lock(connection, LOCK)
+            told = list(await connection.scalars(tell.returning(memory_uses.c.entry)))
+            for entry in await _entries(connection, memory.c.id.in_(told)):
+                await _write(connection, after_outcome(entry, accepted=accepted))
+        return sorted(told)
+
+    async def forget(self, entry: str) -> None:
+        async with self._database.write() as connection:
+            dropped = await connection.execute(delete(memory).where(memory.c.id == entry))
+            if not dropped.rowcount:
+                raise _not_found(entry)
+
+    async def forget_faded(self, now: datetime) -> int:
+        faded = memory.c.learned & memory.c.kind.in_(FORGETFUL) & (memory.c.fades_at <= now)
+        async with self._database.read() as connection:
+            # Looked at first: most often there is nothing to drop, and a look waits for no writer.
+            if await connection.scalar(select(memory.c.id).where(faded).limit(1)) is None:
+                return 0
+        async with self._database.write() as connection:
+            return (await connection.execute(delete(memory).where(faded))).rowcount
+
+    async def _known(self, connection: AsyncConnection, entry: MemoryEntry) -> MemoryEntry | None:
+        """The entry that a new one repeats: by id, by a skill's name, or as a near-duplicate."""
+        same = await _entries(connection, memory.c.id == entry.id)
+        if same:
+            return same[0]
+        if isinstance(entry, Skill):
+            return await _skill(connection, entry.name)
+        if not isinstance(entry, Learning):
+            return None
+        found = await self._candidates(
+            connection,
+            question(entry.text, None),
+            kinds=("learning",),
+            limit=COMPARED_AT_MOST,
+        )
+        twins = [other for other in found.entries if same_lesson(other, entry)]
+        return min(twins, key=lambda twin: (-overlap(twin.text, entry.text), twin.id), default=None)
+
+    async def _candidates(
+        self,
+        connection: AsyncConnection,
+        terms: Sequence[str],
+        *,
+        kinds: Sequence[Kind],
+        limit: int,
+    ) -> Candidates:
+        corpus = await self._corpus(connection, terms)
+        chosen = selective(terms, corpus, limit=limit)
+        if not chosen:
+            return Candidates(corpus=corpus)
+        wanted = memory.c.kind.in_(kinds) & holding(self._database, chosen)
+        return Candidates(entries=tuple(await _entries(connection, wanted)), corpus=corpus)
+
+    async def _corpus(self, connection: AsyncConnection, terms: Sequence[str]) -> Corpus:
+        totals = select(func.count(), func.coalesce(func.sum(memory.c.length), 0))
+        counted = await connection.execute(totals.where(memory.c.length > 0))
+        entries, length = counted.one()
+        if not entries or not terms:
+            return Corpus(entries=entries)
+        known = await connection.execute(holders(self._database, terms))
+        return Corpus(
+            entries=entries,
+            mean_terms=int(length) / entries,
+            holders={str(term): int(count) for term, count in known},
+        )
+
+
+async def _entries(connection: AsyncConnection, wanted: ColumnElement[bool]) -> list[MemoryEntry]:
+    found = await connection.scalars(select(memory.c.entry).where(wanted).order_by(memory.c.id))
+    return [entry_of(row) for row in found]
+
+
+async def _skill(connection: AsyncConnection, name: str) -> Skill | None:
+    wanted = (memory.c.kind == "skill") & (memory.c.name == name.casefold())
+    found = await _entries(connection, wanted)
+    return next((entry for entry in found if isinstance(entry, Skill)), None)
+
+
+async def _write(connection: AsyncConnection, entry: MemoryEntry) -> bool:
+    row = row_of(entry)
+    values = {name: row[name] for name in CHANGEABLE}
+    changed = await connection.execute(update(memory).where(memory.c.id == entry.id).values(values))
+    return bool(changed.rowcount)
+
+
+def _not_found(entry: str) -> NotFound:
+    return NotFound(
+        f"Memory holds no entry {entry!r}.", cure="`perdure memory list` shows what there is."
+    )
