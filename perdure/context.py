@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from perdure.adapters.examples import lay_out
 from perdure.adapters.logging import configure_logging
 from perdure.adapters.models.catalog import access_from, default_model
 from perdure.adapters.runtime import EmbeddedRuntime, read_logs, up
@@ -54,6 +55,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         doctor=installation.doctor,
         collect=installation.collect,
         kill_worker=installation.kill_worker,
+        lay_out=lay_out,
         in_home=lambda home: app_context(Settings.load(home=home)),
         home=own.home,
         named_home="home" in own.model_fields_set,

@@ -61,9 +61,10 @@ class Metadata(Frozen):
 
 
 class CommonSpec(Frozen):
-    """What every kind of run is told."""
+    """What every kind of run is told; `about` is for people who choose a task, no model sees it."""
 
     goal: str = Field(min_length=1)
+    about: str = ""
     context: dict[str, JsonValue] = {}
     category: str | None = None
     workspace: str | None = None

@@ -235,6 +235,7 @@ class AppContext:
         doctor: looks at the installation, one check after the other.
         collect: drops blobs that nothing needs; with True it only counts them.
         kill_worker: kills the embedded worker without warning.
+        lay_out: copies the example of a ready-made task from one folder into another.
         in_home: a context for another home folder.
         home: the home folder; `named_home` says that the user chose it.
         folder: the folder that commands work in.
@@ -260,6 +261,7 @@ class AppContext:
     doctor: Callable[[], AsyncIterator[Check]]
     collect: Callable[[bool], Awaitable[Collected]]
     kill_worker: Callable[[], Awaitable[Killed]]
+    lay_out: Callable[[Path, Path], Awaitable[None]]
     in_home: InHome
     home: Path
     named_home: bool

@@ -18,7 +18,10 @@ def may_judge(model: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """What a command line says over the file; `sets` are texts such as `budget.tokens=5000`."""
+    """What a command line says over the file; `sets` are texts such as `budget.tokens=5000`.
+
+    `example` is a file of inputs, and of a model to play, that goes between the file and the rest.
+    """
 
     kind: LoopKind | None = None
     iterate: int | None = None
@@ -26,6 +29,7 @@ class Flags:
     budget: Decimal | None = None
     model: str | None = None
     sets: tuple[str, ...] = ()
+    example: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +41,14 @@ class Surroundings:
         user_defaults: the user's own `perdure.yaml`, which need not exist.
         default_model: what runs use that name no model.
         judges: whether a model may evaluate.
+        definitions: the folder of the ready-made tasks, which are known by name.
     """
 
     folder: Path | None
     user_defaults: Path | None = None
     default_model: str = "local"
     judges: Callable[[str], bool] = may_judge
+    definitions: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from perdure.domain.errors import InvalidInput, NotFound
 from perdure.domain.ports import BlobStore
 from perdure.domain.run import RUN_SPEC
 from perdure.interfaces.gateway.facts import Spec
+from perdure.interfaces.submission.defined import definition_file, open_inputs
 from perdure.interfaces.submission.facts import Flags, Submission, Surroundings
 from perdure.interfaces.submission.goals import goal_fields, without_vain_judges
 from perdure.interfaces.submission.idle import idle_notes
@@ -38,12 +39,15 @@ def load(task: str, flags: Flags = NO_FLAGS, *, surroundings: Surroundings) -> S
         NotFound: it looks like a file, and there is none.
         InvalidInput: anything is wrong; the message lists all of it.
     """
-    path = _task_file(task, surroundings.folder)
+    here = surroundings.folder
+    path = _task_file(task, surroundings)
     if path is None:
-        own = Layer(name="the goal", fields=goal_fields(task, flags), folder=surroundings.folder)
-        return _submitted(own, flags, surroundings, defaults_folder=surroundings.folder)
-    own = Layer(name=str(path), fields=read_file(path), folder=path.parent)
-    return _submitted(own, flags, surroundings, defaults_folder=path.parent)
+        own = Layer(name="the goal", fields=goal_fields(task, flags), folder=here)
+        return _submitted(own, flags, surroundings, defaults_folder=here)
+    # A ready-made task works where it is called: its `workspace: .` is the folder of the command.
+    folder = here if path.parent == surroundings.definitions else path.parent
+    own = Layer(name=str(path), fields=read_file(path), folder=folder)
+    return _submitted(own, flags, surroundings, defaults_folder=folder)
 
 
 def load_data(
@@ -73,12 +77,16 @@ def _submitted(
 ) -> Submission:
     given = [*_defaults(surroundings.user_defaults, defaults_folder), own]
     kind = meant_kind(flags.kind or kind_of(given))
+    if flags.example is not None:
+        example = flags.example
+        given.append(Layer(name=str(example), fields=read_file(example), folder=example.parent))
     said, problems = flag_fields(flags, kind)
     given.append(Layer(name="the flags", fields=said, folder=surroundings.folder))
     references = References()
     layers = [references.resolved(layer) for layer in given]
     whole = with_lists(merged(layers, kind), flags)
-    spec = validated(whole, layers, problems=[*problems, *references.problems])
+    wrong = [*problems, *references.problems, *open_inputs(whole)]
+    spec = validated(whole, layers, problems=wrong)
     spec, notes = without_vain_judges(spec, surroundings)
     return Submission(spec=spec, blobs=references.blobs, notes=(*notes, *idle_notes(whole)))
 
@@ -93,7 +101,8 @@ def _defaults(user: Path | None, folder: Path | None) -> list[Layer]:
     ]
 
 
-def _task_file(task: str, folder: Path | None) -> Path | None:
+def _task_file(task: str, surroundings: Surroundings) -> Path | None:
+    folder = surroundings.folder
     if not task.strip():
         raise InvalidInput(
             "The goal is empty.", cure='Give a task file, or a goal: perdure run "a goal".'
@@ -106,6 +115,9 @@ def _task_file(task: str, folder: Path | None) -> Path | None:
             return path
     except (OSError, ValueError):
         return None  # too long, or with characters that no path has: it is a goal
+    defined = definition_file(task, surroundings.definitions)
+    if defined is not None:
+        return defined
     looks_like_one = path.suffix.lower() in FILE_SUFFIXES and " " not in task.strip()
     if looks_like_one or path.is_dir():
         raise NotFound(f"There is no task file {path}.", cure='`perdure new "a goal"` writes one.')

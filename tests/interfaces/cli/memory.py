@@ -10,6 +10,7 @@ from decimal import Decimal
 from io import StringIO
 from pathlib import Path
 
+from perdure.adapters.examples import lay_out
 from perdure.domain.costs import CostReport, add_up
 from perdure.domain.errors import NotAllowed, NotFound, PerdureError
 from perdure.domain.events import Event
@@ -272,6 +273,7 @@ class Installation:
             doctor=self._doctor,
             collect=self._collect,
             kill_worker=self._kill,
+            lay_out=lay_out,
             in_home=self._in_home,
             home=self.folder / "home",
             named_home=False,

@@ -9,19 +9,15 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
-from perdure.domain.problems import nearest_name
 from perdure.interfaces.cli.commands.given import Given
-from perdure.interfaces.cli.commands.submitting import (
-    draft_task,
-    shipped_names,
-    shipped_spec,
-    shipped_text,
-    submit,
-)
+from perdure.interfaces.cli.commands.submitting import draft_task, submit
 from perdure.interfaces.cli.session import Session
-from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack, table
-from perdure.interfaces.cli.views.wording import one_line
+from perdure.interfaces.cli.views.definitions import definitions_view, how_to_run
+from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack
+from perdure.interfaces.definitions import DEFINITIONS, Definition, definition, example_folder
+from perdure.interfaces.definitions import definitions as all_definitions
 from perdure.interfaces.schemas import schema_of, schemas, stale_schemas, text_of, write_schemas
+from perdure.interfaces.submission.defined import PREFIX, definition_file
 
 NAME_WORDS = 5
 
@@ -69,26 +65,51 @@ async def validate(file: Path, /, *, session: Given) -> None:
     )
 
 
-async def definitions(name: str | None = None, /, *, session: Given) -> None:
-    """The tasks that come with the product; with a name, the file itself.
+async def definitions(
+    name: str | None = None, /, *, to: Path | None = None, session: Given
+) -> None:
+    """The ready-made tasks; with a name, the file itself and how to run it.
 
     Args:
         name: One of them.
+        to: Copy the task and its example into this folder, to edit and run.
     """
-    known = shipped_names()
     if name is None:
-        specs = {item: shipped_spec(item) for item in known}
-        rows = [(item, spec.kind, one_line(spec.goal, 80)) for item, spec in specs.items()]
-        tasks = [{"name": item, "kind": kind, "goal": goal} for item, kind, goal in rows]
-        view = table(("name", "kind", "goal"), rows)
-        session.output.show(view, {"type": "definitions", "tasks": tasks})
+        found = all_definitions()
+        tasks = [item.model_dump(mode="json", exclude={"text"}) for item in found]
+        session.output.show(definitions_view(found), {"type": "definitions", "tasks": tasks})
         return
-    if name not in known:
-        near = nearest_name(name, known)
-        hint = f" Did you mean {near}?" if near else ""
-        raise NotFound(f"There is no task {name!r}.{hint}", cure=f"There are: {', '.join(known)}.")
-    text = shipped_text(name)
-    session.output.show(Text(text.rstrip()), {"type": "definition", "name": name, "text": text})
+    path = definition_file(f"{PREFIX}{name.removeprefix(PREFIX)}", DEFINITIONS)
+    found = definition(path.stem if path else name)
+    if to is not None:
+        await _copied(session, found, session.context.folder / to)
+        return
+    session.output.show(Text(found.text.rstrip()), {"type": "definition", **found.model_dump()})
+    for row in how_to_run(found):
+        session.output.note(row, style=DIM)
+
+
+async def _copied(session: Session, found: Definition, folder: Path) -> None:
+    """The task file, and the folder of its example beside it."""
+    path, beside = folder / f"{found.name}.yaml", folder / found.name
+    for taken in (path, beside):
+        if taken.exists():
+            raise NotAllowed(f"{taken} exists already.", cure="Name another folder with --to.")
+    folder.mkdir(parents=True, exist_ok=True)
+    source = example_folder(found.name)
+    if source.is_dir():
+        await session.context.lay_out(source, beside)
+    path.write_text(found.text, encoding="utf-8")
+    shown = (
+        path.relative_to(session.context.folder)
+        if path.is_relative_to(session.context.folder)
+        else path
+    )
+    view = stack(
+        line(("✓ ", GOOD), f"{path}"),
+        line((f"edit it, then: perdure run {shown}  (its example: {beside})", DIM)),
+    )
+    session.output.show(view, {"type": "task", "path": str(path), "example": str(beside)})
 
 
 async def schema(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from perdure.domain.errors import PerdureError, ServiceUnavailable
 from perdure.domain.models import ModelCard
 from perdure.interfaces.cli.commands.given import Given, OneRun
-from perdure.interfaces.cli.commands.submitting import Wishes, submit
+from perdure.interfaces.cli.commands.submitting import Wishes, find_example, submit
 from perdure.interfaces.cli.following import follow_to_end
 from perdure.interfaces.cli.session import LAST, Session
 from perdure.interfaces.cli.views.layout import DIM, line
@@ -21,6 +21,7 @@ async def run(
     /,
     *,
     wishes: Wishes | None = None,
+    example: bool = False,
     detach: bool = False,
     dry_run: bool = False,
     id: str | None = None,
@@ -29,12 +30,14 @@ async def run(
     """Start a run and follow it to its end.
 
     Args:
-        task: A task file, or the goal in words.
+        task: A task file, the name of a ready-made task, or the goal in words.
+        example: With the task's own example: its inputs, and replies played from its script.
         detach: Print the id and leave; `perdure watch` follows later.
         dry_run: Start nothing; show what would happen, what it could cost at most, who is ready.
         id: The run's id; left out: a readable one is made.
     """
-    submission = submit(session, task, wishes)
+    given = await find_example(session, task) if example else None
+    submission = submit(session, task, wishes, example=given)
     if dry_run:
         return await _dry_run(session, submission)
     async with session.connected(start=True) as services:

@@ -2,21 +2,27 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import yaml
 from cyclopts import Parameter
 
+from perdure.domain.errors import InvalidInput
 from perdure.domain.run import RefineSpec
 from perdure.interfaces.cli.commands.given import Kind
 from perdure.interfaces.cli.session import Session
-from perdure.interfaces.gateway.facts import Spec
+from perdure.interfaces.definitions import (
+    DEFINITIONS,
+    EXAMPLE,
+    digest,
+    example_beside,
+    example_folder,
+)
 from perdure.interfaces.submission import Flags, Submission, Surroundings, load, load_data
+from perdure.interfaces.submission.defined import definition_file
 from perdure.interfaces.submission.goals import goal_fields
 
-SHIPPED = files("perdure") / "definitions" / "tasks"
 DRAFT_HEAD = """\
 # What is good enough stands under `rubric`: edit it, then look before you pay:
 #   perdure validate {name}
@@ -46,8 +52,10 @@ class Wishes:
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = ()
 
 
-def submit(session: Session, task: str, wishes: Wishes | None = None) -> Submission:
-    """Read a task file, or take the words as the goal; nothing is started or stored yet."""
+def submit(
+    session: Session, task: str, wishes: Wishes | None = None, *, example: Path | None = None
+) -> Submission:
+    """Read a task file or a ready-made task, or take the words as the goal; nothing is started."""
     wishes = wishes or Wishes()
     flags = Flags(
         kind=wishes.kind,
@@ -56,8 +64,30 @@ def submit(session: Session, task: str, wishes: Wishes | None = None) -> Submiss
         budget=wishes.budget,
         model=wishes.model,
         sets=wishes.set_,
+        example=example,
     )
     return load(task, flags, surroundings=surroundings(session))
+
+
+async def find_example(session: Session, task: str) -> Path:
+    """The example of a task; that of a ready-made one is laid out in the home folder first.
+
+    Raises:
+        InvalidInput: the task has none.
+    """
+    context = session.context
+    if (context.folder / task).is_file():
+        return example_beside((context.folder / task).absolute())
+    path = definition_file(task, DEFINITIONS)
+    if path is None:
+        raise InvalidInput(
+            f"--example goes with a ready-made task, and {task!r} is none.",
+            cure="`perdure definitions` names them.",
+        )
+    source = example_folder(path.stem)
+    laid_out = context.home / "examples" / f"{path.stem}-{digest(source)}"
+    await context.lay_out(source, laid_out)
+    return laid_out / EXAMPLE
 
 
 def surroundings(session: Session) -> Surroundings:
@@ -67,30 +97,15 @@ def surroundings(session: Session) -> Surroundings:
         folder=context.folder,
         user_defaults=context.user_defaults,
         default_model=context.default_model,
+        definitions=DEFINITIONS,
     )
 
 
-def shipped_names() -> tuple[str, ...]:
-    """The names of the tasks that come with the product."""
-    found = (entry.name for entry in SHIPPED.iterdir() if entry.name.endswith(".yaml"))
-    return tuple(sorted(name.removesuffix(".yaml") for name in found))
-
-
-def shipped_text(name: str) -> str:
-    """A shipped task as it is written."""
-    return (SHIPPED / f"{name}.yaml").read_text(encoding="utf-8")
-
-
-def shipped_spec(name: str, *, model: str | None = None) -> Spec:
-    """A shipped task as a specification, whatever defaults the user has."""
-    data = yaml.safe_load(shipped_text(name))
-    around = Surroundings(folder=None, default_model=model or "local")
-    return load_data(data, Flags(model=model), surroundings=around).spec
-
-
 def shipped_refinement(name: str, *, model: str) -> RefineSpec:
-    """A shipped task of kind refine."""
-    spec = shipped_spec(name, model=model)
+    """A ready-made task of kind refine as a specification, whatever defaults the user has."""
+    around = Surroundings(folder=None, default_model=model)
+    data = yaml.safe_load((DEFINITIONS / f"{name}.yaml").read_text(encoding="utf-8"))
+    spec = load_data(data, Flags(model=model), surroundings=around).spec
     if not isinstance(spec, RefineSpec):
         raise TypeError(f"the task {name} is of kind {spec.kind}")
     return spec

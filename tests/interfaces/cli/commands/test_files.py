@@ -4,7 +4,8 @@ import json
 
 import yaml
 
-from perdure.interfaces.cli.commands.submitting import shipped_names
+from perdure.interfaces.definitions import DEFINITIONS
+from perdure.interfaces.submission.defined import definition_names
 from tests.interfaces.cli.memory import Installation
 
 GOAL = "Write a tagline of at most 9 words that mentions 'rope'"
@@ -38,14 +39,42 @@ def test_validate_needs_a_file(perdure: Installation) -> None:
 
 def test_definitions_are_listed_and_shown(perdure: Installation) -> None:
     assert perdure.run("definitions") == 0
-    assert "product-page  refine" in perdure.out
-    for name in shipped_names():
+    assert "product-page " in perdure.out
+    for name in definition_names(DEFINITIONS):
         assert perdure.run("definitions", name) == 0
         assert yaml.safe_load(perdure.out)["kind"] in {"agent", "refine"}
     assert perdure.run("definitions", "product-pag") == 4
     assert "Did you mean product-page?" in perdure.err
     assert perdure.run("definitions", "--json") == 0
     assert "product-page" in {task["name"] for task in json.loads(perdure.out)["tasks"]}
+
+
+def test_a_definition_says_how_it_is_run(perdure: Installation) -> None:
+    assert perdure.run("definitions", "interview-analysis") == 0
+    assert "perdure run interview-analysis --set context.transcript=file:PATH" in perdure.err
+
+
+def test_a_definition_is_copied_with_its_example(perdure: Installation) -> None:
+    assert perdure.run("definitions", "interview-analysis", "--to", "mine") == 0
+    folder = perdure.folder / "mine"
+    assert (folder / "interview-analysis" / "transcript.txt").is_file()
+    assert perdure.run("definitions", "interview-analysis", "--to", "mine") == 5
+    task = "mine/interview-analysis.yaml"
+    assert perdure.run("run", task) == 2
+    assert perdure.run("run", task, "--example", "--detach") == 0
+    [spec] = perdure.gateway.started
+    assert str(spec.context["transcript"]).startswith("Interview for the position")
+
+
+def test_an_example_goes_with_a_ready_made_task(perdure: Installation) -> None:
+    assert perdure.run("run", "Write a haiku", "--example") == 2
+    assert "goes with a ready-made task" in perdure.err
+    (perdure.folder / "t.yaml").write_text("{kind: agent, goal: hi}", encoding="utf-8")
+    assert perdure.run("run", "t.yaml", "--example") == 2
+    assert "example.yaml is missing" in perdure.err
+    assert perdure.run("run", "interview-analysis", "--example", "--detach") == 0
+    [laid_out] = (perdure.folder / "home" / "examples").iterdir()
+    assert laid_out.name.startswith("interview-analysis-")
 
 
 def test_schemas_are_printed_written_and_checked(perdure: Installation) -> None:

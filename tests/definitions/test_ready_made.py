@@ -1,0 +1,88 @@
+"""The ready-made tasks: each is valid, and runs to its end with its own example."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from installation import Installation
+
+from perdure.adapters.checks import check_problems
+from perdure.adapters.examples import lay_out
+from perdure.domain.errors import InvalidInput
+from perdure.domain.result import RunResult
+from perdure.domain.run import RefineSpec
+from perdure.interfaces.definitions import DEFINITIONS, EXAMPLE, definitions, example_folder
+from perdure.interfaces.submission import Flags, Submission, Surroundings, load, store
+
+NAMES = [item.name for item in definitions()]
+# Score by iteration, to two digits.
+CURVES = {
+    "interview-analysis": [0.5, 0.75, 1.0],
+    "product-page": [0.76, 0.94, 1.0],
+    "release-notes": [0.67, 1.0],
+}
+
+
+def feedback_is_long(result: RunResult) -> bool:
+    return "Tell the conflict between the crews the same way" in (result.output or "")
+
+
+def tools_were_used(result: RunResult) -> bool:
+    return result.tools_used == {"shell.readonly": 2}
+
+
+def lines_were_kept(result: RunResult) -> bool:
+    return [item.model_calls for item in result.iterations] == [1, 3, 1]
+
+
+SHOWN: dict[str, Callable[[RunResult], bool]] = {
+    "interview-analysis": feedback_is_long,
+    "product-page": lines_were_kept,
+    "release-notes": tools_were_used,
+}
+
+
+async def example(name: str, folder: Path) -> Submission:
+    """The task with its example, laid out below `folder`."""
+    laid_out = folder / f"{name}-example"
+    await lay_out(example_folder(name), laid_out)
+    surroundings = Surroundings(folder=folder, definitions=DEFINITIONS)
+    return load(name, Flags(example=laid_out / EXAMPLE), surroundings=surroundings)
+
+
+def test_there_is_a_curve_for_every_task() -> None:
+    assert set(CURVES) == set(NAMES)
+    assert set(SHOWN) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_says_what_it_is_for_and_how_to_run_it(name: str) -> None:
+    (found,) = [item for item in definitions() if item.name == name]
+    assert found.about.endswith(".")
+    assert f"perdure run {name}" in found.text
+    assert f"perdure run {name} --example" in found.text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_starts_without_its_inputs(name: str, tmp_path: Path) -> None:
+    (found,) = [item for item in definitions() if item.name == name]
+    around = Surroundings(folder=tmp_path, definitions=DEFINITIONS, default_model="claude")
+    if not found.inputs:
+        assert load(name, surroundings=around).spec.kind == "refine"
+        return
+    with pytest.raises(InvalidInput) as caught:
+        load(name, surroundings=around)
+    assert all(f"--set context.{one}=" in str(caught.value) for one in found.inputs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_each_runs_with_its_example(name: str, site: Installation, tmp_path: Path) -> None:
+    submission = await example(name, tmp_path)
+    assert isinstance(submission.spec, RefineSpec)
+    assert check_problems(submission.spec.rubric) == ()
+    assert submission.notes == ()
+    spec = await store(submission, site.parts.stores.blobs)
+    result = await site.gateway.result(await site.gateway.start(spec))
+    assert (result.outcome, result.quality_met) == ("accepted", True), result.explanation
+    assert [round(item.score or 0, 2) for item in result.iterations] == CURVES[name]
+    assert SHOWN[name](result)
