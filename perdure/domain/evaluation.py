@@ -44,7 +44,8 @@ class DimensionScore(Frozen):
     """The score of one dimension, with the findings that are open in it.
 
     `score` is None when its evaluator failed; `gap` says what is missing below 1.0; `carried` was
-    not looked at again, `stale` should have been and could not.
+    not looked at again, `stale` should have been and could not. `evidence` is where its findings
+    were found, those included that are settled.
     """
 
     name: str
@@ -54,6 +55,7 @@ class DimensionScore(Frozen):
     carried: bool = False
     stale: bool = False
     findings: tuple[Finding, ...] = ()
+    evidence: tuple[str, ...] = ()
 
     @property
     def capped(self) -> float | None:
@@ -62,10 +64,14 @@ class DimensionScore(Frozen):
 
 
 class Evaluation(Frozen):
-    """All dimensions of one output, in the order of the rubric."""
+    """All dimensions of one output, in the order of the rubric.
+
+    `drift` is how much changed since the judge last scored all of them, in whole outputs.
+    """
 
     dimensions: tuple[DimensionScore, ...] = ()
     mode: EvaluationMode = "full"
+    drift: float = 0.0
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -1,0 +1,135 @@
+"""How much of an evaluation an output needs: all of it, the affected dimensions, or no judge.
+
+Checks always run; what is decided here is what the judge is asked. A dimension that is not asked
+for is carried forward with its open findings, which only a look at it can close.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from perdure.domain.evaluation import DimensionScore, Evaluation, EvaluationMode, failing
+from perdure.domain.refine.changes import ChangeKind, Changes
+from perdure.domain.refine.state import Kept
+from perdure.domain.rubric import Dimension, Rubric
+
+FULL_FROM = 0.6
+UNJUDGED_UP_TO = 0.1
+UNJUDGED_FROM_SCORE = 0.9
+# So much changed in all since the judge last saw the whole: as much as the whole itself.
+FULL_FROM_DRIFT = 1.0
+
+_WORDS: Mapping[ChangeKind, str] = {
+    "code": r"code|correct|bug|logic|function|behav|perform|secur|errors?\b|robust|efficien|"
+    r"complex|\bapi|implement|algorithm|race|thread",
+    "comments": r"comment|docum|explain|explan|readab",
+    "docs": r"\bdocs?\b|docum|docstring|readme|explain|explan|wording|word|grammar|spelling|"
+    r"readab|clarity|clear|tone|style|language|phras",
+    "tests": r"\btest|coverage|edge case|assert",
+    "structure": r"structur|organi[sz]|layout|\border\b|heading|section|architect|modul|format|"
+    r"outline|complete|signature|\bapi|interface|naming",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is looked at: `asked` are the dimensions for the judge, the other ones are carried.
+
+    With `excerpt` the judge is shown the changed passages, and the rest folded.
+    """
+
+    kind: EvaluationMode
+    asked: tuple[str, ...] = ()
+    excerpt: bool = False
+
+
+def look_at(
+    rubric: Rubric,
+    *,
+    previous: Kept | None,
+    follows: bool,
+    checks: Sequence[DimensionScore],
+    changes: Changes | None,
+    identical: bool,
+    confidence: float,
+    threshold: float | None,
+) -> Look:
+    """What a new output needs of an evaluation.
+
+    Args:
+        rubric: the rubric in force.
+        previous: the newest scored output, None before there is one.
+        follows: the iteration right before this one wrote it.
+        checks: what the checks say of the new output.
+        changes: the difference from `previous`, None when it is not known.
+        identical: the output is the previous one again.
+        confidence: the score from which passing checks vouch for an output.
+        threshold: the score that a judged dimension should have.
+    """
+    names = tuple(item.name for item in rubric.judged)
+    before = previous.evaluation if previous else None
+    if previous is None or before is None or previous.score is None:
+        return Look("full", names)
+    if identical:
+        return Look("skipped_identical")
+    if not names:
+        return Look("full")
+    if follows and _vouched_for(checks, previous.score, confidence):
+        return Look("skipped_confident")
+    drift = before.drift + (changes.fraction if changes else 1.0)
+    if changes is None or changes.fraction > FULL_FROM or drift >= FULL_FROM_DRIFT:
+        return Look("full", names)
+    if changes.fraction <= UNJUDGED_UP_TO and previous.score >= UNJUDGED_FROM_SCORE:
+        return Look("incremental")
+    asked = affected(rubric, before, changes, threshold=threshold)
+    return Look("full" if len(asked) == len(names) else "incremental", asked, excerpt=True)
+
+
+def affected(
+    rubric: Rubric, before: Evaluation, changes: Changes, *, threshold: float | None
+) -> tuple[str, ...]:
+    """The judged dimensions that a change concerns, in the order of the rubric.
+
+    Those with open findings or below their target, since the next draft was told to mend them;
+    those whose evidence was touched; those that the kind of the change implies.
+    """
+    below = failing(rubric, before, threshold)
+    found: list[str] = []
+    for dimension in rubric.judged:
+        known = before.get(dimension.name)
+        told = known is None or bool(known.findings) or dimension.name in below
+        implied = _implied(dimension, changes.kinds)
+        if told or implied or dimension.name in changes.touched:
+            found.append(dimension.name)
+    return tuple(found)
+
+
+def evidence_of(before: Evaluation | None) -> dict[str, tuple[str, ...]]:
+    """Where findings were found so far, by dimension; those without a place are left out."""
+    if before is None:
+        return {}
+    return {item.name: item.evidence for item in before.dimensions if item.evidence}
+
+
+def drift_after(look: Look, before: Evaluation | None, changes: Changes | None) -> float:
+    """How much changed since the judge last scored every dimension, in whole outputs."""
+    if look.kind in {"full", "failed"} or before is None:
+        return 0.0
+    if look.kind == "skipped_identical":
+        return before.drift
+    return round(before.drift + (changes.fraction if changes else 0.0), 4)
+
+
+def _vouched_for(checks: Sequence[DimensionScore], score: float, confidence: float) -> bool:
+    """Whether the last score was so high that passing checks vouch for the new output too."""
+    # Without a single check nobody would have looked at the new output at all.
+    return bool(checks) and score >= confidence and _all_pass(checks)
+
+
+def _all_pass(checks: Iterable[DimensionScore]) -> bool:
+    return all((item.capped or 0.0) >= 1.0 for item in checks)
+
+
+def _implied(dimension: Dimension, kinds: Sequence[ChangeKind]) -> bool:
+    said = f"{dimension.name} {dimension.description}".casefold()
+    return any(re.search(_WORDS[kind], said) for kind in kinds)
