@@ -9,6 +9,7 @@ from perdure.domain.steps import (
     Entry,
     Frame,
     JudgeEntry,
+    PlanEntry,
     RefineEntry,
     ResultsEntry,
     SayEntry,
@@ -41,6 +42,8 @@ class Composer:
                     composed.extend(
                         await self._refine.iteration(entry, frame=frame, small_model=small_model)
                     )
+                case PlanEntry():
+                    composed.extend(await self._refine.planning(entry, frame=frame))
                 case JudgeEntry():
                     composed.extend(await self._refine.judgement(entry, frame=frame))
                 case _:

@@ -3,6 +3,7 @@
 from perdure.domain.ports import BlobStore
 from perdure.domain.refine.feedback import delta_feedback, failure_feedback, later_messages
 from perdure.domain.refine.frame import RefineFrame, refine_frame
+from perdure.domain.refine.planning import planner_prompt
 from perdure.domain.refine.prompts import (
     Brief,
     first_messages,
@@ -10,7 +11,7 @@ from perdure.domain.refine.prompts import (
     part_request,
     task_text,
 )
-from perdure.domain.steps import Frame, JudgeEntry, RefineEntry
+from perdure.domain.steps import Frame, JudgeEntry, PlanEntry, RefineEntry
 from perdure.domain.transcript import Message, user_text
 
 
@@ -25,7 +26,7 @@ class RefinePrompts:
     ) -> tuple[Message, ...]:
         """The first request, a later one with the delta, or the request for one part."""
         own = refine_frame(frame)
-        brief = Brief(goal=frame.goal, context=frame.inputs, guidance=entry.guidance)
+        brief = await self._brief(entry, frame)
         if entry.part is not None:
             return part_request(brief, own.rubric, own.output, part=entry.part).messages
         if entry.evaluation is None and entry.error is None:
@@ -35,6 +36,21 @@ class RefinePrompts:
             previous=await self._draft(entry, own, small_model=small_model),
             feedback=_feedback(entry, own),
         )
+
+    async def planning(self, entry: PlanEntry, *, frame: Frame) -> tuple[Message, ...]:
+        """The planner's question: the task as the executor will see it."""
+        brief = Brief(
+            goal=frame.goal,
+            context=frame.inputs,
+            recalled=await self._read(entry.recalled),
+            skills=await self._read(entry.skills),
+        )
+        prompt = planner_prompt(
+            task_text(brief, refine_frame(frame).rubric),
+            tools=[tool.name for tool in frame.tools],
+            problems=entry.problems,
+        )
+        return (user_text(prompt, pinned=True),)
 
     async def judgement(self, entry: JudgeEntry, *, frame: Frame) -> tuple[Message, ...]:
         """The judge's question; it never sees the executor's conversation."""
@@ -48,6 +64,19 @@ class RefinePrompts:
             problems=entry.problems,
         )
         return (user_text(prompt, pinned=True),)
+
+    async def _brief(self, entry: RefineEntry, frame: Frame) -> Brief:
+        return Brief(
+            goal=frame.goal,
+            context=frame.inputs,
+            plan=entry.plan,
+            recalled=await self._read(entry.recalled),
+            skills=await self._read(entry.skills),
+            guidance=entry.guidance,
+        )
+
+    async def _read(self, address: str | None) -> str:
+        return "" if address is None else await self._blobs.get_text(address)
 
     async def _draft(
         self, entry: RefineEntry, own: RefineFrame, *, small_model: bool

@@ -27,6 +27,7 @@ from activities.keep_books import Finish, Notify, Reconcile, Snapshot
 from activities.metering import Backoff, MeteredModel
 from activities.open_run import OpenRun
 from activities.open_workspace import OpenWorkspace
+from activities.plan import Plan
 from activities.ready import Ready
 from activities.reframe import Reframe
 from perdure.adapters.logging import configure_logging
@@ -109,6 +110,7 @@ class Fleet:
             activities=[
                 self._calls.call_model,
                 judge.judge,
+                Plan(calls=self._calls, blobs=self._parts.stores.blobs).plan,
                 Ready(version=VERSION, workspace=None).ready,
             ],
             per_second=self._settings.model_calls_per_second,

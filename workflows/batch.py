@@ -16,7 +16,6 @@ from perdure.domain.agent.calls import CallAsked, PlannedCall, ToolTerms, Volume
 from perdure.domain.agent.questions import approval_prompt, question_of
 from perdure.domain.agent.settings import Turns
 from perdure.domain.agent.turn import Batch, Ending, Settled, TurnState
-from perdure.domain.budget import Refused
 from perdure.domain.gates import Gate
 from perdure.domain.result import ToolCallRecord
 from perdure.domain.steps import ResultsEntry, ToolCallReport, ToolCallRequest, ToolResultEntry
@@ -312,15 +311,6 @@ class Batches(Calling):
             f"{level.tool} was called {level.count} times without bringing anything new"
         )
         return None
-
-    async def budget_raised(self, spent: Refused) -> bool:
-        """With the policy `ask`, let a person raise the envelope or end the run."""
-        if self.core.budget.limits.on_exhausted != "ask" or self.core.control.stop is not None:
-            return False
-        prompt = f"The budget is spent ({spent.text}). Raise it with `amend`, then answer `raise`."
-        gate = await self.ask("budget", prompt)
-        raised = gate is not None and gate.answer is not None and gate.answer.choice == "raise"
-        return raised and budgets.exhausted(self.core.budget, wall_time=self.wall_time) is None
 
     def _terms(self, entry: PlannedCall) -> ToolTerms:
         return next(

@@ -231,10 +231,15 @@ class Controlled:
             iteration=self.iteration,
             limit=self.iteration_limit,
             parts=self.parts(),
+            plan=self.plan_lines(),
         )
 
     def parts(self) -> tuple[tuple[str, bool, str], ...]:
         """Parts of the output with whether they pass; empty where there are none."""
+        return ()
+
+    def plan_lines(self) -> tuple[str, ...]:
+        """The plan of the run, one line a step; empty where there is none."""
         return ()
 
     @workflow.query(name="history", description="The newest iteration records.")

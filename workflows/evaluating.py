@@ -18,11 +18,11 @@ from perdure.domain.rubric import Rubric
 from perdure.domain.run import RefineSpec
 from perdure.domain.steps import JudgeEntry, JudgeReport
 from workflows import options
-from workflows.model_calls import Ask, Called, Judgement, Unanswered, Unpriced
+from workflows.model_calls import REPLY_TRIES, Ask, Called, Unanswered, Unpriced
 from workflows.steps import Broken, Done
+from workflows.structured import Judgement
 from workflows.turns import Turning
 
-JUDGE_TRIES = 2
 JUDGE_TOKENS = 4_096
 JUDGE_PROMPT_TOKENS = 400
 
@@ -103,18 +103,14 @@ class Evaluating(Turning):
         self, output: Ref | None, before: Evaluation | None
     ) -> JudgeReport | Ending:
         """The verdict, asked for again once with what was wrong; else why there is none."""
-        problems: tuple[str, ...] = ()
-        tries = JUDGE_TRIES
-        while tries:
-            called = await self.call_model(self._question(output, before, problems))
-            if isinstance(called, Refused) and await self.budget_raised(called):
-                continue
-            if not isinstance(called, JudgeReport):
-                return self.uncalled(called)
-            if not called.problems:
-                return called
-            problems, tries = called.problems, tries - 1
-        detail = f"no usable verdict in {JUDGE_TRIES} replies: {'; '.join(problems)}"
+        called = await self.call_structured(
+            lambda problems: self._question(output, before, problems)
+        )
+        if not isinstance(called, JudgeReport):
+            return self.uncalled(called)
+        if not called.problems:
+            return called
+        detail = f"no usable verdict in {REPLY_TRIES} replies: {'; '.join(called.problems)}"
         return Ending(outcome="failed", reason="evaluator_failed", detail=detail[:500])
 
     def _question(
@@ -139,7 +135,7 @@ class Evaluating(Turning):
             extra_tokens=size + self.core.task_tokens + JUDGE_PROMPT_TOKENS,
             max_tokens=JUDGE_TOKENS,
             tools_off=True,
-            judgement=Judgement(
+            structured=Judgement(
                 dimensions=names,
                 open_findings=tuple(finding.id for finding in findings),
                 next_finding=next_finding(before),

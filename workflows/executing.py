@@ -10,9 +10,11 @@ from perdure.domain.budget import Refused, work
 from perdure.domain.refine.economy import sent_by_phase
 from perdure.domain.refine.iteration import later_tokens
 from perdure.domain.refine.parts import draft_tokens, failing_parts, part_tokens
-from perdure.domain.refine.state import Draft
+from perdure.domain.refine.planning import plan_text
+from perdure.domain.refine.state import Draft, Kept
 from perdure.domain.result import IterationRecord
 from perdure.domain.steps import Entry, ModelCallReport, RefineEntry, SayEntry
+from perdure.domain.tokens import estimate
 from workflows.evaluating import Evaluating
 from workflows.model_calls import Ask
 from workflows.turns import TurnEnd
@@ -64,6 +66,7 @@ class Executing(Evaluating):
         core = self.core
         newest = core.newest if part is None else None
         previous = core.kept if part is not None else newest
+        plan = plan_text(core.plan) if part is None and not self._shows_draft(newest) else ""
         return RefineEntry(
             type="refine",
             previous=previous.output.hash if previous else None,
@@ -72,8 +75,15 @@ class Executing(Evaluating):
             guidance=tuple(core.notes),
             error=core.last_error if part is None else None,
             part=part,
-            tokens=later_tokens(core, newest),
+            tokens=later_tokens(core, newest) + estimate(plan).total,
+            plan=plan,
         )
+
+    def _shows_draft(self, newest: Kept | None) -> bool:
+        """Whether an earlier output stands in the prompt, so that the plan need not."""
+        model = self.spec.models.chain("executor")[0]
+        small = self.core.cards[model].small
+        return newest is not None and self.spec.refine.output.shows_draft(small_model=small)
 
     def _failing_parts(self) -> tuple[int, ...]:
         """The failing parts of the best output that this iteration has not rewritten yet."""

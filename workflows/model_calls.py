@@ -4,13 +4,12 @@ Whatever happens to the activity, what it used is settled: from its report, from
 details, or from the journal.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from temporalio import workflow
 
 from activities.call_model import CallModel
-from activities.judge import Judge
 from activities.keep_books import Reconcile
 from perdure.domain import budget as budgets
 from perdure.domain.agent.failover import OVERFLOW_CODE, next_model, unpriced
@@ -19,16 +18,17 @@ from perdure.domain.budget import Refused
 from perdure.domain.context import entries_tokens
 from perdure.domain.control import Phase
 from perdure.domain.names import short_model_name
+from perdure.domain.refine.planning import PlanReport
 from perdure.domain.result import IterationRecord
 from perdure.domain.spend import charged
 from perdure.domain.steps import (
     Allowance,
     Entry,
     JudgeReport,
-    JudgeRequest,
     ModelCallReport,
     ModelCallRequest,
     ReconcileRequest,
+    StructuredReport,
 )
 from perdure.domain.tokens import calibrate
 from perdure.domain.transcript import Head
@@ -36,24 +36,16 @@ from perdure.domain.usage import Account
 from workflows import options
 from workflows.loop import Loop
 from workflows.steps import Broken, Done
+from workflows.structured import Judgement, Planning, Structured
 
 MAX_OUTPUT_TOKENS = 8_192
 RESERVATION_TRIES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What makes a call a judgement: what to score, and what is known already."""
-
-    dimensions: tuple[str, ...]
-    open_findings: tuple[str, ...] = ()
-    next_finding: int = 1
-    pass_score: float = 1.0
+REPLY_TRIES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What to ask of a role's model chain; with a `judgement` the reply is a verdict.
+    """What to ask of a role's model chain; `structured` says which structure the reply is to have.
 
     `extra_tokens` is what entries will add that cannot be counted here.
     """
@@ -67,7 +59,7 @@ class Ask:
     tools_off: bool = False
     wrap_up: bool = False
     records: tuple[IterationRecord, ...] = ()
-    judgement: Judgement | None = None
+    structured: Structured | None = None
     extra_tokens: int = 0
     max_tokens: int = MAX_OUTPUT_TOKENS
     worker: str | None = None
@@ -88,7 +80,9 @@ class Unpriced:
     model: str
 
 
-Called = ModelCallReport | JudgeReport | Refused | Unpriced | Broken | Unanswered
+Reported = ModelCallReport | JudgeReport | PlanReport
+Called = Reported | Refused | Unpriced | Broken | Unanswered
+Performed = Done[ModelCallReport] | Done[JudgeReport] | Done[PlanReport] | Broken
 
 
 class Calling(Loop):
@@ -121,6 +115,37 @@ class Calling(Loop):
             self.core.chain_index = {**self.core.chain_index, ask.role: following}
             self.note("model_failed_over", failed=model, to=chain[following], why=called.code)
 
+    async def budget_raised(self, spent: Refused) -> bool:
+        """With the policy `ask`, let a person raise the envelope or end the run."""
+        if self.core.budget.limits.on_exhausted != "ask" or self.core.control.stop is not None:
+            return False
+        prompt = f"The budget is spent ({spent.text}). Raise it with `amend`, then answer `raise`."
+        gate = await self.ask("budget", prompt)
+        raised = gate is not None and gate.answer is not None and gate.answer.choice == "raise"
+        return raised and budgets.exhausted(self.core.budget, wall_time=self.wall_time) is None
+
+    async def call_structured(self, asked: Callable[[tuple[str, ...]], Ask]) -> Called:
+        """A reply with a structure, asked for once more with what was wrong with the first.
+
+        Args:
+            asked: makes the question, given the problems of the reply before it.
+
+        Returns:
+            What `call_model` returns; a structured report still has its problems when the second
+            reply was no better.
+        """
+        called: Called = Unanswered("internal", "nothing was asked")
+        problems: tuple[str, ...] = ()
+        tries = REPLY_TRIES
+        while tries:
+            called = await self.call_model(asked(problems))
+            if isinstance(called, Refused) and await self.budget_raised(called):
+                continue
+            if not isinstance(called, StructuredReport) or not called.problems:
+                return called
+            problems, tries = called.problems, tries - 1
+        return called
+
     async def _on_model(self, ask: Ask, model: str, *, compact: bool) -> Called:
         """One model of the chain; a call that did not fit is reserved anew.
 
@@ -132,7 +157,7 @@ class Calling(Loop):
             if await self.hold():
                 return Broken("", "interrupted", "the run was stopped while it was paused")
             called = await self._reserved(ask, model, compact=compact, counted=counted)
-            report = called.call if isinstance(called, JudgeReport) else called
+            report = called.call if isinstance(called, StructuredReport) else called
             if not isinstance(report, ModelCallReport):
                 return called
             match report.status:
@@ -195,33 +220,26 @@ class Calling(Loop):
         called = await self._perform(ask, request, activity_id)
         return await self._settled(called, ask, model=model, activity_id=activity_id)
 
-    async def _perform(
-        self, ask: Ask, request: ModelCallRequest, activity_id: str
-    ) -> Done[ModelCallReport] | Done[JudgeReport] | Broken:
+    async def _perform(self, ask: Ask, request: ModelCallRequest, activity_id: str) -> Performed:
         summary = f"{ask.summary} · {short_model_name(request.model)}"
         config = options.model_call(
             self.site, summary=summary, role=ask.role, activity_id=activity_id
         )
         self.show(summary)
-        if ask.judgement is None:
-            plain = workflow.start_activity_method(CallModel.call_model, request, **config)
-            return await self.watched(plain, activity_id=activity_id)
-        judging = workflow.start_activity_method(
-            Judge.judge,
-            JudgeRequest(
-                call=request,
-                dimensions=ask.judgement.dimensions,
-                open_findings=ask.judgement.open_findings,
-                next_finding=ask.judgement.next_finding,
-                pass_score=ask.judgement.pass_score,
-            ),
-            **config,
-        )
-        return await self.watched(judging, activity_id=activity_id)
+        match ask.structured:
+            case None:
+                plain = workflow.start_activity_method(CallModel.call_model, request, **config)
+                return await self.watched(plain, activity_id=activity_id)
+            case Judgement() as judgement:
+                judging = judgement.start(request, config)
+                return await self.watched(judging, activity_id=activity_id)
+            case Planning() as planning:
+                drafting = planning.start(request, config)
+                return await self.watched(drafting, activity_id=activity_id)
 
     async def _settled(
         self,
-        called: Done[ModelCallReport] | Done[JudgeReport] | Broken,
+        called: Performed,
         ask: Ask,
         *,
         model: str,
@@ -238,7 +256,7 @@ class Calling(Loop):
             stopped = called.code in {"cancelled", "unresponsive"}
             return Broken(activity_id, "interrupted", called.message) if stopped else called
         report = _named(called.report, model)
-        call = report.call if isinstance(report, JudgeReport) else report
+        call = report.call if isinstance(report, StructuredReport) else report
         self._charge(activity_id, call.account, ask, model=model)
         if call.status == "replied":
             self._learn_from(call, model=model)
@@ -279,9 +297,9 @@ class Calling(Loop):
         )
 
 
-def _named(report: ModelCallReport | JudgeReport, model: str) -> ModelCallReport | JudgeReport:
+def _named(report: Reported, model: str) -> Reported:
     """The report with the model that answered, also where that went without saying."""
-    if isinstance(report, JudgeReport):
-        call = report.call.model_copy(update={"model": report.call.model or model})
-        return report.model_copy(update={"call": call})
-    return report.model_copy(update={"model": report.model or model})
+    if isinstance(report, ModelCallReport):
+        return report.model_copy(update={"model": report.model or model})
+    call = report.call.model_copy(update={"model": report.call.model or model})
+    return report.model_copy(update={"call": call})

@@ -1,4 +1,4 @@
-"""`RefineLoop`: execute, evaluate, decide, refine until it is good enough; returns the best."""
+"""`RefineLoop`: plan, execute, evaluate, decide, refine until it is good enough."""
 
 from dataclasses import replace
 
@@ -25,21 +25,22 @@ from perdure.domain.refine.iteration import (
     record_of,
     rescored,
 )
+from perdure.domain.refine.planning import plan_lines, refined
 from perdure.domain.refine.scoring import part_states
 from perdure.domain.refine.settings import settings_problems
 from perdure.domain.refine.state import Kept, RefineInput, RefineState, ReframeRequest
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.rubric import Rubric
 from workflows import options
-from workflows.executing import Executing
 from workflows.metrics import count_decision
+from workflows.preparing import Preparing
 from workflows.steps import Broken
 
 NOT_EVALUATED = frozenset({"stopped", "unanswered"})
 
 
 @workflow.defn(name="RefineLoop")
-class RefineLoop(Executing):
+class RefineLoop(Preparing):
     """One run: a goal and a rubric in, the best scored output out."""
 
     kind = "refine"
@@ -50,7 +51,7 @@ class RefineLoop(Executing):
         self.spec = given.spec
         self.turns = resolve(given.spec.agent)
         self.core = given.state or RefineState(
-            started_at=workflow.now(), budget=Budget(limits=given.spec.budget)
+            started_at=workflow.now(), budget=Budget(limits=given.spec.budget), stage="plan"
         )
 
     @workflow.run
@@ -72,6 +73,10 @@ class RefineLoop(Executing):
         """Parts (or dimensions) of the best output with what they still lack."""
         kept = self.core.kept
         return part_states(self.rubric, kept.evaluation if kept else None)
+
+    def plan_lines(self) -> tuple[str, ...]:
+        """The plan, its fix steps for the open findings last."""
+        return plan_lines(self.core.plan)
 
     def next_input(self) -> RefineInput:
         """The same run, further on."""
@@ -101,6 +106,10 @@ class RefineLoop(Executing):
         """One stage of the pipeline; the stage says where a run that continued as new goes on."""
         core = self.core
         match core.stage:
+            case "plan":
+                self.classify()
+                await self.plan()
+                core.stage = "execute"
             case "execute":
                 await self._adopt_rubric()
                 await self.execute()
@@ -109,13 +118,18 @@ class RefineLoop(Executing):
                     return await self._cut_short(core.draft.cut)
             case "evaluate":
                 await self._adopt_rubric()
-                await self.evaluate()
+                await self._judge_or_take()
                 self._fold()
             case "decide":
                 return await self._decide()
             case "ask":
                 return await self._ask_person()
         return None
+
+    async def _judge_or_take(self) -> None:
+        """Score the draft, or take it unscored where one answer settles the task."""
+        answer = self.core.answer_only
+        await (self.evaluate() if answer is None else self.answer_once(answer))
 
     def _fold(self) -> None:
         """Update the trajectory and the best, before the loop may end."""
@@ -147,6 +161,7 @@ class RefineLoop(Executing):
                 returned=self.core.newest if by_items else None,
                 explanation=decision.explanation,
             )
+        self.core.plan = refined(self.core.plan, self.core.draft.evaluation)
         asking = decision.decision == "escalate"
         if asking:
             self.core.question = self.core.control.escalation or decision.explanation

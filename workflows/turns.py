@@ -83,7 +83,7 @@ class Turning(Closing):
         if called.calls and called.text is not None and turns.defer_mixed_text:
             state.deferred = called.text
         reply = Reply(text=called.text, calls=called.calls, stop_reason=called.stop_reason)
-        limits = self._limits(state, turns, role=role)
+        limits = self.limits_of(state, turns, role=role)
         following = after_reply(reply, state, limits=limits, turns=turns)
         match following:
             case RunCalls():
@@ -109,7 +109,7 @@ class Turning(Closing):
         if trouble is not None:
             forced = ForceText(type="force_text", ending=trouble)
         else:
-            limits = self._limits(state, turns, role=role)
+            limits = self.limits_of(state, turns, role=role)
             forced = after_calls(state, limits=limits, turns=turns)
         self.complete_iteration(state, break_reason=forced.ending.reason if forced else None)
         return forced
@@ -264,7 +264,8 @@ class Turning(Closing):
                     self.core.control.guidance = [*self.core.control.guidance, gate.answer.text]
                 return None
 
-    def _limits(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
+    def limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
+        """The limits that decide what follows a reply, as they stand now."""
         budget, wall = self.core.budget, self.wall_time
         spent = budgets.exhausted(budget, wall_time=wall, within_iteration=True)
         whole = budgets.exhausted(budget, wall_time=wall, within_iteration=True, wrap_up=True)

@@ -6,6 +6,7 @@ from typing import assert_never
 from perdure.domain.steps import (
     Entry,
     JudgeEntry,
+    PlanEntry,
     RefineEntry,
     ResultsEntry,
     SayEntry,
@@ -30,7 +31,7 @@ def _entry_tokens(entry: Entry) -> int:
             return sum(_result_tokens(result) for result in entry.results)
         case RefineEntry():
             return entry.tokens + MESSAGE_OVERHEAD_TOKENS
-        case JudgeEntry():
+        case PlanEntry() | JudgeEntry():
             return MESSAGE_OVERHEAD_TOKENS
         case _:
             assert_never(entry)

@@ -162,6 +162,7 @@ class RunResult(Frozen):
     tools_used: dict[str, int] = {}
     exhausted: Exhausted | None = None
     skills: tuple[str, ...] = ()
+    read_only: bool = False
     tools_created: tuple[str, ...] = ()
     transcript: str | None = None
     learnings_started: bool = False

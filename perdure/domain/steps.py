@@ -130,6 +130,7 @@ class RefineEntry(StepMessage):
 
     `previous` is the address of the last output, `evaluation` what it lacks at `threshold`;
     `part` asks for one part only; `tokens` is what all that will add to the prompt, estimated.
+    `plan` and the blobs `recalled` and `skills` are for a prompt that shows no earlier output.
     """
 
     type: Literal["refine"]
@@ -140,6 +141,18 @@ class RefineEntry(StepMessage):
     error: str | None = None
     part: int | None = None
     tokens: int = 0
+    plan: str = ""
+    recalled: str | None = None
+    skills: str | None = None
+
+
+class PlanEntry(StepMessage):
+    """The planner's question; `problems` asks again after a bad reply."""
+
+    type: Literal["plan"]
+    recalled: str | None = None
+    skills: str | None = None
+    problems: tuple[str, ...] = ()
 
 
 class JudgeEntry(StepMessage):
@@ -152,7 +165,9 @@ class JudgeEntry(StepMessage):
     problems: tuple[str, ...] = ()
 
 
-Entry = Annotated[SayEntry | ResultsEntry | RefineEntry | JudgeEntry, Field(discriminator="type")]
+Entry = Annotated[
+    SayEntry | ResultsEntry | RefineEntry | PlanEntry | JudgeEntry, Field(discriminator="type")
+]
 
 
 class Allowance(StepMessage):
@@ -232,13 +247,18 @@ class JudgeRequest(StepMessage):
     pass_score: float = 1.0
 
 
-class JudgeReport(StepMessage):
-    """The judgement as read, or the problems that make it no judgement."""
+class StructuredReport(StepMessage):
+    """A model call that was asked for a structure; `problems` say why the reply has none."""
 
     call: ModelCallReport
+    problems: tuple[str, ...] = ()
+
+
+class JudgeReport(StructuredReport):
+    """The judgement as read, or the problems that make it no judgement."""
+
     scores: tuple[DimensionScore, ...] = ()
     resolved: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
 
 
 class ToolCallRequest(StepMessage):

@@ -31,6 +31,7 @@ def status_of(
     iteration: int,
     limit: int | None,
     parts: Sequence[tuple[str, bool, str]] = (),
+    plan: tuple[str, ...] = (),
 ) -> RunStatus:
     """One look at a running run."""
     elapsed = (now - core.started_at).total_seconds()
@@ -56,6 +57,7 @@ def status_of(
         ),
         parts=tuple(Part(name=name, passed=passed, detail=note) for name, passed, note in parts),
         best=core.best,
+        plan=plan,
         budget=budget_status(core.budget, wall_time=elapsed),
         gates=gates,
         events=core.ring.events[-LAST_EVENTS:],

@@ -168,6 +168,9 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tools": "required",
             "tool_timeout_s": None,
         },
+        "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},
+        "PlanReport": {"call": "required", "problems": [], "plan": {"steps": [], "risks": []}},
+        "PlanRequest": {"call": "required"},
         "ReadyReport": {"version": "required", "queue": "required", "workspace": None},
         "ReconcileRequest": {"activity_id": "required"},
         "RefineEntry": {
@@ -179,6 +182,9 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "error": None,
             "part": None,
             "tokens": 0,
+            "plan": "",
+            "recalled": None,
+            "skills": None,
         },
         "ReframeReport": {"frame": "required", "task_tokens": 0},
         "ReframeRequest": {"frame": "required", "extra": "required"},
@@ -198,6 +204,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "patch_from": None,
             "patch_to": None,
         },
+        "StructuredReport": {"call": "required", "problems": []},
         "ToolCallReport": {"outcome": "ok", "ref": None, "code": "", "seconds": 0.0},
         "ToolCallRequest": {
             "frame": "required",

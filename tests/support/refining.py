@@ -34,8 +34,9 @@ TONE: dict[str, object] = {
 
 
 def spec(rubric: Sequence[object] = (WORDS_CHECK,), /, **refine: object) -> dict[str, object]:
-    """A refine run; keywords are its settings."""
-    return {"kind": "refine", "goal": "Name ten trees.", "rubric": list(rubric), "refine": refine}
+    """A refine run without a plan; keywords are its settings."""
+    settings = {"plan": "off", **refine}
+    return {"kind": "refine", "goal": "Name ten trees.", "rubric": list(rubric), "refine": settings}
 
 
 def verdict(

@@ -89,9 +89,14 @@ class Reply(Frozen):
         return self.text is not None and self.text.bytes > 0
 
 
+# Of a conversation inside an iteration; no run ends for it.
+SHARE_USED = "share_used"
+
+
 class Limits(Frozen):
     """The limits as they stand after a reply was paid for.
 
+    `share_used`: the part of the budget that is meant for this conversation is used up.
     `spent` names an exhausted dimension as an ordinary call sees it, `spent_whole` as it is with
     the wrap-up reserve open; `wrap_up` says whether a forced text call fits.
     """
@@ -101,6 +106,7 @@ class Limits(Frozen):
     spent_whole: str | None = None
     wrap_up: bool = True
     inputs_waiting: bool = False
+    share_used: bool = False
 
 
 class RunCalls(Frozen):
@@ -163,9 +169,9 @@ def after_calls(state: TurnState, *, limits: Limits, turns: Turns) -> ForceText 
     if state.tallies.strikes >= turns.max_illegal_strikes:
         ending = Ending(outcome="tool_misuse", reason="illegal_tool")
         return ForceText(type="force_text", ending=ending)
-    if limits.last_iteration:
-        ending = Ending(outcome="best_effort", reason="max_iterations")
-        return ForceText(type="force_text", ending=ending)
+    if limits.last_iteration or limits.share_used:
+        reason = "max_iterations" if limits.last_iteration else SHARE_USED
+        return ForceText(type="force_text", ending=Ending(outcome="best_effort", reason=reason))
     return None
 
 

@@ -1,9 +1,10 @@
 """The decision table of the refine loop: the first row that holds decides (seed 000).
 
-Rows, in order: `budget`, `time`, `regression`, `first_failure`, `quality`, `tool_loop_broken`,
-`person`, `max_iterations`, `low_score`, `tool_loop`, `repeated`, `degradation`, `little_gain`,
-`second_failure`, `go_on`. A custom termination tree stands in for the score half of `quality` and
-for `max_iterations`, `repeated`, `degradation` and `little_gain`; it is read before `low_score`.
+Rows, in order: `budget`, `time`, `answered`, `regression`, `first_failure`, `quality`,
+`tool_loop_broken`, `person`, `max_iterations`, `low_score`, `tool_loop`, `repeated`,
+`degradation`, `little_gain`, `second_failure`, `go_on`. A custom termination tree stands in for the
+score half of `quality` and for `max_iterations`, `repeated`, `degradation` and `little_gain`; it is
+read before `low_score`.
 """
 
 from collections.abc import Callable
@@ -72,6 +73,7 @@ class Facts:
         escalation_asked: a person asked to be asked.
         tool_loop: how far the model repeats tool calls.
         failing_parts: parts of the output that still fail, 0 when it is not taken apart.
+        answer_only: why one execution without an evaluation settles the task, None for work.
         failure: why the newest iteration has no score.
         failures_in_a_row: such iterations up to and with the newest.
     """
@@ -85,6 +87,7 @@ class Facts:
     escalation_asked: bool = False
     tool_loop: Literal["none", "critical", "broken"] = "none"
     failing_parts: int = 0
+    answer_only: Literal["read_only", "deterministic"] | None = None
     failure: Failure | None = None
     failures_in_a_row: int = 0
 
@@ -131,7 +134,7 @@ def quality_met(facts: Facts) -> bool:
 
 def rows_in_force(settings: RefineSettings) -> tuple[Row, ...]:
     """The rows that a pattern, or a custom tree, leaves in force, in order."""
-    spent: tuple[Row, ...] = (budget, time)
+    spent: tuple[Row, ...] = (budget, time, answered)
     fell: tuple[Row, ...] = () if settings.pattern == "checklist" else (regression,)
     opening = (*spent, *fell, first_failure)
     if settings.termination is not None:
@@ -163,6 +166,14 @@ def time(facts: Facts) -> Decision | None:
     if facts.out_of_time is None:
         return None
     return _end("abort_timeout", "time", ended("deadline", facts.out_of_time))
+
+
+def answered(facts: Facts) -> Decision | None:
+    """The task wanted one answer and no evaluation, and has it."""
+    if facts.answer_only is None or facts.failure is not None:
+        return None
+    reason = "read_only" if facts.answer_only == "read_only" else "completed"
+    return _end("accept", "answered", ended("accepted", reason))
 
 
 def regression(facts: Facts) -> Decision | None:

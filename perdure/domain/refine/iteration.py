@@ -103,6 +103,7 @@ def facts_of(
         escalation_asked=state.control.escalation is not None,
         tool_loop=state.tool_loop,
         failing_parts=_parts_left(settings, rubric, evaluation),
+        answer_only=state.answer_only.kind if state.answer_only else None,
         failure=failure_of(draft),
         failures_in_a_row=state.failures_in_a_row,
     )

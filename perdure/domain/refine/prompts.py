@@ -34,6 +34,7 @@ class Brief:
     context: Mapping[str, str] = field(default_factory=dict)
     plan: str = ""
     recalled: str = ""
+    skills: str = ""
     guidance: tuple[str, ...] = ()
 
 
@@ -58,6 +59,8 @@ def task_text(brief: Brief, rubric: Rubric) -> str:
     sections += [quoted(name, text) for name, text in brief.context.items()]
     if brief.recalled:
         sections.append(f"Known from earlier work:\n{brief.recalled}")
+    if brief.skills:
+        sections.append(f"Procedures that served such work before:\n{brief.skills}")
     if brief.plan:
         sections.append(f"Plan:\n{brief.plan}")
     sections += [f"Guidance: {note}" for note in brief.guidance]

@@ -9,6 +9,7 @@ from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.budget import Spent
 from perdure.domain.evaluation import DimensionScore, Evaluation
 from perdure.domain.progress import Trajectory
+from perdure.domain.refine.planning import Plan
 from perdure.domain.refine.repeats import SeenOutputs
 from perdure.domain.refs import Ref
 from perdure.domain.result import EvaluationKind
@@ -16,7 +17,7 @@ from perdure.domain.rubric import Rubric
 from perdure.domain.run import LoopInput, RefineSpec
 from perdure.domain.state import CoreState
 
-Stage = Literal["execute", "evaluate", "decide", "ask"]
+Stage = Literal["plan", "execute", "evaluate", "decide", "ask"]
 
 
 class Draft(BaseModel):
@@ -72,6 +73,18 @@ class Economy(Frozen):
     judge_calls_saved: int = 0
 
 
+class AnswerOnly(Frozen):
+    """Why one execution settles the task without an evaluation."""
+
+    kind: Literal["read_only", "deterministic"]
+    why: str
+
+    @property
+    def evaluation(self) -> EvaluationKind:
+        """How the iteration's record says that nothing was evaluated."""
+        return "skipped_read_only" if self.kind == "read_only" else "skipped_deterministic"
+
+
 class RefineState(CoreState):
     """State of a `RefineLoop`."""
 
@@ -91,6 +104,8 @@ class RefineState(CoreState):
     rubric: Rubric | None = None
     notes: list[str] = []
     economy: Economy = Economy()
+    plan: Plan = Plan()
+    answer_only: AnswerOnly | None = None
 
 
 class RefineInput(LoopInput):

@@ -12,12 +12,9 @@ _NO_WORKERS = "no loop starts workers"
 IDLE: Mapping[str, str] = {
     "recall": "nothing is recalled from earlier runs",
     "learn": "nothing is kept for later runs",
-    "refine.plan": "no plan is made before the work",
-    "refine.classify": "every goal is worked on and evaluated",
     "refine.evaluator_share": "the judge may use what the whole budget leaves",
     "budget.workers": _NO_WORKERS,
     "budget.depth": _NO_WORKERS,
-    "models.planner": _NO_ROLE,
     "models.learner": _NO_ROLE,
     "models.manager": _NO_ROLE,
     "models.worker": _NO_ROLE,

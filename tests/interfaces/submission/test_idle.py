@@ -22,11 +22,7 @@ def notes(**fields: JsonValue) -> tuple[str, ...]:
         ({"budget": {"depth": 2}}, "budget.depth", "2"),
         ({"recall": True}, "recall", "true"),
         ({"learn": True}, "learn", "true"),
-        ({"refine": {"plan": "on"}}, "refine.plan", "on"),
-        ({"refine": {"plan": True}}, "refine.plan", "true"),
-        ({"refine": {"classify": "auto"}}, "refine.classify", "auto"),
         ({"refine": {"evaluator_share": 0.5}}, "refine.evaluator_share", "0.5"),
-        ({"models": {"planner": "claude-y"}}, "models.planner", "claude-y"),
         ({"models": {"critic": ["a", "b"]}}, "models.critic", '["a", "b"]'),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -42,22 +38,22 @@ def test_a_setting_without_effect_is_named_with_its_value(
     [
         {},
         {"recall": False, "learn": False},
-        {"refine": {"plan": False, "classify": "off"}},
+        {"refine": {"plan": "on", "classify": "off"}},
         {"refine": {"skip_eval_confidence": 0.5}},
-        {"models": {"executor": "claude-x", "evaluator": "claude-y", "planner": None}},
+        {"models": {"executor": "claude-x", "evaluator": "claude-y", "planner": "claude-z"}},
         {"tools": {"mcp": []}},
     ],
-    ids=["nothing given", "off", "switched off", "has an effect", "roles that work", "no servers"],
+    ids=["nothing given", "off", "planned", "has an effect", "roles that work", "no servers"],
 )
 def test_nothing_is_said_of_what_is_off_or_works(fields: dict[str, JsonValue]) -> None:
     assert notes(**fields) == ()
 
 
 def test_flags_are_looked_at_too() -> None:
-    flags = Flags(sets=("refine.plan=on", "recall=true"))
+    flags = Flags(sets=("refine.evaluator_share=0.5", "recall=true"))
     task: JsonValue = {"kind": "refine", "goal": "g", "rubric": RUBRIC}
     told = load_data(task, flags, surroundings=AROUND).notes
-    assert [note.partition(":")[0] for note in told] == ["recall", "refine.plan"]
+    assert [note.partition(":")[0] for note in told] == ["recall", "refine.evaluator_share"]
 
 
 def test_several_are_one_line_each() -> None:

@@ -1,0 +1,96 @@
+"""What a refine run does before its first draft: look whether it is work at all, and plan it."""
+
+from perdure.domain.agent.settings import Turns
+from perdure.domain.agent.turn import Limits, TurnState
+from perdure.domain.names import short_model_name
+from perdure.domain.refine.classification import read_only_reason
+from perdure.domain.refine.planning import PlanReport, wants_plan
+from perdure.domain.refine.shares import share_used
+from perdure.domain.refine.state import AnswerOnly
+from perdure.domain.steps import PlanEntry
+from workflows.executing import Executing
+from workflows.model_calls import Ask, Called, Unanswered, Unpriced
+from workflows.steps import Broken
+from workflows.structured import Planning
+
+PLAN_TOKENS = 1_024
+PLAN_PROMPT_TOKENS = 200
+
+
+class Preparing(Executing):
+    """Adds the phases that come once, before the iterations."""
+
+    def classify(self) -> None:
+        """Tell a question, which one answer settles, from work."""
+        settings = self.spec.refine
+        if settings.classify == "off":
+            return
+        why = read_only_reason(
+            self.spec.goal, writes=self.site.writable, rubric=self.rubric, settings=settings
+        )
+        if why is not None:
+            self.core.answer_only = AnswerOnly(kind="read_only", why=why)
+
+    async def plan(self) -> None:
+        """Ask the planner; a plan is a help, so that the run goes on when there is none."""
+        answer = self.core.answer_only
+        if answer is None and self.spec.refine.plan == "off":
+            return
+        wanted, why_not = wants_plan(
+            self.spec.refine.plan,
+            max_iterations=self.spec.refine.hard_limit,
+            answer_only=answer is not None,
+            small_model=self.core.cards[self.spec.models.chain("planner")[0]].small,
+        )
+        if not wanted:
+            reading = {"read_only": True, "why": answer.why} if answer is not None else {}
+            self.note("planned", skipped=why_not, **reading)
+            return
+        self.enter("planning")
+        called = await self.call_structured(self._planning)
+        if isinstance(called, PlanReport) and not called.problems:
+            self.core.plan = called.plan
+            self.note("planned", steps=len(called.plan.steps), risks=len(called.plan.risks))
+        else:
+            self.note("planned", failed=_why_no_plan(called))
+
+    async def answer_once(self, answer: AnswerOnly) -> None:
+        """Take what was written as it is: nobody scores it."""
+        draft = self.core.draft
+        if draft.failure is not None or not draft.pieces:
+            return
+        draft.output, draft.kind = draft.pieces[0], answer.evaluation
+        if len(draft.pieces) > 1:
+            joined = await self._check(self._check_request(draft))
+            draft.output = draft.output if isinstance(joined, Broken) else joined.output
+
+    def _planning(self, problems: tuple[str, ...]) -> Ask:
+        return Ask(
+            role="planner",
+            phase="planning",
+            summary="plan",
+            entries=[PlanEntry(type="plan", problems=problems)],
+            extra_tokens=self.core.task_tokens + PLAN_PROMPT_TOKENS,
+            max_tokens=PLAN_TOKENS,
+            tools_off=True,
+            structured=Planning(),
+        )
+
+    def limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
+        """An iteration that used up its share of the tokens makes no further turn of tools."""
+        limits = super().limits_of(state, turns, role=role)
+        permitted = self.spec.refine.hard_limit
+        used = share_used(self.core.budget, self.core.iteration, permitted=permitted)
+        return limits.model_copy(update={"share_used": used})
+
+
+def _why_no_plan(called: Called) -> str:
+    match called:
+        case PlanReport():
+            return "; ".join(called.problems)[:300]
+        case Unanswered() | Broken():
+            return f"{called.code}: {called.message}"[:300]
+        case Unpriced():
+            return f"nobody knows the price of {short_model_name(called.model)}"
+        case _:
+            return "it did not fit into the budget"

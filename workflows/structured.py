@@ -1,0 +1,44 @@
+"""What a model call may be asked to reply in, and the activity that reads such a reply."""
+
+from dataclasses import dataclass
+
+from temporalio import workflow
+from temporalio.workflow import ActivityConfig, ActivityHandle
+
+from activities.judge import Judge
+from activities.plan import Plan
+from perdure.domain.refine.planning import PlanReport, PlanRequest
+from perdure.domain.steps import JudgeReport, JudgeRequest, ModelCallRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What makes a call a judgement: what to score, and what is known already."""
+
+    dimensions: tuple[str, ...]
+    open_findings: tuple[str, ...] = ()
+    next_finding: int = 1
+    pass_score: float = 1.0
+
+    def start(self, call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[JudgeReport]:
+        """Schedule the call with its reader."""
+        request = JudgeRequest(
+            call=call,
+            dimensions=self.dimensions,
+            open_findings=self.open_findings,
+            next_finding=self.next_finding,
+            pass_score=self.pass_score,
+        )
+        return workflow.start_activity_method(Judge.judge, request, **config)
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What makes a call a plan."""
+
+    def start(self, call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[PlanReport]:
+        """Schedule the call with its reader."""
+        return workflow.start_activity_method(Plan.plan, PlanRequest(call=call), **config)
+
+
+Structured = Judgement | Planning
