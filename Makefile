@@ -37,7 +37,7 @@ help:  ## list the targets
 setup: .venv/.model  ## virtual environment and the embedded model
 
 demo: .venv/.model  ## the main job on embedded defaults; SEEDS=30 measures it against best-of-n
-	@$(BIN)/perdure demo $(if $(SEEDS),--seeds $(SEEDS))
+	@$(BIN)/perdure demo $(if $(SEEDS),--seeds $(SEEDS) --plot benchmarks/results/loop-and-best-of-n.svg)
 
 up: .venv/.model  ## start Temporal, the embedded model and a worker; Ctrl-C ends them
 	@$(BIN)/perdure up

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 from benchmarks.conditions import conditions
 from benchmarks.growth import Histories, measure_growth
 from benchmarks.overhead import measure_overhead
-from benchmarks.plot import line_chart
 from benchmarks.report import Report, markdown
 from benchmarks.site import site
 from benchmarks.tokens import measure_tokens
+from perdure.interfaces.chart import line_chart, log_scale
 
 IDS = ("B1", "B2", "B3")
 MARKDOWN, JSON, CHART = "benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"
@@ -89,4 +89,7 @@ def _folder(keep: Path | None) -> Generator[Path]:
 def chart(histories: Histories) -> str:
     """Bytes of history by turn, one line a side."""
     lines = {growth.side: growth.sizes for growth in histories.growths}
-    return line_chart("History of one turn", lines, across="turn", up="bytes (log scale)")
+    scale = log_scale([size for sizes in lines.values() for size in sizes])
+    return line_chart(
+        "History of one turn", lines, across="turn", up="bytes (log scale)", scale=scale
+    )

@@ -1,10 +1,8 @@
 """The arithmetic of the benchmarks, on figures that are known."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -15,7 +13,6 @@ from benchmarks.conditions import Conditions
 from benchmarks.histories import Recorded, TurnSize, early, late, mean_size, slope
 from benchmarks.overhead import Against, Overhead
 from benchmarks.pairing import Disagreement, Ratio, ratio, require_same_work
-from benchmarks.plot import line_chart
 from benchmarks.report import Report, markdown
 from benchmarks.scene import RESULT_BYTES, book, booked, page
 from benchmarks.sides import Played
@@ -129,21 +126,6 @@ def test_the_ledger_keeps_the_order(tmp_path, monkeypatch: pytest.MonkeyPatch) -
     book("run", "model", 1)
     book("run", "tool", 1)
     assert booked(tmp_path, "run") == ("model 1", "tool 1")
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [{"a": [1, 10, 100]}, {"a": [5]}, {"a": [7, 7], "b & c": [70_000, 1]}],
-    ids=["decades", "one point", "names to be escaped"],
-)
-def test_the_chart_is_well_formed_and_within_its_frame(lines: dict[str, Sequence[int]]) -> None:
-    drawn = ElementTree.fromstring(line_chart("t", lines, across="x", up="y"))
-    _, _, width, height = map(float, drawn.attrib["viewBox"].split())
-    for line in drawn.iter("{http://www.w3.org/2000/svg}polyline"):
-        for point in line.attrib["points"].split():
-            x, y = map(float, point.split(","))
-            assert 0 <= x <= width
-            assert 0 <= y <= height
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """The loop against best-of-n with the same number of calls, from runs that were really made."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 from perdure.domain.base import Frozen
 from perdure.domain.result import RunResult
@@ -21,13 +23,24 @@ class Arm(Frozen):
 
 
 class Comparison(Frozen):
-    """Both arms over the same number of seeds and calls."""
+    """The arms over the same seeds.
+
+    At every iteration `best_of_n` had as many calls as the loop, `same_tokens` no more tokens
+    (but one call), and `single` made one try in all.
+    """
 
     type: str = "comparison"
     seeds: int
     iterations: int
     loop: Arm
     best_of_n: Arm
+    same_tokens: Arm
+    single: Arm
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """All of them, the loop first."""
+        return (self.loop, self.best_of_n, self.same_tokens, self.single)
 
 
 def best_so_far(scores: Sequence[float | None], length: int) -> tuple[float, ...]:
@@ -42,12 +55,12 @@ def best_so_far(scores: Sequence[float | None], length: int) -> tuple[float, ...
 
 def calls_by_iteration(result: RunResult, length: int) -> tuple[int, ...]:
     """How many model calls a loop had made after each iteration; an ended loop makes no more."""
-    made = 0
-    found: list[int] = []
-    for record in result.iterations:
-        made += record.model_calls
-        found.append(made)
-    return tuple((*found, *([made] * length))[:length])
+    return _sums([record.model_calls for record in result.iterations], length)
+
+
+def tokens_by_iteration(result: RunResult, length: int) -> tuple[int, ...]:
+    """How many tokens a loop had used after each iteration."""
+    return _sums([record.usage.counted_tokens() for record in result.iterations], length)
 
 
 def compare_arms(
@@ -57,31 +70,52 @@ def compare_arms(
 
     Best-of-n at iteration i is the best of as many tries as the loop had made calls by then.
     """
-    loops = [best_so_far([r.score for r in loop.iterations], iterations) for loop, _ in seeds]
-    tries = [_tries_curve(loop, singles, iterations) for loop, singles in seeds]
-    singles = [single for _, made in seeds for single in made]
+    by_calls = [calls_by_iteration(loop, iterations) for loop, _ in seeds]
+    by_tokens = [_affordable(loop, singles, iterations) for loop, singles in seeds]
+    once = [(1,) * iterations for _ in seeds]
+    tries = [singles for _, singles in seeds]
     return Comparison(
         seeds=len(seeds),
         iterations=iterations,
-        loop=_arm("loop", loops, [loop for loop, _ in seeds], len(seeds)),
-        best_of_n=_arm("best of n", tries, singles, len(seeds)),
+        loop=_arm(
+            "loop",
+            [best_so_far([r.score for r in loop.iterations], iterations) for loop, _ in seeds],
+            [loop for loop, _ in seeds],
+        ),
+        best_of_n=_tries("best of n, same calls", tries, by_calls),
+        same_tokens=_tries("best of n, same tokens", tries, by_tokens),
+        single=_tries("single try", tries, once),
     )
 
 
-def _tries_curve(
-    loop: RunResult, singles: Sequence[RunResult], iterations: int
-) -> tuple[float, ...]:
+def _sums(counts: Sequence[int], length: int) -> tuple[int, ...]:
+    found = tuple(accumulate(counts))
+    return (*found, *([found[-1] if found else 0] * length))[:length]
+
+
+def _affordable(loop: RunResult, singles: Sequence[RunResult], length: int) -> tuple[int, ...]:
+    """How many tries the loop's tokens would have paid for after each iteration; at least one."""
+    spent = list(accumulate(single.spend.tokens for single in singles))
+    return tuple(max(1, bisect_right(spent, sum_)) for sum_ in tokens_by_iteration(loop, length))
+
+
+def _tries(
+    name: str, seeds: Sequence[Sequence[RunResult]], counts: Sequence[tuple[int, ...]]
+) -> Arm:
+    """The best of as many tries as `counts` says for each seed and iteration."""
+    curves = [_curve(made, count) for made, count in zip(seeds, counts, strict=True)]
+    used = [one for made, count in zip(seeds, counts, strict=True) for one in made[: count[-1]]]
+    return _arm(name, curves, used)
+
+
+def _curve(singles: Sequence[RunResult], counts: tuple[int, ...]) -> tuple[float, ...]:
     scores = [single.best.score if single.best else None for single in singles]
     best = best_so_far(scores, max(1, len(scores)))
-    return tuple(
-        best[min(calls, len(best)) - 1] if calls else 0.0
-        for calls in calls_by_iteration(loop, iterations)
-    )
+    return tuple(best[min(count, len(best)) - 1] if count else 0.0 for count in counts)
 
 
-def _arm(
-    name: str, curves: Sequence[Sequence[float]], results: Sequence[RunResult], seeds: int
-) -> Arm:
+def _arm(name: str, curves: Sequence[Sequence[float]], results: Sequence[RunResult]) -> Arm:
+    seeds = len(curves)
     means = tuple(sum(column) / seeds for column in zip(*curves, strict=True))
     return Arm(
         name=name,

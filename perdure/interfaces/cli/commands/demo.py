@@ -15,10 +15,10 @@ from perdure.domain.result import RunResult, exit_code
 from perdure.domain.run import RefineSpec
 from perdure.interfaces.cli.commands.given import Given
 from perdure.interfaces.cli.commands.submitting import shipped_refinement
-from perdure.interfaces.cli.comparison import compare_arms
+from perdure.interfaces.cli.comparison import Comparison, compare_arms
 from perdure.interfaces.cli.following import follow
 from perdure.interfaces.cli.session import Session
-from perdure.interfaces.cli.views.demo import comparison_table, demo_view
+from perdure.interfaces.cli.views.demo import comparison_chart, comparison_table, demo_view
 from perdure.interfaces.cli.views.layout import DIM
 from perdure.interfaces.cli.views.wording import plural, score
 from perdure.interfaces.services import Services
@@ -29,21 +29,31 @@ WORK_S = 60.0  # on a busy machine the demo ends in time, with its best draft
 MEASURE_S = 600.0  # ample: a busy machine must not decide between the arms
 
 
-async def demo(*, seeds: int | None = None, home: Path | None = None, session: Given) -> int:
+async def demo(
+    *,
+    seeds: int | None = None,
+    plot: Path | None = None,
+    home: Path | None = None,
+    session: Given,
+) -> int:
     """Watch a small model write a product page, checked and mended line by line.
 
     Args:
         seeds: Run it this often, against best-of-n with as many calls, and print a table.
+        plot: With --seeds, draw the table into this file as SVG.
         home: Keep services and data in this folder instead of a temporary one.
     """
     if seeds is not None and seeds < 1:
         raise InvalidInput(f"--seeds {seeds}: found no positive number.", cure="Try --seeds 10.")
+    if plot is not None and seeds is None:
+        raise InvalidInput(f"--plot {plot} goes with --seeds.", cure="Try --seeds 10.")
     async with _own_home(session, home) as (own, is_temporary):
         try:
             async with own.connected(start=True) as services:
                 spec = shipped_refinement(TASK, model="local")
                 if seeds is not None:
-                    await _measure(own, services, _within(spec, MEASURE_S), seeds)
+                    measured = await _measure(own, services, _within(spec, MEASURE_S), seeds)
+                    _draw(own, measured, plot)
                     return 0
                 return await _show(own, services, _within(spec, WORK_S), linger=is_temporary)
         finally:
@@ -65,7 +75,9 @@ async def _show(session: Session, services: Services, spec: RefineSpec, *, linge
     return exit_code(ended.outcome)
 
 
-async def _measure(session: Session, services: Services, spec: RefineSpec, seeds: int) -> None:
+async def _measure(
+    session: Session, services: Services, spec: RefineSpec, seeds: int
+) -> Comparison:
     """Run both arms `seeds` times, one seed after the other."""
     single = _single_try(spec)
     pairs: list[tuple[RunResult, list[RunResult]]] = []
@@ -78,6 +90,16 @@ async def _measure(session: Session, services: Services, spec: RefineSpec, seeds
             progress(_told(number, seeds, loop, tries))
     comparison = compare_arms(pairs, iterations=spec.refine.max_iterations)
     session.output.show(comparison_table(comparison), comparison)
+    return comparison
+
+
+def _draw(session: Session, comparison: Comparison, plot: Path | None) -> None:
+    if plot is None:
+        return
+    target = session.context.folder / plot
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(comparison_chart(comparison), encoding="utf-8")
+    session.output.note(f"drawn: {target}")
 
 
 def _within(spec: RefineSpec, seconds: float) -> RefineSpec:

@@ -4,6 +4,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from perdure.domain.result import IterationRecord, RunResult
+from perdure.interfaces.chart import line_chart, share_scale
 from perdure.interfaces.cli.comparison import Arm, Comparison
 from perdure.interfaces.cli.views.layout import (
     BAD,
@@ -46,16 +47,27 @@ def demo_view(result: RunResult, *, web_url: str | None) -> RenderableType:
 
 
 def comparison_table(comparison: Comparison) -> RenderableType:
-    """Both arms, iteration by iteration."""
+    """All arms, iteration by iteration."""
     numbers = tuple(str(number) for number in range(1, comparison.iterations + 1))
     columns = ("arm", *numbers, "all pass", "calls", "output tokens")
-    rows = [_row(arm, comparison.seeds) for arm in (comparison.loop, comparison.best_of_n)]
-    calls = "best of n makes as many calls as the loop had made by that iteration"
+    rows = [_row(arm, comparison.seeds) for arm in comparison.arms]
+    fair = "the others had as many calls, or tokens, as the loop had used by that iteration"
     return stack(
         heading(f"Mean best score after each iteration, {plural(comparison.seeds, 'seed')}"),
         table(columns, rows, right=columns[1:]),
-        line((f"From the runs just made; {calls}.", DIM)),
-        *(_unscored(arm) for arm in (comparison.loop, comparison.best_of_n)),
+        line((f"From the runs just made; {fair}.", DIM)),
+        *(_unscored(arm) for arm in comparison.arms),
+    )
+
+
+def comparison_chart(comparison: Comparison) -> str:
+    """The same as SVG."""
+    return line_chart(
+        f"Mean best score, {plural(comparison.seeds, 'seed')}, embedded model",
+        {arm.name: arm.scores for arm in comparison.arms},
+        across="iteration",
+        up="score",
+        scale=share_scale(),
     )
 
 

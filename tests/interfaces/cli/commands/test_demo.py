@@ -45,17 +45,23 @@ def test_seeds_compare_both_arms_with_as_many_calls(perdure: Installation) -> No
         is_loop = spec.refine.max_iterations > 1
         scores = (0.5, 0.8, 1.0) if is_loop else (0.5 + number / 100,)
         records = tuple(
-            record(index, value, model_calls=1 if index == 1 else 2)
+            record(
+                index,
+                value,
+                model_calls=1 if index == 1 else 2,
+                usage=Usage(output_tokens=10 if index == 1 else 20),
+            )
             for index, value in enumerate(scores, start=1)
         )
         calls = sum(item.model_calls for item in records)
         usage = Usage(output_tokens=10 * calls)
+        tokens = 10 * calls if is_loop else 20
         return result(
             id=f"r{number}",
             iterations=records,
             iteration_count=len(records),
             best=Mark(iteration=len(records), score=scores[-1]),
-            spend=SpendReport(model_calls=calls, usage=usage),
+            spend=SpendReport(model_calls=calls, tokens=tokens, usage=usage),
         )
 
     perdure.gateway.make_result = made
@@ -66,9 +72,16 @@ def test_seeds_compare_both_arms_with_as_many_calls(perdure: Installation) -> No
     assert compared["loop"]["scores"][:3] == [0.5, 0.8, 1.0]
     assert compared["best_of_n"]["calls"] == compared["loop"]["calls"] == 5
     assert compared["best_of_n"]["full_passes"] == 0
+    # 10, 30 and 50 tokens of the loop pay for 1, 1 and 2 tries of 20.
+    assert compared["same_tokens"]["calls"] == 2
+    assert compared["same_tokens"]["scores"][:3] == [0.55, 0.55, 0.56]
+    assert compared["single"]["scores"][0] == compared["single"]["scores"][-1] == 0.55
     assert perdure.run("demo", "--seeds", "1") == 0
     assert "best of n" in perdure.out
     assert perdure.run("demo", "--seeds", "0") == 2
+    assert perdure.run("demo", "--plot", "a.svg") == 2
+    assert perdure.run("demo", "--seeds", "1", "--plot", "out/a.svg") == 0
+    assert "same tokens" in (perdure.folder / "out" / "a.svg").read_text(encoding="utf-8")
 
 
 def test_curves_stand_still_after_the_end() -> None:
