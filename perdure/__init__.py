@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from perdure.checking import CheckResult, check
     from perdure.client import Client, RunHandle
     from perdure.domain.errors import PerdureError
     from perdure.domain.events import Event
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentSpec",
+    "CheckResult",
     "Client",
     "Event",
     "PerdureError",
@@ -25,12 +27,14 @@ __all__ = [
     "RunResult",
     "RunSpec",
     "RunStatus",
+    "check",
     "tool",
 ]
 
 # Loaded at first use: a module of tools needs neither the client nor Temporal.
 _HOMES = {
     "AgentSpec": "perdure.domain.run",
+    "CheckResult": "perdure.checking",
     "Client": "perdure.client",
     "Event": "perdure.domain.events",
     "PerdureError": "perdure.domain.errors",
@@ -39,6 +43,7 @@ _HOMES = {
     "RunResult": "perdure.domain.result",
     "RunSpec": "perdure.domain.run",
     "RunStatus": "perdure.domain.status",
+    "check": "perdure.checking",
     "tool": "perdure.tooling",
 }
 

@@ -10,7 +10,8 @@ from importlib.metadata import version
 
 from temporalio.client import Client
 
-from perdure.adapters.checks.rubric import evaluate_checks
+from perdure.adapters.checks import RubricChecks
+from perdure.adapters.checks.plugins import plugin_check_names, plugin_checks
 from perdure.adapters.keys import encryption_key
 from perdure.adapters.models.catalog import (
     ModelCatalog,
@@ -21,6 +22,7 @@ from perdure.adapters.models.catalog import (
 )
 from perdure.adapters.pricing import ModelPrices, load_price_sheet
 from perdure.adapters.runtime import EmbeddedRuntime
+from perdure.adapters.sandbox.snippets import SnippetRunner
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.telemetry import Telemetry, start_telemetry
@@ -29,9 +31,7 @@ from perdure.adapters.tools.builtin import builtin_tools
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.plugins import has_plugins, plugin_tools
 from perdure.adapters.workspaces.local import LocalWorkspaces
-from perdure.domain.evaluation import DimensionScore
 from perdure.domain.ports import Endpoints
-from perdure.domain.rubric import Rubric
 from perdure.domain.run import Timing
 from perdure.interfaces.gateway import Gateway, SiteFacts
 from perdure.interfaces.services import OnProgress, Services
@@ -40,14 +40,6 @@ from perdure.resolution import Plugins, Resolver
 VERSION = version("perdure")
 WORK_FOLDER = "work"
 PRICE_SHEET = "prices.yaml"
-
-
-class RubricChecks:
-    """The port `CheckRunner` over the check adapters."""
-
-    def evaluate(self, rubric: Rubric, output: str) -> tuple[DimensionScore, ...]:
-        """Score every check of the rubric."""
-        return evaluate_checks(rubric, output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,19 +73,22 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
         plugins=model_plugins() if plugins else None,
     )
     telemetry = start_telemetry()
+    snippets = SnippetRunner()
     try:
         extra = plugin_tools(settings.plugins) if plugins else ()
+        checks = plugin_checks(settings.plugins) if plugins else {}
         yield Parts(
             settings=settings,
             stores=stores,
             models=models,
             tools=LocalToolHost((*builtin_tools(stores.blobs), *extra)),
             workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
-            checks=RubricChecks(),
+            checks=RubricChecks(snippets=snippets, plugins=checks),
             default_model=default_model(access),
             telemetry=telemetry,
         )
     finally:
+        snippets.close()
         telemetry.close()
         await models.aclose()
         await stores.close()
@@ -150,7 +145,11 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
             parts.models,
             parts.default_model,
             parts.tools,
-            Plugins(models=plugin_names(), tools=has_plugins(settings.plugins)),
+            Plugins(
+                models=plugin_names(),
+                tools=has_plugins(settings.plugins),
+                checks=None if settings.plugins else plugin_check_names(),
+            ),
         ).resolve,
     )
     return Services(

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from perdure.domain.agent.selection import select
+from perdure.domain.checks import PURE_KINDS, PluginCheck
+from perdure.domain.commands import VERIFIED_KINDS
 from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
 from perdure.domain.ports import ModelClient, Models, ToolHost
@@ -15,11 +17,13 @@ Spec = AgentSpec | RefineSpec
 class Plugins:
     """What plugins add, as far as it is known without loading them: the worker alone does that.
 
-    `models` are the names of model plugins; `tools` says whether any plugin may bring tools.
+    `models` are the names of model plugins; `tools` says whether any plugin may bring tools;
+    `checks` are the names of check plugins, None when only the worker can tell.
     """
 
     models: frozenset[str] = frozenset()
     tools: bool = False
+    checks: frozenset[str] | None = frozenset()
 
 
 class Resolver:
@@ -65,6 +69,7 @@ class Resolver:
                 f"tools.access: {first.name} cannot choose tools by itself; allowed for it: minimal"
             )
         problems += _judges(spec, models, cards)
+        problems += self._unknown_checks(spec)
         if problems:
             listed = "\n".join(f"  {problem}" for problem in problems)
             raise InvalidInput(f"The run cannot start:\n{listed}", cure="Correct these and retry.")
@@ -74,6 +79,18 @@ class Resolver:
         if models.executor is not None:
             return models
         return models.model_copy(update={"executor": self._default})
+
+    def _unknown_checks(self, spec: Spec) -> list[str]:
+        known = self._plugins.checks
+        if not isinstance(spec, RefineSpec) or known is None:
+            return []
+        names = ", ".join((*PURE_KINDS, *VERIFIED_KINDS, *sorted(known)))
+        return [
+            f"rubric[{index}].evaluator.check: no check is named {item.evaluator.check!r}; "
+            f"there are {names}"
+            for index, item in enumerate(spec.rubric.dimensions)
+            if isinstance(item.evaluator, PluginCheck) and item.evaluator.check not in known
+        ]
 
     async def _card(
         self, role: str, name: str, cards: dict[str, ModelCard], problems: list[str]

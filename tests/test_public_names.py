@@ -25,6 +25,7 @@ def loaded(first: str) -> str:
 def test_the_public_names_are_these_and_each_loads() -> None:
     assert sorted(perdure.__all__) == [
         "AgentSpec",
+        "CheckResult",
         "Client",
         "Event",
         "PerdureError",
@@ -33,6 +34,7 @@ def test_the_public_names_are_these_and_each_loads() -> None:
         "RunResult",
         "RunSpec",
         "RunStatus",
+        "check",
         "tool",
     ]
     assert all(getattr(perdure, name) is not None for name in perdure.__all__)
@@ -44,7 +46,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = perdure.Clientt  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.parametrize("first", ["", "perdure.tool", "perdure.RunSpec", "perdure.RunResult"])
+@pytest.mark.parametrize(
+    "first", ["", "perdure.tool", "perdure.check", "perdure.RunSpec", "perdure.RunResult"]
+)
 def test_importing_loads_no_temporal_no_workflows_no_adapters(first: str) -> None:
     assert loaded(first) == "[]"
 

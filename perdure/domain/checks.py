@@ -9,7 +9,10 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from perdure.domain.base import Frozen
+from perdure.domain.snippets import Snippet, read_snippet
 
+PLUGIN_NAME = r"^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$"
+MAX_CODE_CHARACTERS = 10_000
 MAX_PATTERN_CHARACTERS = 2_000
 
 LengthUnit = Literal["chars", "words", "lines", "sentences"]
@@ -76,8 +79,42 @@ class EqualsCheck(Frozen):
     value: JsonValue
 
 
-Check = Annotated[
-    ContainsCheck | RegexCheck | LengthCheck | JsonSchemaCheck | EqualsCheck,
-    Field(discriminator="check"),
-]
-CHECK_KINDS = ("contains", "regex", "length", "json_schema", "equals")
+class PythonCheck(Frozen):
+    """Python over the output, run without any access to the outside.
+
+    `code` is an expression over the text `output`, or a function of it. True and False count as 1
+    and 0, a number from 0 to 1 is the score; beside a score, words may say what is missing.
+    """
+
+    check: Literal["python"]
+    code: str = Field(min_length=1, max_length=MAX_CODE_CHARACTERS)
+
+    @model_validator(mode="after")
+    def _readable(self) -> "PythonCheck":
+        read_snippet(self.code)
+        return self
+
+    @property
+    def snippet(self) -> Snippet:
+        """The code as it is run."""
+        return read_snippet(self.code)
+
+
+class PluginCheck(Frozen):
+    """A check that an installed package brings; every other field is a parameter of it."""
+
+    model_config = ConfigDict(extra="allow")
+    # Narrowed as pydantic's documentation shows; its base class says `dict | None`.
+    __pydantic_extra__: dict[str, JsonValue]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    check: Annotated[str, Field(pattern=PLUGIN_NAME, max_length=100)]
+
+    @property
+    def parameters(self) -> dict[str, JsonValue]:
+        """What the check is told."""
+        return dict(self.__pydantic_extra__)
+
+
+BuiltInCheck = ContainsCheck | RegexCheck | LengthCheck | JsonSchemaCheck | EqualsCheck
+Check = BuiltInCheck | PythonCheck | PluginCheck
+PURE_KINDS = ("contains", "regex", "length", "json_schema", "equals", "python")

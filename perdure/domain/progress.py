@@ -3,7 +3,6 @@
 It is a fold of bounded size: aggregates decide, and only the newest points are kept.
 """
 
-import math
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -24,7 +23,7 @@ def rounded(value: float) -> float:
 
 def is_score(value: float) -> bool:
     """Whether a number may stand as a score: finite, from 0 to 1."""
-    return math.isfinite(value) and 0.0 <= value <= 1.0
+    return 0.0 <= value <= 1.0  # false for NaN too
 
 
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(rounded)]

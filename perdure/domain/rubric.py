@@ -3,43 +3,38 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    RootModel,
-    Tag,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, RootModel, model_validator
 
 from perdure.domain.base import Frozen
-from perdure.domain.checks import (
-    CHECK_KINDS,
-    ContainsCheck,
-    EqualsCheck,
-    JsonSchemaCheck,
-    LengthCheck,
-    RegexCheck,
+from perdure.domain.checks import Check
+from perdure.domain.commands import CommandCheck, LintCheck, TestsCheck, VerifiedCheck
+from perdure.domain.evaluators import (
+    Evaluator,
+    HumanEvaluator,
+    HumanParameters,
+    JudgeEvaluator,
+    JudgeParameters,
 )
-from perdure.domain.problems import nearest_name, shown
+
+__all__ = [
+    "Dimension",
+    "HumanEvaluator",
+    "HumanParameters",
+    "JudgeEvaluator",
+    "JudgeParameters",
+    "Rubric",
+    "ScoreSource",
+    "WorkedExample",
+]
 
 DEFAULT_WEIGHT = 1.0
 DEFAULT_WEIGHTS: Mapping[str, float] = {"tests": 0.3, "lint": 0.2}
 
+VERIFIED = (CommandCheck, TestsCheck, LintCheck)
+
 ScoreSource = Literal["judge", "check", "human"]
-
-
-class JudgeParameters(Frozen):
-    """A judge takes none: the dimension's description says what to look at."""
-
-
-class JudgeEvaluator(Frozen):
-    """A model call in its own context scores the dimension."""
-
-    judge: JudgeParameters
 
 
 class WorkedExample(Frozen):
@@ -47,40 +42,6 @@ class WorkedExample(Frozen):
 
     ask: str = Field(min_length=1)
     answer: str = Field(min_length=1)
-
-
-def _evaluator_tag(value: object) -> str:
-    if isinstance(value, JudgeEvaluator):
-        return "as_judge"
-    if isinstance(value, dict):
-        return "as_judge" if "judge" in value else str(value.get("check"))
-    return str(getattr(value, "check", None))
-
-
-def _known_kind(value: object) -> object:
-    """Refuse what cannot be evaluated, before the union gives a less helpful answer."""
-    if not isinstance(value, dict) or "judge" in value:
-        return value
-    kind = value.get("check", next(iter(value), None))
-    if kind in CHECK_KINDS and "check" in value:
-        return value
-    allowed = f"judge: {{}}, or check: one of {', '.join(CHECK_KINDS)}"
-    near = nearest_name(str(kind), (*CHECK_KINDS, "judge"))
-    raise ValueError(
-        f"{allowed} ({shown(kind)} cannot be evaluated{f'; did you mean {near}?' if near else ''})"
-    )
-
-
-Evaluator = Annotated[
-    Annotated[JudgeEvaluator, Tag("as_judge")]
-    | Annotated[ContainsCheck, Tag("contains")]
-    | Annotated[RegexCheck, Tag("regex")]
-    | Annotated[LengthCheck, Tag("length")]
-    | Annotated[JsonSchemaCheck, Tag("json_schema")]
-    | Annotated[EqualsCheck, Tag("equals")],
-    Discriminator(_evaluator_tag),
-    BeforeValidator(_known_kind),
-]
 
 
 class Dimension(Frozen):
@@ -105,12 +66,10 @@ class Dimension(Frozen):
 
     @model_validator(mode="after")
     def _only_checks_decide(self) -> "Dimension":
-        if self.is_judged and self.decides:
-            raise ValueError(
-                "decides on a check only: a model's opinion never ends a run by itself"
-            )
-        if self.is_judged and self.part is not None:
-            raise ValueError("part on a check only: a judge looks at the whole output")
+        if (self.is_judged or self.is_human) and self.decides:
+            raise ValueError("decides on a check only: an opinion never ends a run by itself")
+        if self.pure_check is None and self.part is not None:
+            raise ValueError("part on a check only, of the text alone: all else looks at the whole")
         return self
 
     @property
@@ -119,8 +78,32 @@ class Dimension(Frozen):
         return isinstance(self.evaluator, JudgeEvaluator)
 
     @property
+    def is_human(self) -> bool:
+        """Whether a person scores it."""
+        return isinstance(self.evaluator, HumanEvaluator)
+
+    @property
+    def pure_check(self) -> Check | None:
+        """Its check, if that looks at the text alone."""
+        given = self.evaluator
+        opinion = isinstance(given, JudgeEvaluator | HumanEvaluator)
+        return None if opinion or isinstance(given, VERIFIED) else given
+
+    @property
+    def verified_check(self) -> VerifiedCheck | None:
+        """Its check, if that runs a program."""
+        return self.evaluator if isinstance(self.evaluator, VERIFIED) else None
+
+    @property
+    def judge(self) -> str | None:
+        """The model that judges it, where the rubric names one."""
+        return self.evaluator.judge.model if isinstance(self.evaluator, JudgeEvaluator) else None
+
+    @property
     def source(self) -> ScoreSource:
         """Where its scores come from."""
+        if self.is_human:
+            return "human"
         return "judge" if self.is_judged else "check"
 
     @property
@@ -128,12 +111,13 @@ class Dimension(Frozen):
         """Its weight, or the default of its kind."""
         if self.weight is not None:
             return self.weight
-        kind = "judge" if isinstance(self.evaluator, JudgeEvaluator) else self.evaluator.check
-        return DEFAULT_WEIGHTS.get(kind, DEFAULT_WEIGHT)
+        verified = self.verified_check
+        return DEFAULT_WEIGHTS.get(verified.check, DEFAULT_WEIGHT) if verified else DEFAULT_WEIGHT
 
     def passes(self, score: float | None, threshold: float | None = None) -> bool:
-        """Whether a score means done: 1.0 for a check, `threshold` (or 1.0) for a judge."""
-        target = threshold if self.is_judged and threshold is not None else 1.0
+        """Whether a score means done: 1.0 for a check, `threshold` (or 1.0) for an opinion."""
+        by_opinion = self.is_judged or self.is_human
+        target = threshold if by_opinion and threshold is not None else 1.0
         return score is not None and score >= target
 
 
@@ -162,13 +146,31 @@ class Rubric(RootModel[tuple[Dimension, ...]]):
 
     @property
     def checks(self) -> tuple[Dimension, ...]:
-        """The dimensions that code evaluates."""
-        return tuple(item for item in self.root if not item.is_judged)
+        """The dimensions that code of ours or of a plugin evaluates, from the text alone."""
+        return tuple(item for item in self.root if item.pure_check is not None)
+
+    @property
+    def verified(self) -> tuple[Dimension, ...]:
+        """The dimensions that programs evaluate: commands, tests, linters."""
+        return tuple(item for item in self.root if item.verified_check is not None)
+
+    @property
+    def human(self) -> tuple[Dimension, ...]:
+        """The dimensions that a person evaluates."""
+        return tuple(item for item in self.root if item.is_human)
 
     @property
     def judged(self) -> tuple[Dimension, ...]:
         """The dimensions that a model evaluates."""
         return tuple(item for item in self.root if item.is_judged)
+
+    @property
+    def judges(self) -> dict[str | None, tuple[str, ...]]:
+        """The judged dimensions by the model that judges them; None is the run's evaluator."""
+        found: dict[str | None, tuple[str, ...]] = {}
+        for item in self.judged:
+            found[item.judge] = (*found.get(item.judge, ()), item.name)
+        return found
 
     @property
     def parts(self) -> tuple[int, ...]:

@@ -1,6 +1,14 @@
-"""Runs deterministic checks on outputs; patterns run on a linear-time engine."""
+"""Runs checks of a text; patterns run on a linear-time engine, Python in a sandbox."""
 
-from perdure.adapters.checks.rubric import check_problems, evaluate_checks
-from perdure.adapters.checks.run import CheckFailed, CheckResult, run_check
+from perdure.adapters.checks.result import CheckFailed, CheckResult
+from perdure.adapters.checks.rubric import RubricChecks, check_problems, evaluate_checks
+from perdure.adapters.checks.run import run_check
 
-__all__ = ["CheckFailed", "CheckResult", "check_problems", "evaluate_checks", "run_check"]
+__all__ = [
+    "CheckFailed",
+    "CheckResult",
+    "RubricChecks",
+    "check_problems",
+    "evaluate_checks",
+    "run_check",
+]

@@ -1,28 +1,32 @@
-"""What one check says of one text."""
+"""What one check says of one text, and how the answer of foreign code becomes that."""
 
-from dataclasses import dataclass
+from perdure.checking import CheckFailed, CheckResult
+from perdure.domain.progress import is_score
 
-from perdure.domain.errors import PerdureError
-
-
-class CheckFailed(PerdureError):
-    """A check could not be run: that is no score."""
-
-    code = "check_failed"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """A score from 0 to 1; below 1.0, what was found against what is allowed, and the fix."""
-
-    score: float
-    detail: str = ""
-    fix: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether everything that the check demands is there."""
-        return self.score >= 1.0
-
+__all__ = ["PASSED", "CheckFailed", "CheckResult", "result_of"]
 
 PASSED = CheckResult(score=1.0)
+SHOWN_CHARACTERS = 400
+
+
+def result_of(value: object) -> CheckResult:
+    """Read a truth value, a score, or a score with words.
+
+    Raises:
+        CheckFailed: it is none of these, or the score is not between 0 and 1.
+    """
+    match value:
+        case CheckResult():
+            score, detail, fix = value.score, value.detail, value.fix
+        case (score, str() as detail):
+            fix = ""
+        case _:
+            score, detail, fix = value, "", ""
+    if not isinstance(score, bool | int | float) or not is_score(score):
+        found = repr(value)[:SHOWN_CHARACTERS]
+        raise CheckFailed(
+            f"the check gave {found}, which is no score.",
+            cure="Return True, False, a number from 0 to 1, or such a number with words.",
+        )
+    said = detail or f"the check is not met (score {float(score):g})"
+    return CheckResult(float(score), "" if score >= 1 else said[:SHOWN_CHARACTERS], fix)

@@ -1,26 +1,114 @@
 """Runs all checks of a rubric on an output, and reports defects by part."""
 
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
 from perdure.adapters.checks.patterns import compile_pattern
-from perdure.adapters.checks.result import CheckFailed, CheckResult
+from perdure.adapters.checks.result import CheckFailed, CheckResult, result_of
 from perdure.adapters.checks.run import run_check
 from perdure.adapters.checks.schemas import prepare_schema
-from perdure.domain.checks import Check, JsonSchemaCheck, RegexCheck
+from perdure.adapters.sandbox.snippets import SnippetFailed, SnippetRunner
+from perdure.checking import CustomCheck
+from perdure.domain.checks import Check, JsonSchemaCheck, PluginCheck, PythonCheck, RegexCheck
 from perdure.domain.evaluation import DimensionScore, Finding
 from perdure.domain.problems import Problem
 from perdure.domain.refine.parts import part_text
-from perdure.domain.rubric import Dimension, JudgeEvaluator, Rubric
+from perdure.domain.rubric import Dimension, Rubric
+from perdure.domain.snippets import Snippet
+
+
+class RubricChecks:
+    """The port `CheckRunner`: built-in checks, Python of a rubric, checks of plugins.
+
+    Args:
+        snippets: what runs Python; without it such checks cannot be run.
+        plugins: checks of other packages by name.
+    """
+
+    def __init__(
+        self,
+        *,
+        snippets: SnippetRunner | None = None,
+        plugins: Mapping[str, CustomCheck] | None = None,
+    ) -> None:
+        self._snippets = snippets
+        self._plugins = plugins or {}
+
+    def evaluate(self, rubric: Rubric, output: str) -> tuple[DimensionScore, ...]:
+        """Score every dimension that a check of the text evaluates, in the order of the rubric.
+
+        A dimension bound to a part sees that line alone. A check that cannot be run gives no score.
+        """
+        return tuple(
+            self._evaluate(dimension, dimension.pure_check, output)
+            for dimension in rubric.dimensions
+            if dimension.pure_check is not None
+        )
+
+    def _evaluate(self, dimension: Dimension, check: Check, output: str) -> DimensionScore:
+        text = output if dimension.part is None else part_text(output, dimension.part)
+        where = f"line {dimension.part}: " if dimension.part is not None else ""
+        try:
+            result = self._run(check, text)
+        except CheckFailed as error:
+            return DimensionScore(
+                name=dimension.name,
+                score=None,
+                source="check",
+                gap=f"could not be checked: {error}",
+            )
+        if result.passed:
+            return DimensionScore(name=dimension.name, score=1.0, source="check")
+        missing = dimension.part is not None and not text
+        detail = "the line is missing" if missing else result.detail
+        return DimensionScore(
+            name=dimension.name,
+            score=result.score,
+            source="check",
+            gap=where + detail,
+            findings=(_finding(dimension, result, where=where, detail=detail),),
+        )
+
+    def _run(self, check: Check, text: str) -> CheckResult:
+        match check:
+            case PythonCheck(snippet=snippet):
+                return self._python(snippet, text)
+            case PluginCheck(check=name):
+                return self._plugin(name, check.parameters, text)
+            case _:
+                return run_check(check, text)
+
+    def _python(self, snippet: Snippet, text: str) -> CheckResult:
+        if self._snippets is None:
+            raise CheckFailed("Python checks cannot be run here.", cure="Run it on a worker.")
+        try:
+            value = self._snippets.verdict(snippet, text)
+        except SnippetFailed as failed:
+            # The code was written for the output it met: that it fails there is a defect found.
+            return CheckResult(0.0, f"the Python check ended with {failed}")
+        return result_of(value)
+
+    def _plugin(self, name: str, parameters: Mapping[str, JsonValue], text: str) -> CheckResult:
+        found = self._plugins.get(name)
+        if found is None:
+            raise CheckFailed(
+                f"no check named {name} is installed on this worker.",
+                cure="Install its package there, or name its module in the setting `plugins`.",
+            )
+        try:
+            return result_of(found.verdict(text, parameters))
+        except CheckFailed:
+            raise
+        except Exception as error:
+            raise CheckFailed(
+                f"the check {name} failed with {type(error).__name__}: {error}"[:400]
+            ) from error
 
 
 def evaluate_checks(rubric: Rubric, output: str) -> tuple[DimensionScore, ...]:
-    """Score every dimension that code evaluates, in the order of the rubric.
-
-    A dimension bound to a part sees that line alone. A check that cannot be run gives no score.
-    """
-    return tuple(
-        _evaluate(dimension, dimension.evaluator, output)
-        for dimension in rubric.dimensions
-        if not isinstance(dimension.evaluator, JudgeEvaluator)
-    )
+    """The scores of the built-in checks, without Python and plugins."""
+    return RubricChecks().evaluate(rubric, output)
 
 
 def check_problems(rubric: Rubric, *, root: str = "rubric") -> tuple[Problem, ...]:
@@ -40,27 +128,6 @@ def check_problems(rubric: Rubric, *, root: str = "rubric") -> tuple[Problem, ..
             allowed = error.cure.rstrip(".") or "a valid JSON schema"
             found.append(Problem(path=path, found=error.message.rstrip("."), allowed=allowed))
     return tuple(found)
-
-
-def _evaluate(dimension: Dimension, check: Check, output: str) -> DimensionScore:
-    text = output if dimension.part is None else part_text(output, dimension.part)
-    where = f"line {dimension.part}: " if dimension.part is not None else ""
-    try:
-        result = run_check(check, text)
-    except CheckFailed as error:
-        return DimensionScore(
-            name=dimension.name, score=None, source="check", gap=f"could not be checked: {error}"
-        )
-    if result.passed:
-        return DimensionScore(name=dimension.name, score=1.0, source="check")
-    detail = "the line is missing" if dimension.part is not None and not text else result.detail
-    return DimensionScore(
-        name=dimension.name,
-        score=result.score,
-        source="check",
-        gap=where + detail,
-        findings=(_finding(dimension, result, where=where, detail=detail),),
-    )
 
 
 def _finding(dimension: Dimension, result: CheckResult, *, where: str, detail: str) -> Finding:

@@ -1,4 +1,4 @@
-"""Runs one deterministic check on one text."""
+"""Runs one of the built-in checks on one text."""
 
 import json
 from typing import assert_never
@@ -7,10 +7,10 @@ from pydantic import JsonValue
 
 from perdure.adapters.checks.lengths import length_of
 from perdure.adapters.checks.patterns import count_matches
-from perdure.adapters.checks.result import PASSED, CheckFailed, CheckResult
+from perdure.adapters.checks.result import PASSED, CheckResult
 from perdure.adapters.checks.schemas import schema_errors
 from perdure.domain.checks import (
-    Check,
+    BuiltInCheck,
     ContainsCheck,
     EqualsCheck,
     JsonSchemaCheck,
@@ -18,8 +18,6 @@ from perdure.domain.checks import (
     LengthUnit,
     RegexCheck,
 )
-
-__all__ = ["CheckFailed", "CheckResult", "run_check"]
 
 SHOWN_CHARACTERS = 120
 _UNITS: dict[LengthUnit, tuple[str, str]] = {
@@ -30,7 +28,7 @@ _UNITS: dict[LengthUnit, tuple[str, str]] = {
 }
 
 
-def run_check(check: Check, text: str) -> CheckResult:
+def run_check(check: BuiltInCheck, text: str) -> CheckResult:
     """Score a text; raises `CheckFailed` when the check itself cannot be run."""
     match check:
         case ContainsCheck():

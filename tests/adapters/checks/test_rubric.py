@@ -1,6 +1,12 @@
 """All checks of a rubric on one output, by part."""
 
-from perdure.adapters.checks import check_problems, evaluate_checks
+from collections.abc import Iterator
+
+import pytest
+
+from perdure.adapters.checks import CheckResult, RubricChecks, check_problems, evaluate_checks
+from perdure.adapters.sandbox.snippets import SnippetRunner
+from perdure.checking import custom_check
 from perdure.domain.evaluation import Evaluation, overall_score
 from perdure.domain.rubric import Rubric
 
@@ -80,3 +86,78 @@ def test_unusable_patterns_and_schemas_are_found_before_a_run() -> None:
     assert [problem.path for problem in problems] == ["rubric[0].evaluator", "rubric[2].evaluator"]
     assert "look-around" in problems[0].allowed
     assert check_problems(RUBRIC) == ()
+
+
+def sized(output: str, most: int, *, unit: str = "words") -> object:
+    match unit:
+        case "words":
+            return CheckResult(0.4, "too many words", "Cut.") if len(output.split()) > most else 1
+        case "broken":
+            raise KeyError(unit)
+        case _:
+            return "no score"
+
+
+@pytest.fixture(scope="module")
+def checks() -> Iterator[RubricChecks]:
+    snippets = SnippetRunner()
+    plugins = {"acme.size": custom_check(sized, name="acme.size")}
+    yield RubricChecks(snippets=snippets, plugins=plugins)
+    snippets.close()
+
+
+def python(code: str) -> dict[str, object]:
+    return {"check": "python", "code": code}
+
+
+def plugin(**parameters: object) -> dict[str, object]:
+    return {"check": "acme.size", **parameters}
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "score", "gap"),
+    [
+        pytest.param(python("True"), 1.0, "", id="true"),
+        pytest.param(python("len(output) > 99"), 0.0, "the check is not met", id="false"),
+        pytest.param(python("0.25"), 0.25, "score 0.25", id="a score"),
+        pytest.param(python("(0.5, 'one of two')"), 0.5, "one of two", id="score and words"),
+        pytest.param(python("1 / 0"), 0.0, "ZeroDivisionError", id="an error is a defect"),
+        pytest.param(python("2"), None, "no score", id="above one"),
+        pytest.param(python("-0.1"), None, "no score", id="below zero"),
+        pytest.param(python("float('nan')"), None, "no score", id="not a number"),
+        pytest.param(python("float('inf')"), None, "no score", id="infinite"),
+        pytest.param(python("None"), None, "None, which is no score", id="nothing"),
+        pytest.param(python("'1.0'"), None, "no score", id="a text"),
+        pytest.param(python("10 ** 400"), None, "no score", id="a huge number"),
+        pytest.param(plugin(most=9), 1.0, "", id="plugin passes"),
+        pytest.param(plugin(most=1), 0.4, "too many words", id="plugin finds"),
+        pytest.param(plugin(most=1, unit="broken"), None, "KeyError", id="plugin fails"),
+        pytest.param(plugin(most=1, unit="?"), None, "no score", id="plugin says nonsense"),
+        pytest.param(plugin(), None, "most: found nothing", id="parameter missing"),
+        pytest.param(plugin(most="x"), None, 'most: found "x"', id="parameter of another type"),
+        pytest.param(plugin(most=1, mots=2), None, "mots", id="parameter unknown"),
+        pytest.param({"check": "acme.other"}, None, "is installed on this worker", id="unknown"),
+    ],
+)
+def test_python_and_plugins(
+    checks: RubricChecks, evaluator: dict[str, object], score: float | None, gap: str
+) -> None:
+    rubric = Rubric.model_validate([{"name": "a", "evaluator": evaluator}])
+    (found,) = checks.evaluate(rubric, "two words")
+    assert found.score == score
+    assert gap in found.gap
+    assert bool(found.findings) == (score is not None and score < 1)
+
+
+def test_python_sees_the_line_it_is_bound_to(checks: RubricChecks) -> None:
+    rubric = Rubric.model_validate(
+        [{"name": "a", "part": 2, "evaluator": python("output == 'second'")}]
+    )
+    assert checks.evaluate(rubric, "first\nsecond")[0].score == 1.0
+    assert checks.evaluate(rubric, "second\nfirst")[0].gap.startswith("line 2: ")
+
+
+def test_python_is_not_run_where_nothing_can_run_it() -> None:
+    rubric = Rubric.model_validate([{"name": "a", "evaluator": python("True")}])
+    (found,) = evaluate_checks(rubric, "x")
+    assert found.score is None

@@ -8,7 +8,7 @@ import pytest
 from perdure.adapters.checks import CheckFailed, run_check
 from perdure.adapters.checks.lengths import length_of
 from perdure.domain.checks import (
-    Check,
+    BuiltInCheck,
     ContainsCheck,
     EqualsCheck,
     JsonSchemaCheck,
@@ -98,7 +98,7 @@ def equals(value: object) -> EqualsCheck:
         pytest.param(equals([1]), "nope", 0.0, "found nope, wanted [1]", id="no JSON"),
     ],
 )
-def test_checks(check: Check, text: str, score: float, detail: str) -> None:
+def test_checks(check: BuiltInCheck, text: str, score: float, detail: str) -> None:
     result = run_check(check, text)
     assert result.score == pytest.approx(score)
     assert result.detail == detail
@@ -173,7 +173,7 @@ def test_schema_keywords_that_hold_patterns(
         pytest.param(schema(**{"$ref": "#"}), "followed", id="circle"),
     ],
 )
-def test_a_check_that_cannot_run_is_no_score(check: Check, said: str) -> None:
+def test_a_check_that_cannot_run_is_no_score(check: BuiltInCheck, said: str) -> None:
     with pytest.raises(CheckFailed) as raised:
         run_check(check, '"x"')
     assert said in str(raised.value)
@@ -187,7 +187,7 @@ def test_a_check_that_cannot_run_is_no_score(check: Check, said: str) -> None:
         pytest.param(schema(patternProperties={"^(a+)+$": {}}), id="keys"),
     ],
 )
-def test_a_catastrophic_pattern_ends_at_once(check: Check) -> None:
+def test_a_catastrophic_pattern_ends_at_once(check: BuiltInCheck) -> None:
     hostile = "a" * 5_000 + "!"
     text = f'{{"{hostile}": 1}}' if isinstance(check, JsonSchemaCheck) else hostile
     before = time.process_time()

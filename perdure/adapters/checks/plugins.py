@@ -1,0 +1,68 @@
+"""Checks of other packages: entry points `perdure.checks`, and modules named in the settings."""
+
+import importlib
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
+
+from perdure.checking import CustomCheck, custom_check
+from perdure.domain.errors import InvalidInput
+
+GROUP = "perdure.checks"
+
+
+def plugin_check_names() -> frozenset[str]:
+    """The names that installed packages give their checks; nothing is loaded."""
+    return frozenset(entry_points(group=GROUP).names)
+
+
+def plugin_checks(modules: Sequence[str] = ()) -> dict[str, CustomCheck]:
+    """Load the checks of installed packages and of `modules`, by name.
+
+    An entry point names a function, decorated or not, and its own name is the check's; in a module
+    every public function decorated with `@check` counts.
+
+    Raises:
+        InvalidInput: a plugin cannot be imported or holds something else, or a name is taken.
+    """
+    found: dict[str, CustomCheck] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        _add(found, _pointed(point))
+    for name in modules:
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:
+            raise _broken(name, error) from error
+        for _, value in sorted(vars(module).items()):
+            if isinstance(value, CustomCheck) and value not in found.values():
+                _add(found, value)
+    return found
+
+
+def _pointed(point: EntryPoint) -> CustomCheck:
+    origin = f"{point.name} = {point.value}"
+    try:
+        loaded: object = point.load()
+    except Exception as error:
+        raise _broken(origin, error) from error
+    function = loaded.function if isinstance(loaded, CustomCheck) else loaded
+    if not callable(function):
+        raise InvalidInput(
+            f"The plugin {origin} holds {type(function).__name__}, which is no check.",
+            cure="Point it at a function of the output.",
+        )
+    return custom_check(function, name=point.name)
+
+
+def _add(found: dict[str, CustomCheck], check: CustomCheck) -> None:
+    if check.name in found:
+        raise InvalidInput(
+            f"Two plugins bring a check named {check.name}.", cure="Rename or remove one of them."
+        )
+    found[check.name] = check
+
+
+def _broken(origin: str, error: Exception) -> InvalidInput:
+    return InvalidInput(
+        f"The plugin {origin} cannot be loaded: {type(error).__name__}: {error}.",
+        cure="Repair it, uninstall it, or take it out of the setting `plugins`.",
+    )

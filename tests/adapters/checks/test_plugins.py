@@ -1,0 +1,85 @@
+"""Checks of other packages: loaded by entry point and by module, refused when they are none."""
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from types import ModuleType
+
+import pytest
+
+from perdure import CheckResult, check
+from perdure.adapters.checks import plugins
+from perdure.domain.errors import InvalidInput
+
+
+@check(name="acme.long")
+def long_enough(output: str, least: int = 3) -> bool:
+    """Whether there are enough words."""
+    return len(output.split()) >= least
+
+
+def plain(output: str) -> CheckResult:
+    """A function as an entry point names it."""
+    return CheckResult(0.5, output)
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Pretend that packages with these entry points and a module `acme_checks` are installed."""
+    module = ModuleType("acme_checks")
+    vars(module).update(long=long_enough, also=long_enough, plain=plain, number=3)
+    monkeypatch.setitem(sys.modules, "acme_checks", module)
+
+    def points(**named: str) -> None:
+        found = [EntryPoint(name, value, plugins.GROUP) for name, value in named.items()]
+        monkeypatch.setattr(plugins, "entry_points", lambda group: found)
+
+    points()
+    return points
+
+
+def test_a_modules_decorated_functions_are_its_checks(install: Callable[..., None]) -> None:
+    found = plugins.plugin_checks(["acme_checks"])
+    assert list(found) == ["acme.long"]
+    assert found["acme.long"].verdict("a b", {"least": 2}) is True
+    assert long_enough("a b") is False
+
+
+def test_an_entry_points_name_is_the_checks(install: Callable[..., None]) -> None:
+    install(short="acme_checks:plain", other="acme_checks:long")
+    found = plugins.plugin_checks()
+    assert sorted(found) == ["other", "short"]
+    assert found["short"].verdict("x", {}) == CheckResult(0.5, "x")
+
+
+@pytest.mark.parametrize(
+    ("points", "modules", "said"),
+    [
+        pytest.param({"a": "acme_checks:number"}, (), "holds int", id="no function"),
+        pytest.param({"a": "acme_checks:missing"}, (), "cannot be loaded", id="not there"),
+        pytest.param({}, ("no_such_module_here",), "cannot be loaded", id="no module"),
+        pytest.param(
+            {"acme.long": "acme_checks:plain"}, ("acme_checks",), "Two plugins", id="name taken"
+        ),
+        pytest.param({"A B": "acme_checks:plain"}, (), "is malformed", id="name"),
+    ],
+)
+def test_what_is_no_check_is_refused(
+    install: Callable[..., None], points: dict[str, str], modules: tuple[str, ...], said: str
+) -> None:
+    install(**points)
+    with pytest.raises(InvalidInput, match=said):
+        plugins.plugin_checks(modules)
+
+
+def test_every_parameter_is_annotated() -> None:
+    def bare(output: str, least) -> bool:  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
+        return True
+
+    with pytest.raises(InvalidInput, match="no type annotation"):
+        check()(bare)
+
+
+def test_a_check_takes_an_output() -> None:
+    with pytest.raises(InvalidInput, match="takes no output"):
+        check(name="none")(lambda: True)
