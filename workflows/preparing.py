@@ -15,6 +15,8 @@ from workflows.structured import Planning
 
 PLAN_TOKENS = 1_024
 PLAN_PROMPT_TOKENS = 200
+STEPS_SHOWN = 6
+STEP_SHOWN = 60
 
 
 class Preparing(Executing):
@@ -50,7 +52,8 @@ class Preparing(Executing):
         called = await self.call_structured(self._planning)
         if isinstance(called, PlanReport) and not called.problems:
             self.core.plan = called.plan
-            self.note("planned", steps=len(called.plan.steps), risks=len(called.plan.risks))
+            titles = [step.title[:STEP_SHOWN] for step in called.plan.steps[:STEPS_SHOWN]]
+            self.note("planned", steps=titles)
         else:
             self.note("planned", failed=_why_no_plan(called))
 

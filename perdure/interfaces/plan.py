@@ -8,13 +8,14 @@ from perdure.domain.base import Frozen
 from perdure.domain.budget import worst_cost
 from perdure.domain.models import ModelCard
 from perdure.domain.names import LoopKind
+from perdure.domain.refine.planning import wants_plan
 from perdure.domain.run import AgentSpec, RefineSpec
 from perdure.domain.tokens import estimate
 from perdure.domain.usage import Usage
 from perdure.interfaces.gateway.facts import QueueState
 
 Spec = AgentSpec | RefineSpec
-SHOWN_ROLES = ("executor", "evaluator")
+SHOWN_ROLES = ("executor", "planner", "evaluator")
 
 
 class PlannedModel(Frozen):
@@ -87,7 +88,7 @@ def plan_run(
         access=spec.tools.access or "readonly, where the model can choose tools",
         models=models,
         iterations=iteration_limit(spec),
-        steps=_steps(spec),
+        steps=_steps(spec, models),
         checks=_named(spec, judged=False),
         judged=_named(spec, judged=True),
         worst=worst_case(spec, executor),
@@ -157,17 +158,34 @@ def _models(
         if role == "evaluator" and not judged:
             continue
         chain = spec.models.chain(role) or (default_model,)
+        if role == "planner" and not _plans(spec, cards.get(chain[0])):
+            continue
         found.append(PlannedModel(role=role, chain=chain, card=cards.get(chain[0])))
     return found
 
 
-def _steps(spec: Spec) -> tuple[str, ...]:
+def _steps(spec: Spec, models: Sequence[PlannedModel]) -> tuple[str, ...]:
     match spec:
         case AgentSpec():
             steps = ("model call", "tools it asks for", "until it answers in text")
             return steps if spec.tools.access != "minimal" else steps[::2]
         case RefineSpec():
-            return ("execute", "evaluate", "decide", "refine")
+            planned = any(model.role == "planner" for model in models)
+            before = [*(["recall"] if spec.recall else []), *(["plan"] if planned else [])]
+            return (*before, "execute", "evaluate", "decide", "refine")
+
+
+def _plans(spec: Spec, planner: ModelCard | None) -> bool:
+    """Whether the planner will be asked, as far as that can be told before the run."""
+    if not isinstance(spec, RefineSpec):
+        return False
+    wanted, _ = wants_plan(
+        spec.refine.plan,
+        max_iterations=spec.refine.hard_limit,
+        answer_only=False,
+        small_model=planner is not None and planner.small,
+    )
+    return wanted
 
 
 def _named(spec: Spec, *, judged: bool) -> tuple[str, ...]:

@@ -62,9 +62,9 @@ def test_a_plan_names_models_by_role_and_warns() -> None:
         default_model="m",
         warnings=("first",),
     )
-    assert [planned.role for planned in plan.models] == ["executor", "evaluator"]
+    assert [planned.role for planned in plan.models] == ["executor", "planner", "evaluator"]
     assert plan.models[0].chain == ("m", "n")
-    assert plan.steps == ("execute", "evaluate", "decide", "refine")
+    assert plan.steps == ("recall", "plan", "execute", "evaluate", "decide", "refine")
     assert plan.judged == ("tone",)
     assert plan.ready
     assert plan.warnings == ("first", "m does not judge: checks alone decide.")

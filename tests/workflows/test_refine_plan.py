@@ -34,7 +34,7 @@ async def test_the_executor_sees_the_plan_until_it_sees_its_own_draft(site: Inst
     assert "planning" in result.spend.by_phase
     assert result.iterations[0].model_calls == 2  # the plan is made inside no iteration
     story = {event.type: event.data for event in await events(site, run)}
-    assert story["planned"] == {"steps": 1, "risks": 1}
+    assert story["planned"] == {"steps": ["List ten"]}
 
 
 async def test_fix_steps_stand_in_the_status(site: Installation) -> None:
@@ -125,3 +125,9 @@ async def test_an_iteration_that_used_its_share_closes_its_tool_turns(site: Inst
     texts = [event.data for event in await events(site, run) if event.type == "text_answered"]
     assert texts == [{"source": "forced"}]
     assert result.iterations[0].tool_calls == 1
+
+
+async def test_a_script_that_knows_no_planner_runs_without_a_plan(site: Installation) -> None:
+    replies = [*written("x"), *judged(verdict(0.9))]
+    result = await site.run(spec([TONE], plan="auto"), {"replies": replies})
+    assert (result.outcome, result.reason) == ("accepted", "quality_met")

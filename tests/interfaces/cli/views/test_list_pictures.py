@@ -202,8 +202,9 @@ goal        Write a product text.
 workspace   an empty scratch folder
 tools       readonly, where the model can choose tools
 executor    claude-sonnet-4-5 ($3 in, $15 out per million)
+planner     claude-sonnet-4-5 ($3 in, $15 out per million)
 evaluator   claude-sonnet-4-5 ($3 in, $15 out per million)
-iterations  at most 3: execute → evaluate → decide → refine
+iterations  at most 3: recall → plan → execute → evaluate → decide → refine
 checks      short
 judged      tone
 at most     200,000 tokens, $2.00, 5 min of work; one full call $0.12
@@ -221,8 +222,9 @@ goal        Write a product text.
 workspace   an empty scratch folder
 tools       readonly, where the model can choose tools
 executor    claude-sonnet-4-5 ($3 in, $15 out per million)
+planner     claude-sonnet-4-5 ($3 in, $15 out per million)
 evaluator   claude-sonnet-4-5 ($3 in, $15 out per million)
-iterations  at most 3: execute → evaluate → decide → refine
+iterations  at most 3: recall → plan → execute → evaluate → decide → refine
 checks      short
 judged      tone
 at most     200,000 tokens, $2.00, 5 min of work; one full call $0.12
