@@ -29,6 +29,7 @@ from activities.open_run import OpenRun
 from activities.open_workspace import OpenWorkspace
 from activities.plan import Plan
 from activities.ready import Ready
+from activities.recall import Recall
 from activities.reframe import Reframe
 from perdure.adapters.logging import configure_logging
 from perdure.adapters.notices import notifier
@@ -95,6 +96,7 @@ class Fleet:
                 open_run.open_run,
                 Reframe(blobs=stores.blobs, frames=self._frames).reframe,
                 Reconcile(stores.journal).reconcile,
+                Recall(memory=stores.memory, blobs=stores.blobs).recall,
                 Finish(records=stores.records).finish,
                 Notify(notifier(self._settings)).notify,
                 Ready(version=VERSION, workspace=None).ready,

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
-from perdure.domain.memory.entries import MemoryEntry, Skill, may_enter
+from perdure.domain.memory.entries import MemoryEntry, Remembered, Skill, may_enter
 from perdure.domain.memory.fading import is_faded
 from perdure.domain.memory.words import terms
 
@@ -15,6 +16,8 @@ KEPT_ABOVE = 0.1
 SKILLS_AT_MOST = 5
 FULL_TEXTS = 3
 DECIMALS = 9
+
+E = TypeVar("E", bound=Remembered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def select_skills(
     return tuple(sorted(kept, key=place)[:SKILLS_AT_MOST])
 
 
-def after_outcome(entry: MemoryEntry, *, accepted: bool) -> MemoryEntry:
+def after_outcome(entry: E, *, accepted: bool) -> E:
     """An entry that a run used, when that run has ended: successes, and a skill's effectiveness."""
     successes = entry.successes + accepted
     if not isinstance(entry, Skill):
