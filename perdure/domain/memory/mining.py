@@ -1,0 +1,138 @@
+"""Habits in what an installation is asked to do: categories, hours and pairs that come back.
+
+A pattern is a proposal to a person and nothing else: it enters runs only as a skill that somebody
+approved (seed 000, pattern miner).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from perdure.domain.memory.entries import Event, Origin, Pattern, PatternSort
+from perdure.domain.memory.lessons import entry_id
+from perdure.domain.progress import rounded
+
+SEEN_FROM = 3
+HOUR_SHARE = 0.3
+PAIR_WITHIN = timedelta(hours=2)
+PROPOSED_FROM = 0.7
+ORIGINS_KEPT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One ended run as mining sees it."""
+
+    run: Origin
+    category: str
+    at: datetime
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the run met its definition of done."""
+        return self.run.outcome == "accepted"
+
+
+def occurrences(events: Sequence[Event]) -> tuple[Occurrence, ...]:
+    """The ended runs that have a category, oldest first, each once."""
+    found: dict[str, Occurrence] = {}
+    for event in events:
+        if event.type == "run_ended" and event.category and event.origins:
+            origin = event.origins[0]
+            found[origin.run] = Occurrence(origin, event.category, event.created)
+    return tuple(sorted(found.values(), key=lambda item: (item.at, item.run.run)))
+
+
+def mined(events: Sequence[Event], *, now: datetime) -> tuple[Pattern, ...]:
+    """Every pattern in the events, the most certain first; hours are UTC."""
+    seen = occurrences(events)
+    found = [*_categories(seen, now), *_hours(seen, now), *_pairs(seen, now)]
+    return tuple(sorted(found, key=lambda item: (-item.confidence, item.sort, item.subject)))
+
+
+def proposable(pattern: Pattern) -> bool:
+    """Whether a pattern is certain enough to be put to a person."""
+    return pattern.confidence >= PROPOSED_FROM
+
+
+def refreshed(known: Pattern, found: Pattern) -> Pattern:
+    """A pattern that was stored before, with what was seen since; the person's word stays."""
+    return known.model_copy(
+        update={
+            "text": found.text,
+            "confidence": found.confidence,
+            "seen": found.seen,
+            "origins": found.origins,
+        }
+    )
+
+
+def certainty(seen: int, accepted: int) -> float:
+    """How sure a pattern is: it grows with what was seen, and with the share that was accepted."""
+    if seen == 0:
+        return 0.0
+    return rounded(seen / (seen + 1) * (0.5 + 0.5 * accepted / seen))
+
+
+def _categories(seen: Sequence[Occurrence], now: datetime) -> Iterator[Pattern]:
+    for category, items in _by_category(seen).items():
+        if len(items) >= SEEN_FROM:
+            text = f"“{category}” came up {len(items)} times."
+            yield _pattern("category", (category,), items, text=text, now=now)
+
+
+def _hours(seen: Sequence[Occurrence], now: datetime) -> Iterator[Pattern]:
+    """An hour of the day that has over 30 % of a category, and at least three of it."""
+    for category, items in _by_category(seen).items():
+        for hour, count in sorted(Counter(item.at.hour for item in items).items()):
+            if count < SEEN_FROM or count <= HOUR_SHARE * len(items):
+                continue
+            named = f"{hour:02d}:00 UTC"
+            text = f"{count} of {len(items)} runs of “{category}” ended between {named} and :59."
+            within = [item for item in items if item.at.hour == hour]
+            yield _pattern("hour", (category, named), within, text=text, now=now)
+
+
+def _pairs(seen: Sequence[Occurrence], now: datetime) -> Iterator[Pattern]:
+    """Two categories that follow each other directly, within two hours, three times or more."""
+    followed: dict[tuple[str, str], list[Occurrence]] = defaultdict(list)
+    for first, second in pairwise(seen):
+        near = second.at - first.at <= PAIR_WITHIN
+        if near and first.category != second.category:
+            followed[first.category, second.category].append(second)
+    for (first, second), items in followed.items():
+        if len(items) >= SEEN_FROM:
+            text = f"“{second}” followed “{first}” {len(items)} times."
+            yield _pattern("pair", (first, second), items, text=text, now=now)
+
+
+def _by_category(seen: Sequence[Occurrence]) -> Mapping[str, list[Occurrence]]:
+    grouped: dict[str, list[Occurrence]] = defaultdict(list)
+    for item in seen:
+        grouped[item.category].append(item)
+    return grouped
+
+
+def _pattern(
+    sort: PatternSort,
+    subject: tuple[str, ...],
+    items: Sequence[Occurrence],
+    *,
+    text: str,
+    now: datetime,
+) -> Pattern:
+    accepted = sum(item.accepted for item in items)
+    return Pattern(
+        kind="pattern",
+        id=entry_id("pattern", sort, *subject),
+        sort=sort,
+        subject=subject,
+        category=subject[-1] if sort == "pair" else subject[0],
+        text=f"{text} {accepted} of them {'was' if accepted == 1 else 'were'} accepted.",
+        confidence=certainty(len(items), accepted),
+        seen=len(items),
+        created=now,
+        origins=tuple(item.run for item in items[-ORIGINS_KEPT:]),
+    )
