@@ -32,6 +32,7 @@ class EndedRun(Frozen):
     best_iteration: int | None = None
     frame: str | None = None
     unwritten: tuple[IterationRecord, ...] = ()
+    started_at: AwareDatetime | None = None
     ended_at: AwareDatetime
 
 

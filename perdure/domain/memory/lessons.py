@@ -1,7 +1,8 @@
 """What a run teaches without asking a model: lessons by rule, its episode, and its event.
 
-Every id is made from the run and the rule, so that a repeated step writes the same entries again
-(seed 000, learn; spec of memory).
+Every id is made from the run and the rule, so that a repeated step writes the same entries again.
+Lessons carry no figures: with them the same lesson of another run would be a different one, and
+would not reinforce it (seed 000, learn).
 """
 
 import hashlib
@@ -66,13 +67,13 @@ def episode_of(course: Course) -> Episode:
 
 
 def event_of(run: EndedRun) -> Event:
-    """That the run ended, for mining."""
+    """That the run was asked for and ended, for mining; its time is when it was asked for."""
     return Event(
         kind="event",
         id=entry_id(run.id, "event"),
         category=run.category,
         text=_clipped(run.goal, GOAL_CHARACTERS),
-        created=run.ended_at,
+        created=run.started_at or run.ended_at,
         origins=(origin_of(run),),
         outcome=run.outcome,
     )
@@ -101,11 +102,10 @@ def _drops(course: Course) -> Iterator[Learning]:
     """A score that fell by more than 0.1 is something to avoid; the deepest falls first."""
     falls = [(a, b) for a, b in pairwise(course.scored) if change(a, b) < -DROP]
     for before, after in sorted(falls, key=lambda pair: change(*pair))[:LESSONS_BY_RULE]:
-        parts = _moved(before, after, rising=False)
+        parts = [name for name, _ in _moved(before, after, rising=False)]
         text = (
-            f"When {_quoted(course.run.goal)} was revised, the score fell from "
-            f"{_score(before)} to {_score(after)}{_in_words(parts)}. "
-            f"Keep what had passed while fixing the rest.{_titles('New then', _new(before, after))}"
+            f"A revision of {_quoted(course.run.goal)} made it worse{_in_words(parts)}. Keep what "
+            f"had passed while fixing the rest.{_titles('New then', _new(before, after))}"
         )
         yield learning(
             course.run,
@@ -123,9 +123,8 @@ def _flat_ends(course: Course) -> Iterator[Learning]:
         return
     left = noted_in(scored[-1])
     text = (
-        f"More rounds gained nothing in {_quoted(course.run.goal)}: the score stood at "
-        f"{_score(scored[-1])} from iteration {scored[-2].index} on. Change the approach, or stop "
-        f"there.{_titles('Still open', left)}"
+        f"More rounds of the same gained nothing in {_quoted(course.run.goal)}. Change the "
+        f"approach, or stop there.{_titles('Still open', left)}"
     )
     yield learning(course.run, "flat", sort="heuristic", text=text, confidence=FLAT_CONFIDENCE)
 
@@ -151,7 +150,7 @@ def _stubborn_blockers(course: Course) -> Iterator[Learning]:
             sort="anti_pattern",
             text=(
                 f"In {_quoted(course.run.goal)} the blocker {_quoted(noted.title)} "
-                f"({noted.dimension}) stayed open through {count} iterations. Deal with it "
+                f"({noted.dimension}) stayed open through several iterations. Deal with it "
                 f"first.{cure}"
             ),
             confidence=BLOCKER_CONFIDENCE,
@@ -166,7 +165,7 @@ def _what_worked(course: Course) -> Iterator[str]:
     if best.index == first.index:
         yield f"The first version was the best, at {_score(best)}."
         return
-    parts = _moved(first, best, rising=True)
+    parts = [f"{name} {figures}" for name, figures in _moved(first, best, rising=True)]
     rounds = len(course.records)
     yield (
         f"From {_score(first)} to {_score(best)} in iteration {best.index} of "
@@ -177,17 +176,19 @@ def _what_worked(course: Course) -> Iterator[str]:
         yield f"What helped:{_titles('', settled, fixes=True)}"
 
 
-def _moved(before: IterationRecord, after: IterationRecord, *, rising: bool) -> list[str]:
+def _moved(
+    before: IterationRecord, after: IterationRecord, *, rising: bool
+) -> list[tuple[str, str]]:
     """The dimensions that rose (or fell) between two iterations, the largest moves first."""
-    moves: list[tuple[float, str]] = []
+    moves: list[tuple[float, str, str]] = []
     for name, new in after.dimensions.items():
         old = before.dimensions.get(name)
         if old is None:
             continue
         by = rounded(new.score - old.score)
         if by and (by > 0) is rising:
-            moves.append((-abs(by), f"{name} {old.score:.2f} → {new.score:.2f}"))
-    return [text for _, text in sorted(moves)]
+            moves.append((-abs(by), name, f"{old.score:.2f} → {new.score:.2f}"))
+    return [(name, figures) for _, name, figures in sorted(moves)]
 
 
 def _new(before: IterationRecord, after: IterationRecord) -> list[Noted]:

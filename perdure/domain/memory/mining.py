@@ -90,7 +90,7 @@ def _hours(seen: Sequence[Occurrence], now: datetime) -> Iterator[Pattern]:
             if count < SEEN_FROM or count <= HOUR_SHARE * len(items):
                 continue
             named = f"{hour:02d}:00 UTC"
-            text = f"{count} of {len(items)} runs of “{category}” ended between {named} and :59."
+            text = f"{count} of {len(items)} runs of “{category}” began in the hour from {named}."
             within = [item for item in items if item.at.hour == hour]
             yield _pattern("hour", (category, named), within, text=text, now=now)
 

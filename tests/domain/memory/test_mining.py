@@ -104,8 +104,11 @@ def test_certainty(seen: int, accepted: int, certain: float) -> None:
 
 
 def test_failing_work_is_no_proposal() -> None:
-    outcomes: tuple[Outcome, ...] = ("accepted", "regressed", "failed")
-    given = [event(n, "a", n * 31, outcome) for n, outcome in enumerate(outcomes)]
+    given = [
+        event(0, "a", 0, "accepted"),
+        event(1, "a", 31, "regressed"),
+        event(2, "a", 62, "failed"),
+    ]
     (pattern,) = mined(given, now=NOW)
     assert not proposable(pattern)
     assert pattern.text == "“a” came up 3 times. 1 of them was accepted."
