@@ -7,7 +7,18 @@ from temporalio import activity
 
 from activities.stopwatch import Stopwatch
 from activities.translate import translated
-from perdure.domain.ports import BlobStore, Journal, Notifier, RecordStore, Workspaces
+from perdure.domain.memory.course import EndedRun
+from perdure.domain.memory.lessons import event_of
+from perdure.domain.memory.store import MemoryStore
+from perdure.domain.ports import (
+    BlobStore,
+    Journal,
+    Notifier,
+    RecordStore,
+    StoredRun,
+    Workspaces,
+)
+from perdure.domain.result import RunResult
 from perdure.domain.steps import (
     FinishReport,
     FinishRequest,
@@ -37,8 +48,9 @@ class Reconcile:
 class Finish:
     """Stores the end of a run, so that doors can show it without server or worker."""
 
-    def __init__(self, *, records: RecordStore) -> None:
+    def __init__(self, *, records: RecordStore, memory: MemoryStore) -> None:
         self._records = records
+        self._memory = memory
 
     @activity.defn
     @translated
@@ -49,6 +61,8 @@ class Finish:
         stored = await self._records.run(step.run)
         if stored is None:
             return FinishReport(stored=False)
+        if step.remembered:
+            await self._memory.put(event_of(ended_run(step, stored)))
         await self._records.put_run(
             stored.model_copy(
                 update={
@@ -61,6 +75,21 @@ class Finish:
             )
         )
         return FinishReport(stored=True)
+
+
+def ended_run(step: FinishRequest, stored: StoredRun) -> EndedRun:
+    """The run as memory knows it."""
+    result = RunResult.model_validate_json(step.result)
+    return EndedRun(
+        id=step.run,
+        kind=stored.kind,
+        goal=stored.goal,
+        category=step.category,
+        outcome=result.outcome,
+        reason=result.reason,
+        started_at=stored.started_at,
+        ended_at=datetime.fromisoformat(step.ended_at),
+    )
 
 
 class Snapshot:

@@ -24,7 +24,9 @@ from activities.composing import Composer
 from activities.frames import Frames
 from activities.judge import Judge
 from activities.keep_books import Finish, Notify, Reconcile, Snapshot
+from activities.learn import Extract, KeepLearnings, Review
 from activities.metering import Backoff, MeteredModel
+from activities.mine import Mine
 from activities.open_run import OpenRun
 from activities.open_workspace import OpenWorkspace
 from activities.plan import Plan
@@ -40,9 +42,10 @@ from perdure.compose import VERSION, Parts, open_parts
 from perdure.domain.errors import PerdureError, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
 from workflows.agent import AgentLoop
+from workflows.patterns import PatternMining
 from workflows.refine import RefineLoop
 
-WORKFLOWS = (AgentLoop, RefineLoop)
+WORKFLOWS = (AgentLoop, RefineLoop, PatternMining)
 REGISTRY_POLL_S = 1.0
 Activity = Callable[..., object]
 
@@ -90,6 +93,12 @@ class Fleet:
             models=self._parts.models,
             journal=stores.journal,
         )
+        review = Review(
+            records=stores.records,
+            memory=stores.memory,
+            blobs=stores.blobs,
+            frames=self._frames,
+        )
         return self._worker(
             loops_queue(self._installation),
             activities=[
@@ -97,7 +106,10 @@ class Fleet:
                 Reframe(blobs=stores.blobs, frames=self._frames).reframe,
                 Reconcile(stores.journal).reconcile,
                 Recall(memory=stores.memory, blobs=stores.blobs).recall,
-                Finish(records=stores.records).finish,
+                Finish(records=stores.records, memory=stores.memory).finish,
+                review.review,
+                KeepLearnings(stores.memory).keep_learnings,
+                Mine(stores.memory).mine,
                 Notify(notifier(self._settings)).notify,
                 Ready(version=VERSION, workspace=None).ready,
             ],
@@ -113,6 +125,7 @@ class Fleet:
                 self._calls.call_model,
                 judge.judge,
                 Plan(calls=self._calls, blobs=self._parts.stores.blobs).plan,
+                Extract(calls=self._calls, blobs=self._parts.stores.blobs).extract,
                 Ready(version=VERSION, workspace=None).ready,
             ],
             per_second=self._settings.model_calls_per_second,

@@ -317,6 +317,8 @@ class Loop(Asking):
                 outcome=ended.outcome,
                 lifecycle=lifecycle(ended.outcome),
                 ended_at=workflow.now().isoformat(),
+                category=self.spec.category,
+                remembered=self.spec.learn,
             ),
             **options.store_step(self.site, summary=f"finish: {ended.outcome}/{ended.reason}"),
         )

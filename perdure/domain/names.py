@@ -10,7 +10,9 @@ WORKFLOW_TYPES: dict[str, str] = {
     "refine": "RefineLoop",
     "roles": "RoleLoop",
     "delegation": "DelegationLoop",
+    "learn": "LearnLoop",
 }
+MINING_WORKFLOW = "PatternMining"
 
 SEARCH_ATTRIBUTES: dict[str, Literal["Keyword", "Int", "Double"]] = {
     "PerdureKind": "Keyword",
@@ -55,6 +57,16 @@ def run_id(kind: str, goal: str, seed: str) -> str:
     words = [word for word in words if word not in _FILLERS][:ID_GOAL_WORDS]
     suffix = hashlib.sha256(seed.encode()).hexdigest()[:6]
     return "-".join([kind, *words, suffix])[:120]
+
+
+def learn_run_id(run: str) -> str:
+    """The id of the run that learns from a run; it does not begin like it, so prefixes stay one."""
+    return f"learn-{run}"
+
+
+def mining_schedule_id(installation: str) -> str:
+    """The schedule of pattern mining; a namespace may serve several installations."""
+    return f"perdure-{installation}-patterns"
 
 
 def short_model_name(model: str) -> str:

@@ -308,7 +308,10 @@ class ReconcileRequest(StepMessage):
 
 
 class FinishRequest(StepMessage):
-    """Write the last records and the result of a run; repeats replace."""
+    """Write the last records and the result of a run; repeats replace.
+
+    `remembered`: memory keeps an event of it, under its `category`, for pattern mining.
+    """
 
     run: str
     records: tuple[IterationRecord, ...] = ()
@@ -317,6 +320,8 @@ class FinishRequest(StepMessage):
     outcome: str
     lifecycle: str
     ended_at: str
+    category: str | None = None
+    remembered: bool = False
 
 
 class FinishReport(StepMessage):

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from pydantic import AwareDatetime
+
+from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.memory.entries import Event, Origin, Pattern, PatternSort
 from perdure.domain.memory.lessons import entry_id
 from perdure.domain.progress import rounded
@@ -19,6 +22,28 @@ HOUR_SHARE = 0.3
 PAIR_WITHIN = timedelta(hours=2)
 PROPOSED_FROM = 0.7
 ORIGINS_KEPT = 20
+
+
+class MiningInput(Frozen):
+    """Input of the scheduled workflow `PatternMining`: where its step runs."""
+
+    queue: str
+    timeout_s: float = 60.0
+
+
+class MineRequest(StepMessage):
+    """Look at all events that memory holds."""
+
+    now: AwareDatetime
+
+
+class MineReport(StepMessage):
+    """How many events were looked at, patterns found and newly proposed, faded entries dropped."""
+
+    events: int = 0
+    found: int = 0
+    proposed: int = 0
+    forgotten: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +80,6 @@ def mined(events: Sequence[Event], *, now: datetime) -> tuple[Pattern, ...]:
 def proposable(pattern: Pattern) -> bool:
     """Whether a pattern is certain enough to be put to a person."""
     return pattern.confidence >= PROPOSED_FROM
-
-
-def refreshed(known: Pattern, found: Pattern) -> Pattern:
-    """A pattern that was stored before, with what was seen since; the person's word stays."""
-    return known.model_copy(
-        update={
-            "text": found.text,
-            "confidence": found.confidence,
-            "seen": found.seen,
-            "origins": found.origins,
-        }
-    )
 
 
 def certainty(seen: int, accepted: int) -> float:

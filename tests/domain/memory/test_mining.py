@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.memory.entries import Event, Origin, Pattern
-from perdure.domain.memory.mining import certainty, mined, proposable, refreshed
+from perdure.domain.memory.merging import merged
+from perdure.domain.memory.mining import certainty, mined, proposable
 from perdure.domain.outcomes import Outcome
 
 START = datetime(2026, 3, 2, 0, 0, tzinfo=UTC)
@@ -120,7 +121,8 @@ def test_what_a_person_said_of_a_pattern_stays() -> None:
         for count in (3, 5)
     )
     known = first.model_copy(update={"state": "rejected"})
-    again = refreshed(known, later)
+    again = merged(known, later)
+    assert isinstance(again, Pattern)
     assert (again.state, again.seen, again.confidence) == ("rejected", 5, later.confidence)
     assert again.id == first.id == later.id
 

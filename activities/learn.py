@@ -1,0 +1,156 @@
+"""The activities of a learning run: `review`, `extract`, `keep_learnings`.
+
+Each writes entries whose ids come from the run and the rule, so that a repeat adds nothing.
+"""
+
+from collections.abc import Sequence
+
+from temporalio import activity
+
+from activities.call_model import CallModel
+from activities.frames import Frames
+from activities.translate import translated
+from perdure.domain.errors import NotFound
+from perdure.domain.evaluation_reply import BadReply
+from perdure.domain.memory.course import Course, course_of
+from perdure.domain.memory.entries import Learning
+from perdure.domain.memory.extraction import (
+    LEARNER_SYSTEM,
+    learner_prompt,
+    learner_schema,
+    learnings_of,
+    read_learnings,
+)
+from perdure.domain.memory.learning import (
+    ExtractReport,
+    ExtractRequest,
+    KeepReport,
+    KeepRequest,
+    ReviewReport,
+    ReviewRequest,
+)
+from perdure.domain.memory.lessons import episode_of, lessons_of, worth_asking
+from perdure.domain.memory.store import MemoryStore
+from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.result import IterationRecord
+from perdure.domain.steps import Frame
+from perdure.domain.tokens import estimate
+
+NO_MODEL = "the run names no learner model"
+SMALL_MODEL = "the learner is a small model, so the rules alone decided"
+
+
+class Review:
+    """Applies the rules to an ended run, and says whether a model is to be asked for more."""
+
+    def __init__(
+        self, *, records: RecordStore, memory: MemoryStore, blobs: BlobStore, frames: Frames
+    ) -> None:
+        self._records = records
+        self._memory = memory
+        self._blobs = blobs
+        self._frames = frames
+
+    @activity.defn
+    @translated
+    async def review(self, step: ReviewRequest) -> ReviewReport:
+        """Store lessons and episode, tell what the run used how it ended, prepare the question."""
+        source = step.source
+        stored = [
+            IterationRecord.model_validate_json(text)
+            for text in await self._records.records(source.id)
+        ]
+        course = course_of(source, stored)
+        kept = await keep(self._memory, lessons_of(course))
+        await self._memory.put(episode_of(course))
+        told = await self._memory.record_outcome(source.id, accepted=source.outcome == "accepted")
+        report = ReviewReport(kept=kept.kept, reinforced=kept.reinforced, told=len(told))
+        return await self._with_question(report, step, course)
+
+    async def _with_question(
+        self, report: ReviewReport, step: ReviewRequest, course: Course
+    ) -> ReviewReport:
+        if not worth_asking(course):
+            return report
+        frame = await self._frame(step)
+        if frame is None:
+            return report.model_copy(update={"note": NO_MODEL})
+        if frame.cards[step.chain[0]].small:
+            return report.model_copy(update={"note": SMALL_MODEL})
+        return report.model_copy(
+            update={
+                "frame": await self._blobs.put(frame.model_dump_json().encode()),
+                "cards": frame.cards,
+                "system_tokens": estimate(LEARNER_SYSTEM).total,
+                "question": await self._blobs.put_text(learner_prompt(course)),
+            }
+        )
+
+    async def _frame(self, step: ReviewRequest) -> Frame | None:
+        """The run's frame as the learning run's own: other books, no tools, no inputs."""
+        if step.source.frame is None or not step.chain:
+            return None
+        try:
+            run = await self._frames.load(step.source.frame)
+        except NotFound:
+            return None
+        cards = {name: run.cards[name] for name in step.chain if name in run.cards}
+        if len(cards) < len(step.chain):
+            return None
+        return run.model_copy(
+            update={
+                "run": step.run,
+                "root": step.run,
+                "kind": "learn",
+                "system": LEARNER_SYSTEM,
+                "inputs": {},
+                "tools": (),
+                "aliases": {},
+                "cards": cards,
+                "chains": {"learner": step.chain},
+                "extra": {},
+            }
+        )
+
+
+class Extract:
+    """Asks a model what a run teaches; what it answers is data that others may be shown."""
+
+    def __init__(self, *, calls: CallModel, blobs: BlobStore) -> None:
+        self._calls = calls
+        self._blobs = blobs
+
+    @activity.defn
+    @translated
+    async def extract(self, step: ExtractRequest) -> ExtractReport:
+        """Make the call with structured output, and validate what comes back."""
+        call = await self._calls.turn(step.call, json_schema=learner_schema())
+        if call.status != "replied":
+            return ExtractReport(call=call)
+        text = "" if call.text is None else await self._blobs.get_text(call.text.hash)
+        read = read_learnings(text)
+        if isinstance(read, BadReply):
+            return ExtractReport(call=call, problems=read.problems)
+        return ExtractReport(call=call, learnings=read)
+
+
+class KeepLearnings:
+    """Puts a model's lessons into memory."""
+
+    def __init__(self, memory: MemoryStore) -> None:
+        self._memory = memory
+
+    @activity.defn
+    @translated
+    async def keep_learnings(self, step: KeepRequest) -> KeepReport:
+        """Store each lesson, or strengthen the one that says the same."""
+        return await keep(self._memory, learnings_of(step.source, step.learnings))
+
+
+async def keep(memory: MemoryStore, learnings: Sequence[Learning]) -> KeepReport:
+    """Put learnings into memory; one that was written by an earlier try counts as new still."""
+    kept = 0
+    for learning in learnings:
+        standing = await memory.put(learning)
+        kept += standing.entry.id == learning.id
+    return KeepReport(kept=kept, reinforced=len(learnings) - kept)

@@ -1,0 +1,32 @@
+"""`PatternMining`: the scheduled look at what an installation is asked to do again and again."""
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+
+from activities.mine import Mine
+from perdure.domain.memory.mining import MineReport, MineRequest, MiningInput
+from perdure.domain.names import MINING_WORKFLOW
+from workflows.options import NEVER_RETRIED
+
+
+@workflow.defn(name=MINING_WORKFLOW)
+class PatternMining:
+    """One look: a single step over memory, which proposes and approves nothing."""
+
+    @workflow.run
+    async def run(self, given: MiningInput) -> MineReport:
+        """Mine once; the schedule says when the next look is."""
+        report = await workflow.execute_activity_method(
+            Mine.mine,
+            MineRequest(now=workflow.now()),
+            task_queue=given.queue,
+            start_to_close_timeout=timedelta(seconds=given.timeout_s),
+            retry_policy=RetryPolicy(non_retryable_error_types=NEVER_RETRIED),
+            summary="look for patterns",
+        )
+        workflow.set_current_details(
+            f"{report.events} events, {report.found} patterns, {report.proposed} new proposals"
+        )
+        return report
