@@ -63,8 +63,8 @@ class Review:
         course = course_of(source, stored)
         kept = await keep(self._memory, lessons_of(course))
         await self._memory.put(episode_of(course))
-        told = await self._memory.record_outcome(source.id, accepted=source.outcome == "accepted")
-        report = ReviewReport(kept=kept.kept, reinforced=kept.reinforced, told=len(told))
+        heard = await self._memory.record_outcome(source.id, accepted=source.outcome == "accepted")
+        report = ReviewReport(kept=kept.kept, reinforced=kept.reinforced, heard=len(heard))
         return await self._with_question(report, step, course)
 
     async def _with_question(

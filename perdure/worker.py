@@ -42,10 +42,11 @@ from perdure.compose import VERSION, Parts, open_parts
 from perdure.domain.errors import PerdureError, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
 from workflows.agent import AgentLoop
+from workflows.learn import LearnLoop
 from workflows.patterns import PatternMining
 from workflows.refine import RefineLoop
 
-WORKFLOWS = (AgentLoop, RefineLoop, PatternMining)
+WORKFLOWS = (AgentLoop, RefineLoop, LearnLoop, PatternMining)
 REGISTRY_POLL_S = 1.0
 Activity = Callable[..., object]
 

@@ -17,6 +17,7 @@ from perdure.domain.agent.records import thin
 from perdure.domain.budget import Refused
 from perdure.domain.context import entries_tokens
 from perdure.domain.control import Phase
+from perdure.domain.memory.learning import ExtractReport
 from perdure.domain.names import short_model_name
 from perdure.domain.refine.planning import PlanReport
 from perdure.domain.result import IterationRecord
@@ -36,7 +37,7 @@ from perdure.domain.usage import Account
 from workflows import options
 from workflows.loop import Loop
 from workflows.steps import Broken, Done
-from workflows.structured import Judgement, Planning, Structured
+from workflows.structured import Extraction, Judgement, Planning, Structured
 
 MAX_OUTPUT_TOKENS = 8_192
 RESERVATION_TRIES = 4
@@ -80,9 +81,11 @@ class Unpriced:
     model: str
 
 
-Reported = ModelCallReport | JudgeReport | PlanReport
+Reported = ModelCallReport | JudgeReport | PlanReport | ExtractReport
 Called = Reported | Refused | Unpriced | Broken | Unanswered
-Performed = Done[ModelCallReport] | Done[JudgeReport] | Done[PlanReport] | Broken
+Performed = (
+    Done[ModelCallReport] | Done[JudgeReport] | Done[PlanReport] | Done[ExtractReport] | Broken
+)
 
 
 class Calling(Loop):
@@ -236,6 +239,9 @@ class Calling(Loop):
             case Planning() as planning:
                 drafting = planning.start(request, config)
                 return await self.watched(drafting, activity_id=activity_id)
+            case Extraction() as extraction:
+                looking = extraction.start(request, config)
+                return await self.watched(looking, activity_id=activity_id)
 
     async def _settled(
         self,

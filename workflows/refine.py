@@ -32,6 +32,7 @@ from perdure.domain.refine.state import Kept, RefineInput, RefineState, ReframeR
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.rubric import Rubric
 from workflows import options
+from workflows.learning import start_learning
 from workflows.metrics import count_decision
 from workflows.preparing import Preparing
 from workflows.steps import Broken
@@ -269,7 +270,11 @@ class RefineLoop(Preparing):
             wall_time=self.wall_time,
             tree=tree,
         )
-        return await self.finish(result, tuple(core.turn.unwritten))
+        unwritten = tuple(core.turn.unwritten)
+        started = await start_learning(self, result, unwritten)
+        return await self.finish(
+            result.model_copy(update={"learnings_started": started}), unwritten
+        )
 
     def _extra(self, rubric: Rubric) -> dict[str, JsonValue]:
         frame = RefineFrame(rubric=rubric, output=self.spec.refine.output)

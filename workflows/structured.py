@@ -6,7 +6,9 @@ from temporalio import workflow
 from temporalio.workflow import ActivityConfig, ActivityHandle
 
 from activities.judge import Judge
+from activities.learn import Extract
 from activities.plan import Plan
+from perdure.domain.memory.learning import ExtractReport, ExtractRequest
 from perdure.domain.refine.planning import PlanReport, PlanRequest
 from perdure.domain.steps import JudgeReport, JudgeRequest, ModelCallRequest
 
@@ -41,4 +43,15 @@ class Planning:
         return workflow.start_activity_method(Plan.plan, PlanRequest(call=call), **config)
 
 
-Structured = Judgement | Planning
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What makes a call a look back at an ended run."""
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[ExtractReport]:
+        """Schedule the call with its reader."""
+        return workflow.start_activity_method(Extract.extract, ExtractRequest(call=call), **config)
+
+
+Structured = Judgement | Planning | Extraction

@@ -1,17 +1,23 @@
 """A learning run: its specification, its state, and the requests to its steps."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
+from perdure.domain.agent.turn import Ending
 from perdure.domain.base import StepMessage
 from perdure.domain.budget import BudgetLimits
 from perdure.domain.memory.course import EndedRun
 from perdure.domain.memory.extraction import Extracted
 from perdure.domain.models import ModelCard
+from perdure.domain.outcomes import explain
 from perdure.domain.refs import Ref
+from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import CommonSpec, LoopInput
 from perdure.domain.state import CoreState
 from perdure.domain.steps import ModelCallRequest, StructuredReport
+from perdure.domain.views import spend_report
 
 TOKENS = 20_000
 COST_USD = Decimal("0.20")
@@ -34,7 +40,7 @@ class LearnState(CoreState):
     question: Ref | None = None
     kept: int = 0
     reinforced: int = 0
-    told: int = 0
+    heard: int = 0
     note: str = ""
 
 
@@ -56,13 +62,13 @@ class ReviewRequest(StepMessage):
 class ReviewReport(StepMessage):
     """What the rules put into memory, and the question that is left for a model.
 
-    `frame` and `cards` are there with a `question`; `note` says why there is none; `told` counts
+    `frame` and `cards` are there with a `question`; `note` says why there is none; `heard` counts
     the entries that heard how the run ended which they were used in.
     """
 
     kept: int = 0
     reinforced: int = 0
-    told: int = 0
+    heard: int = 0
     frame: str | None = None
     cards: dict[str, ModelCard] = {}
     system_tokens: int = 0
@@ -109,6 +115,58 @@ def learning_budget(limits: BudgetLimits) -> BudgetLimits:
         model_calls=MODEL_CALLS,
         unknown_price=limits.unknown_price,
         wrap_up=0.0,
+    )
+
+
+def learn_spec(
+    spec: CommonSpec,
+    result: RunResult,
+    *,
+    frame: str,
+    unwritten: Sequence[IterationRecord],
+    started_at: datetime,
+    now: datetime,
+) -> LearnSpec:
+    """What the learning run of an ended run is told."""
+    source = EndedRun(
+        id=result.id,
+        kind=result.kind,
+        goal=spec.goal,
+        category=spec.category,
+        outcome=result.outcome,
+        reason=result.reason,
+        best_score=result.best.score if result.best else None,
+        best_iteration=result.best.iteration if result.best else None,
+        frame=frame,
+        unwritten=tuple(unwritten),
+        started_at=started_at,
+        ended_at=now,
+    )
+    return LearnSpec(
+        kind="learn",
+        goal=f"Learn from {result.id}: {spec.goal}",
+        category=spec.category,
+        models=spec.models,
+        budget=learning_budget(spec.budget),
+        recall=False,
+        learn=False,
+        metadata=spec.metadata,
+        source=source,
+    )
+
+
+def learn_result(state: LearnState, *, run: str, ending: Ending, wall_time: float) -> RunResult:
+    """What a learning run returns."""
+    return RunResult(
+        id=run,
+        kind="learn",
+        outcome=ending.outcome,
+        reason=ending.reason,
+        explanation=explain(ending.outcome, ending.reason, ending.detail),
+        output=in_words(state),
+        spend=spend_report(state, wall_time=wall_time),
+        models_used=tuple(state.models_used),
+        started_at=state.started_at,
     )
 
 

@@ -1,0 +1,177 @@
+"""`LearnLoop`: what an ended run teaches, with a small budget and an account of its own.
+
+It is a child that its parent does not wait for. The rules come first and always; a model is asked
+only where it may find more, and a learner that fails takes nothing away.
+"""
+
+from temporalio import workflow
+
+from activities.learn import KeepLearnings, Review
+from perdure.domain.agent.turn import Ending
+from perdure.domain.budget import Budget, Refused
+from perdure.domain.memory.extraction import again
+from perdure.domain.memory.learning import (
+    ExtractReport,
+    KeepRequest,
+    LearnInput,
+    LearnSpec,
+    LearnState,
+    ReviewRequest,
+    in_words,
+    learn_result,
+)
+from perdure.domain.names import short_model_name
+from perdure.domain.refs import Ref
+from perdure.domain.result import RunResult
+from perdure.domain.steps import SayEntry
+from workflows import options
+from workflows.model_calls import Ask, Called, Calling, Unanswered, Unpriced
+from workflows.steps import Broken
+from workflows.structured import Extraction
+
+REPLY_TOKENS = 1_024
+
+
+@workflow.defn(name="LearnLoop")
+class LearnLoop(Calling):
+    """Review one ended run: rules, then a model where that may find more."""
+
+    kind = "learn"
+    takes_input = False
+
+    @workflow.init
+    def __init__(self, given: LearnInput) -> None:
+        super().__init__(given)
+        # Narrowed here, once: nothing assigns a wider value afterwards.
+        self.spec: LearnSpec = given.spec  # pyright: ignore[reportIncompatibleVariableOverride]
+        fresh = LearnState(started_at=workflow.now(), budget=Budget(limits=given.spec.budget))
+        self.core: LearnState = given.state or fresh  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @workflow.run
+    async def run(self, given: LearnInput) -> RunResult:
+        """Live to the end; the input is taken by `__init__`."""
+        return await self.live()
+
+    @property
+    def iteration(self) -> int:
+        """There is one pass only."""
+        return 1
+
+    @property
+    def iteration_limit(self) -> int | None:
+        """One."""
+        return 1
+
+    def next_input(self) -> LearnInput:
+        """The same run, further on."""
+        return LearnInput(
+            run=self.run_id,
+            site=self.site,
+            spec=self.spec,
+            state=self.core,
+            started_at=self.core.started_at,
+        )
+
+    async def drive(self) -> RunResult:
+        """Review by rule, ask a model where that is worth it, and say what was learned."""
+        if not self.core.reviewed:
+            self.note("run_started", kind=self.kind)
+            self.publish()
+            broken = await self._review()
+            if broken is not None:
+                return await self._close(broken)
+        ending = await self.checkpoint()
+        if ending is None and self.core.question is not None:
+            await self._ask_model(self.core.question)
+            ending = self._ending()
+        return await self._close(ending or Ending(outcome="accepted", reason="completed"))
+
+    async def _review(self) -> Ending | None:
+        """Let the rules look; what they found is kept, whatever comes after."""
+        self.enter("working")
+        activity_id = self.next_activity_id()
+        handle = workflow.start_activity_method(
+            Review.review,
+            ReviewRequest(
+                run=self.run_id,
+                source=self.spec.source,
+                chain=self.spec.models.chain("learner"),
+            ),
+            **options.store_step(self.site, activity_id=activity_id, summary="review the run"),
+        )
+        reviewed = await self.watched(handle, activity_id=activity_id)
+        if isinstance(reviewed, Broken):
+            detail = f"{reviewed.code}: {reviewed.message}"
+            return self._ending() or Ending(outcome="failed", reason="internal", detail=detail)
+        core, report = self.core, reviewed.report
+        core.reviewed, core.question, core.note = True, report.question, report.note
+        core.kept, core.reinforced, core.heard = report.kept, report.reinforced, report.heard
+        core.frame, core.cards, core.system_tokens = (
+            report.frame,
+            report.cards,
+            report.system_tokens,
+        )
+        return None
+
+    async def _ask_model(self, question: Ref) -> None:
+        """Ask the learner; without an answer of use the rules' learnings are all there is."""
+        called = await self.call_structured(lambda problems: _ask(question, problems))
+        self.core.question = None
+        if not isinstance(called, ExtractReport) or called.problems:
+            self.core.note = f"the learner gave nothing of use: {_why(called)}"
+            return
+        if not called.learnings:
+            self.core.note = "the learner found nothing more"
+            return
+        source = self.spec.source.model_copy(update={"unwritten": ()})
+        report = await workflow.execute_activity_method(
+            KeepLearnings.keep_learnings,
+            KeepRequest(source=source, learnings=called.learnings),
+            **options.store_step(self.site, summary=f"keep {len(called.learnings)} learnings"),
+        )
+        self.core.kept += report.kept
+        self.core.reinforced += report.reinforced
+
+    async def _close(self, ending: Ending) -> RunResult:
+        """Say what was learned, and end."""
+        core = self.core
+        self.note(
+            "learned",
+            source=self.spec.source.id,
+            kept=core.kept,
+            reinforced=core.reinforced,
+            heard=core.heard,
+            note=core.note or None,
+        )
+        detail = ending.detail or in_words(core)
+        ended = ending.model_copy(update={"detail": detail})
+        result = learn_result(core, run=self.run_id, ending=ended, wall_time=self.wall_time)
+        return await self.finish(result, ())
+
+
+def _ask(question: Ref, problems: tuple[str, ...]) -> Ask:
+    asked = SayEntry(type="say", ref=question.hash, tokens=question.tokens.total)
+    entries = [asked, SayEntry(type="say", text=again(problems))] if problems else [asked]
+    return Ask(
+        role="learner",
+        phase="working",
+        summary="learn",
+        entries=entries,
+        max_tokens=REPLY_TOKENS,
+        tools_off=True,
+        structured=Extraction(),
+    )
+
+
+def _why(called: Called) -> str:
+    match called:
+        case ExtractReport():
+            return "; ".join(called.problems)[:300]
+        case Unanswered() | Broken():
+            return f"{called.code}: {called.message}"[:300]
+        case Unpriced():
+            return f"nobody knows the price of {short_model_name(called.model)}"
+        case Refused():
+            return f"its budget is too small ({called.text})"
+        case _:
+            return "it did not answer"
