@@ -45,6 +45,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "kept_evaluation": None,
             "replies": {},
         },
+        "ExtractReport": {"call": "required", "problems": [], "learnings": []},
+        "ExtractRequest": {"call": "required"},
         "FinishReport": {"stored": True},
         "FinishRequest": {
             "run": "required",
@@ -54,6 +56,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "outcome": "required",
             "lifecycle": "required",
             "ended_at": "required",
+            "category": None,
+            "remembered": False,
         },
         "JudgeEntry": {
             "type": "required",
@@ -70,6 +74,10 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "next_finding": 1,
             "pass_score": 1.0,
         },
+        "KeepReport": {"kept": 0, "reinforced": 0},
+        "KeepRequest": {"source": "required", "learnings": "required"},
+        "MineReport": {"events": 0, "found": 0, "proposed": 0, "forgotten": 0},
+        "MineRequest": {"now": "required"},
         "ModelCallReport": {
             "status": "required",
             "head": None,
@@ -219,6 +227,17 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "ReframeReport": {"frame": "required", "task_tokens": 0},
         "ReframeRequest": {"frame": "required", "extra": "required"},
         "ResultsEntry": {"type": "required", "results": "required"},
+        "ReviewReport": {
+            "kept": 0,
+            "reinforced": 0,
+            "heard": 0,
+            "frame": None,
+            "cards": {},
+            "system_tokens": 0,
+            "question": None,
+            "note": "",
+        },
+        "ReviewRequest": {"run": "required", "source": "required", "chain": []},
         "SayEntry": {
             "type": "required",
             "role": "user",

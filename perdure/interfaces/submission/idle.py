@@ -11,11 +11,9 @@ _NO_ROLE = "no loop calls this role"
 _NO_WORKERS = "no loop starts workers"
 IDLE: Mapping[str, str] = {
     "recall": "nothing is recalled from earlier runs",
-    "learn": "nothing is kept for later runs",
     "refine.evaluator_share": "the judge may use what the whole budget leaves",
     "budget.workers": _NO_WORKERS,
     "budget.depth": _NO_WORKERS,
-    "models.learner": _NO_ROLE,
     "models.manager": _NO_ROLE,
     "models.worker": _NO_ROLE,
     "models.critic": _NO_ROLE,

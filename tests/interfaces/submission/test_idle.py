@@ -21,7 +21,6 @@ def notes(**fields: JsonValue) -> tuple[str, ...]:
     [
         ({"budget": {"depth": 2}}, "budget.depth", "2"),
         ({"recall": True}, "recall", "true"),
-        ({"learn": True}, "learn", "true"),
         ({"refine": {"evaluator_share": 0.5}}, "refine.evaluator_share", "0.5"),
         ({"models": {"critic": ["a", "b"]}}, "models.critic", '["a", "b"]'),
     ],
