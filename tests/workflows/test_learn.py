@@ -1,10 +1,10 @@
-"""Learning after a run: a child that outlives it, with books of its own, that adds nothing twice."""
+"""Learning after a run: a child that outlives it, with its own books, adding nothing twice."""
 
 from collections.abc import Sequence
 
 import pytest
-from installation import Installation, eventually
-from refining import TONE, WORDS_CHECK, drafts, judged, spec, verdict, written
+from installation import Installation
+from refining import TONE, drafts, judged, spec, verdict, written
 
 from perdure.domain.memory.entries import Episode, Event, Learning, MemoryEntry, may_enter
 from perdure.domain.names import learn_run_id
@@ -19,6 +19,7 @@ LESSON = {"kind": "anti-pattern", "text": "Do not open with a list.", "confidenc
 
 
 def learner(*replies: object) -> list[dict[str, object]]:
+    """Script entries of the learner: lists of lessons, or other entries."""
     when = {"role": "learner"}
     return [
         {"when": when, "json": {"learnings": said}}
