@@ -23,8 +23,9 @@ def loops() -> dict[str, _Definition]:
     for module in modules("workflows"):
         for _, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             definition = _Definition.from_class(cls)
-            if definition is not None and definition.name not in {None, MINING_WORKFLOW}:
-                found[definition.name] = definition
+            name = definition.name if definition is not None else None
+            if definition is not None and name is not None and name != MINING_WORKFLOW:
+                found[name] = definition
     return found
 
 
