@@ -9,8 +9,11 @@ from activities.stopwatch import Stopwatch
 from activities.translate import translated
 from perdure.domain.evaluation import Evaluation
 from perdure.domain.ports import BlobStore, CheckRunner
+from perdure.domain.refine.changes import Changes, changes_between
+from perdure.domain.refine.compression import expand
 from perdure.domain.refine.frame import RefineFrame, refine_frame
 from perdure.domain.refine.parts import Version, merge_replies, part_reply, tidy_output
+from perdure.domain.refine.places import touched_dimensions
 from perdure.domain.refine.repeats import output_hash
 from perdure.domain.refine.state import CheckReport, CheckRequest
 
@@ -32,7 +35,11 @@ class Check:
         pieces = [await self._blobs.get_text(piece) for piece in step.pieces]
         kept = None if step.kept is None else await self._blobs.get_text(step.kept)
         replies = {part: await self._blobs.get_text(ref) for part, ref in step.replies.items()}
+        previous = None if step.previous is None else await self._blobs.get_text(step.previous)
         text = "".join(pieces)
+        if previous is not None:
+            # The model was shown a folded draft, and may have left passages folded that stay.
+            text = expand(text, previous)
         # A stored output is tidy already: tidying again would close up its empty lines.
         tidy = text if step.stored else tidy_output(text, frame.rubric, frame.output.parts)
         if step.known is not None and output_hash(tidy) == step.known:
@@ -45,8 +52,16 @@ class Check:
             output=await self._blobs.put_text(version.text),
             output_hash=output_hash(version.text),
             dimensions=version.evaluation.dimensions,
+            changes=await self._changes(step, previous, version.text),
             seconds=watch.seconds,
         )
+
+    async def _changes(self, step: CheckRequest, previous: str | None, text: str) -> Changes | None:
+        if previous is None:
+            return None
+        changes = await asyncio.to_thread(changes_between, previous, text)
+        touched = touched_dimensions(step.evidence, previous, changes.before)
+        return changes.model_copy(update={"touched": touched})
 
     def _score(
         self,

@@ -1,7 +1,14 @@
 """Composes what the models of the refine loop are asked, from references."""
 
 from perdure.domain.ports import BlobStore
-from perdure.domain.refine.feedback import delta_feedback, failure_feedback, later_messages
+from perdure.domain.refine.compression import Compressed
+from perdure.domain.refine.feedback import (
+    delta_feedback,
+    excerpt_for_judge,
+    failure_feedback,
+    later_messages,
+    shown_draft,
+)
 from perdure.domain.refine.frame import RefineFrame, refine_frame
 from perdure.domain.refine.planning import planner_prompt
 from perdure.domain.refine.prompts import (
@@ -55,13 +62,18 @@ class RefinePrompts:
     async def judgement(self, entry: JudgeEntry, *, frame: Frame) -> tuple[Message, ...]:
         """The judge's question; it never sees the executor's conversation."""
         rubric = refine_frame(frame).rubric
+        work = Compressed(await self._blobs.get_text(entry.output))
+        if entry.changed:
+            work = excerpt_for_judge(work.text, changed=entry.changed, findings=entry.open_findings)
         prompt = judge_prompt(
             frame.goal,
             [item for item in rubric.dimensions if item.name in entry.dimensions],
-            await self._blobs.get_text(entry.output),
+            work.text,
             inputs=frame.inputs,
             open_findings=entry.open_findings,
             problems=entry.problems,
+            earlier=entry.earlier,
+            folded=work.folds > 0,
         )
         return (user_text(prompt, pinned=True),)
 
@@ -80,12 +92,18 @@ class RefinePrompts:
 
     async def _draft(
         self, entry: RefineEntry, own: RefineFrame, *, small_model: bool
-    ) -> str | None:
-        if entry.previous is None or entry.error is not None:
+    ) -> Compressed | None:
+        if entry.previous is None or entry.error is not None or entry.evaluation is None:
             return None
         if not own.output.shows_draft(small_model=small_model):
             return None
-        return await self._blobs.get_text(entry.previous)
+        return shown_draft(
+            own.rubric,
+            entry.evaluation,
+            await self._blobs.get_text(entry.previous),
+            threshold=entry.threshold,
+            changed=entry.changed,
+        )
 
 
 def _feedback(entry: RefineEntry, own: RefineFrame) -> str:

@@ -1,7 +1,5 @@
 """The evaluate step of the refine loop: checks as one activity, then the judge for the rest."""
 
-from collections.abc import Sequence
-
 from temporalio import workflow
 
 from activities.check import Check
@@ -9,10 +7,13 @@ from perdure.domain import budget as budgets
 from perdure.domain.agent.failover import OVERFLOW_CODE
 from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Refused
-from perdure.domain.evaluation import DimensionScore, Evaluation
+from perdure.domain.evaluation import Evaluation
 from perdure.domain.names import short_model_name
-from perdure.domain.refine.scoring import carried, combined, next_finding, unscored
-from perdure.domain.refine.state import CheckReport, CheckRequest, Draft, Kept, RefineState
+from perdure.domain.refine.compression import UNCOMPRESSED_CHARACTERS
+from perdure.domain.refine.economy import judge_room, share_spent
+from perdure.domain.refine.incremental import Look, Question, evidence_of, look_at, noted
+from perdure.domain.refine.scoring import combined, next_finding, unscored
+from perdure.domain.refine.state import CheckReport, CheckRequest, Draft, RefineState
 from perdure.domain.refs import Ref
 from perdure.domain.rubric import Rubric
 from perdure.domain.run import RefineSpec
@@ -25,6 +26,7 @@ from workflows.turns import Turning
 
 JUDGE_TOKENS = 4_096
 JUDGE_PROMPT_TOKENS = 400
+LEAST_JUDGE_TOKENS = 256
 
 
 class Evaluating(Turning):
@@ -57,55 +59,62 @@ class Evaluating(Turning):
         self.note("evaluated", kind=draft.kind, scores=scores, error=draft.failure)
 
     async def _score(self, draft: Draft, checked: CheckReport) -> None:
-        newest, rubric, checks = self.core.newest, self.rubric, checked.dimensions
-        before = newest.evaluation if newest else None
-        if newest is not None and before is not None and newest.output_hash == draft.output_hash:
-            draft.evaluation, draft.kind = before, "skipped_identical"
-        elif not rubric.judged:
-            draft.evaluation = combined(rubric, checks=checks, judged=(), before=before)
-            draft.kind = "full"
-        elif before is not None and self._is_confident(newest, checks):
-            scores = carried(checks, before)
-            draft.evaluation = combined(rubric, checks=scores, judged=(), before=before)
-            draft.kind = "skipped_confident"
+        """Checks as they are; of the judge only what the change calls for."""
+        previous, rubric = self.core.newest, self.rubric
+        before = previous.evaluation if previous else None
+        look = look_at(
+            rubric,
+            previous=previous,
+            follows=previous is not None and previous.iteration == self.iteration - 1,
+            checks=checked.dimensions,
+            changes=checked.changes,
+            identical=previous is not None and previous.output_hash == draft.output_hash,
+            is_long=checked.output.bytes > UNCOMPRESSED_CHARACTERS,
+            confidence=self.spec.refine.skip_eval_confidence,
+            threshold=self.spec.refine.quality_threshold,
+        )
+        draft.kind, draft.asked, draft.changes = look.kind, look.asked, checked.changes
+        if look.kind == "skipped_identical":
+            draft.evaluation = before
+        elif look.asked:
+            await self._judge(draft, checked, before, look)
         else:
-            await self._judge(draft, checks, before)
+            draft.evaluation = combined(
+                rubric, checks=checked.dimensions, judged=(), before=before, asked=()
+            )
+        draft.evaluation = noted(draft.evaluation, look, before, checked.changes)
         missing = unscored(draft.evaluation) if draft.evaluation else None
         if missing and draft.failure is None and draft.cut is None:
             self._fail(draft, missing)
 
-    def _is_confident(self, newest: Kept | None, checks: Sequence[DimensionScore]) -> bool:
-        """Whether the last score was so high that passing checks vouch for the new output too."""
-        sure = self.spec.refine.skip_eval_confidence
-        if newest is None or newest.score is None or newest.iteration != self.iteration - 1:
-            return False
-        passed = all((item.capped or 0.0) >= 1.0 for item in checks)
-        # Without a single check nobody would have looked at the new output at all.
-        return bool(checks) and passed and newest.score >= sure
-
     async def _judge(
-        self, draft: Draft, checks: Sequence[DimensionScore], before: Evaluation | None
+        self, draft: Draft, checked: CheckReport, before: Evaluation | None, look: Look
     ) -> None:
-        verdict = await self._ask_judge(draft.output, before)
+        excerpt = checked.changes.spans if look.excerpt and checked.changes else ()
+        question = Question(output=checked.output, asked=look.asked, before=before, changed=excerpt)
+        verdict = await self._ask_judge(question)
         judged = verdict.scores if isinstance(verdict, JudgeReport) else None
         resolved = verdict.resolved if isinstance(verdict, JudgeReport) else ()
         draft.evaluation = combined(
-            self.rubric, checks=checks, judged=judged, before=before, resolved=resolved
+            self.rubric,
+            checks=checked.dimensions,
+            judged=judged,
+            before=before,
+            resolved=resolved,
+            asked=look.asked,
         )
-        draft.kind = "failed" if judged is None else "full"
-        if isinstance(verdict, Ending) and verdict.outcome == "failed":
-            draft.overflow = OVERFLOW_CODE in verdict.detail
-            self._fail(draft, verdict.detail)
-        elif isinstance(verdict, Ending):
-            draft.cut = verdict
+        match verdict:
+            case JudgeReport():
+                draft.cached, draft.judge_prompt = verdict.cached, verdict.call.prompt_tokens
+            case Ending(outcome="failed", detail=detail):
+                draft.kind, draft.overflow = "failed", OVERFLOW_CODE in detail
+                self._fail(draft, detail)
+            case Ending():
+                draft.kind, draft.asked, draft.cut = "none", (), verdict
 
-    async def _ask_judge(
-        self, output: Ref | None, before: Evaluation | None
-    ) -> JudgeReport | Ending:
+    async def _ask_judge(self, question: Question) -> JudgeReport | Ending:
         """The verdict, asked for again once with what was wrong; else why there is none."""
-        called = await self.call_structured(
-            lambda problems: self._question(output, before, problems)
-        )
+        called = await self.call_structured(lambda problems: self._asked(question, problems))
         if not isinstance(called, JudgeReport):
             return self.uncalled(called)
         if not called.problems:
@@ -113,32 +122,35 @@ class Evaluating(Turning):
         detail = f"no usable verdict in {REPLY_TRIES} replies: {'; '.join(called.problems)}"
         return Ending(outcome="failed", reason="evaluator_failed", detail=detail[:500])
 
-    def _question(
-        self, output: Ref | None, before: Evaluation | None, problems: tuple[str, ...]
-    ) -> Ask:
-        """The judge's question, in a context of its own."""
-        names = tuple(item.name for item in self.rubric.judged)
-        findings = tuple(f for f in (before.findings if before else ()) if f.dimension in names)
+    def _asked(self, question: Question, problems: tuple[str, ...]) -> Ask | Refused:
+        """The judge's question, in a context of its own, within the evaluator's share."""
+        findings, share = question.findings, self.spec.refine.evaluator_share
         entry = JudgeEntry(
             type="judge",
-            output=output.hash if output else "",
-            dimensions=names,
+            output=question.output.hash,
+            dimensions=question.asked,
             open_findings=findings,
             problems=problems,
+            changed=question.changed,
+            earlier=question.earlier,
         )
-        size = output.tokens.total if output else 0
+        extra = question.output.tokens.total + self.core.task_tokens + JUDGE_PROMPT_TOKENS
+        prompt = self.estimated(extra, role="evaluator")
+        room = judge_room(self.core, share=share, prompt_tokens=prompt)
+        if room is not None and room < LEAST_JUDGE_TOKENS:
+            return share_spent(self.core, share)
         return Ask(
             role="evaluator",
             phase="evaluating",
             summary=f"judge (iteration {self.iteration})",
             entries=[entry],
-            extra_tokens=size + self.core.task_tokens + JUDGE_PROMPT_TOKENS,
-            max_tokens=JUDGE_TOKENS,
+            extra_tokens=extra,
+            max_tokens=JUDGE_TOKENS if room is None else min(JUDGE_TOKENS, room),
             tools_off=True,
             structured=Judgement(
-                dimensions=names,
+                dimensions=question.asked,
                 open_findings=tuple(finding.id for finding in findings),
-                next_finding=next_finding(before),
+                next_finding=next_finding(question.before),
                 pass_score=self.spec.refine.quality_threshold or 1.0,
             ),
         )
@@ -183,11 +195,15 @@ class Evaluating(Turning):
                 kept=kept.output.hash,
                 kept_evaluation=kept.evaluation,
                 replies=draft.replies,
+                previous=newest.output.hash if newest else None,
+                evidence=evidence_of(newest.evaluation if newest else None),
             )
         return CheckRequest(
             frame=frame,
             pieces=tuple(piece.hash for piece in draft.pieces),
             known=newest.output_hash if newest and newest.evaluation else None,
+            previous=newest.output.hash if newest else None,
+            evidence=evidence_of(newest.evaluation if newest else None),
         )
 
     def _unchecked(self, draft: Draft, broken: Broken) -> None:
@@ -208,7 +224,8 @@ class Evaluating(Turning):
         checked = await self._check(request)
         if isinstance(checked, Broken):
             return None
-        verdict = await self._ask_judge(output, None) if self.rubric.judged else None
+        names = tuple(item.name for item in self.rubric.judged)
+        verdict = await self._ask_judge(Question(output=output, asked=names)) if names else None
         judged = verdict.scores if isinstance(verdict, JudgeReport) else None
         return combined(
             self.rubric,

@@ -77,6 +77,7 @@ class Executing(Evaluating):
             part=part,
             tokens=later_tokens(core, newest) + estimate(plan).total,
             plan=plan,
+            changed=newest.changed if newest else (),
         )
 
     def _shows_draft(self, newest: Kept | None) -> bool:

@@ -251,7 +251,13 @@ class Loop(Asking):
         """Remember a finished iteration among the newest."""
         self.core.records = [*self.core.records, record][-RECORDS_KEPT:]
         self.core.record_count = max(self.core.record_count, record.index)
-        self.note("iteration_completed", decision=record.decision, score=record.score)
+        self.note(
+            "iteration_completed",
+            decision=record.decision,
+            score=record.score,
+            evaluation=record.evaluation,
+            saved=record.saved,
+        )
 
     def publish(self) -> None:
         """Bring search attributes and panel up to date; only what changed costs an event."""

@@ -127,11 +127,12 @@ class Calling(Loop):
         raised = gate is not None and gate.answer is not None and gate.answer.choice == "raise"
         return raised and budgets.exhausted(self.core.budget, wall_time=self.wall_time) is None
 
-    async def call_structured(self, asked: Callable[[tuple[str, ...]], Ask]) -> Called:
+    async def call_structured(self, asked: Callable[[tuple[str, ...]], Ask | Refused]) -> Called:
         """A reply with a structure, asked for once more with what was wrong with the first.
 
         Args:
-            asked: makes the question, given the problems of the reply before it.
+            asked: makes the question, given the problems of the reply before it, or says that there
+                is no budget for it.
 
         Returns:
             What `call_model` returns; a structured report still has its problems when the second
@@ -141,13 +142,22 @@ class Calling(Loop):
         problems: tuple[str, ...] = ()
         tries = REPLY_TRIES
         while tries:
-            called = await self.call_model(asked(problems))
+            ask = asked(problems)
+            if isinstance(ask, Refused):
+                return ask
+            called = await self.call_model(ask)
             if isinstance(called, Refused) and await self.budget_raised(called):
                 continue
             if not isinstance(called, StructuredReport) or not called.problems:
                 return called
             problems, tries = called.problems, tries - 1
         return called
+
+    def estimated(self, tokens: int, *, role: str) -> int:
+        """Our own count of a prompt, calibrated for the model that the role calls."""
+        chain = self.spec.models.chain(role)
+        model = chain[min(self.core.chain_index.get(role, 0), len(chain) - 1)]
+        return round(tokens * self.core.factors.get(model, 1.0))
 
     async def _on_model(self, ask: Ask, model: str, *, compact: bool) -> Called:
         """One model of the chain; a call that did not fit is reserved anew.

@@ -269,6 +269,7 @@ class RefineLoop(Preparing):
             met=quality_met(self._facts()),
             wall_time=self.wall_time,
             tree=tree,
+            evaluator_share=self.spec.refine.evaluator_share,
         )
         unwritten = tuple(core.turn.unwritten)
         started = await start_learning(self, result, unwritten)

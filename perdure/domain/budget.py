@@ -184,15 +184,21 @@ class Fit(Frozen):
 
 
 class Refused(Frozen):
-    """Nothing more may start: the dimension that forbids it, and the figures."""
+    """Nothing more may start: the dimension that forbids it, and the figures.
+
+    `note` says it in other words, where a part of the budget is meant.
+    """
 
     dimension: Dimension
     spent: Decimal
     limit: Decimal
+    note: str = ""
 
     @property
     def text(self) -> str:
         """The limit and the actual figure, for people."""
+        if self.note:
+            return self.note
         unit = {"cost": " USD", "wall_time": " s", "active_time": " s"}.get(self.dimension, "")
         return f"{self.dimension}: {_plain(self.spent)} of {_plain(self.limit)}{unit}"
 

@@ -60,7 +60,10 @@ class DimensionRecord(Frozen):
 
 
 class IterationRecord(Frozen):
-    """What one iteration did, used and decided; `index` counts from 1."""
+    """What one iteration did, used and decided; `index` counts from 1.
+
+    `saved` is the share of input tokens that a loop which resends everything would have sent more.
+    """
 
     index: int
     decision: Decision = "continue"
@@ -87,6 +90,7 @@ class IterationRecord(Frozen):
     transcript: str | None = None
     state_ref: str | None = None
     gain: float | None = None
+    saved: float | None = None
     error: str | None = None
 
 
@@ -115,12 +119,18 @@ class SpendReport(Frozen):
 
 
 class Savings(Frozen):
-    """What the loop did not send, against a loop that resends everything each time."""
+    """What the loop did not send, against a loop that resends everything each time.
+
+    `evaluator_tokens` is what the evaluator used, of `evaluator_limit` tokens that are its share
+    (None: no limit).
+    """
 
     naive_input_tokens: int = 0
     input_tokens: int = 0
     evaluations_skipped: int = 0
     judge_calls_saved: int = 0
+    evaluator_tokens: int = 0
+    evaluator_limit: int | None = None
 
 
 class Exhausted(Frozen):

@@ -129,7 +129,8 @@ class RefineEntry(StepMessage):
     """The context of a refine iteration, composed where the content is.
 
     `previous` is the address of the last output, `evaluation` what it lacks at `threshold`;
-    `part` asks for one part only; `tokens` is what all that will add to the prompt, estimated.
+    `part` asks for one part only; `tokens` is what all that will add to the prompt, estimated;
+    `changed` are the lines that the last iteration changed.
     `plan` and the blobs `recalled` and `skills` are for a prompt that shows no earlier output.
     """
 
@@ -141,6 +142,7 @@ class RefineEntry(StepMessage):
     error: str | None = None
     part: int | None = None
     tokens: int = 0
+    changed: tuple[tuple[int, int], ...] = ()
     plan: str = ""
     recalled: str | None = None
     skills: str | None = None
@@ -156,13 +158,19 @@ class PlanEntry(StepMessage):
 
 
 class JudgeEntry(StepMessage):
-    """The judge's question about one output; `problems` asks again after a bad reply."""
+    """The judge's question about one output; `problems` asks again after a bad reply.
+
+    With `changed` lines the rest of the output is folded, for the judge scored it before: as
+    `earlier` says, by dimension.
+    """
 
     type: Literal["judge"]
     output: str
     dimensions: tuple[str, ...]
     open_findings: tuple[Finding, ...] = ()
     problems: tuple[str, ...] = ()
+    changed: tuple[tuple[int, int], ...] = ()
+    earlier: dict[str, str] = {}
 
 
 Entry = Annotated[
@@ -255,10 +263,14 @@ class StructuredReport(StepMessage):
 
 
 class JudgeReport(StructuredReport):
-    """The judgement as read, or the problems that make it no judgement."""
+    """The judgement as read, or the problems that make it no judgement.
+
+    `cached`: the same question was answered before, and nobody was asked.
+    """
 
     scores: tuple[DimensionScore, ...] = ()
     resolved: tuple[str, ...] = ()
+    cached: bool = False
 
 
 class ToolCallRequest(StepMessage):

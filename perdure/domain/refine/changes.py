@@ -66,9 +66,27 @@ def _comparable(text: str) -> list[str]:
 
 
 def _edits(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """The ranges that differ, from 0 and half open: in the left, in the right.
+
+    Equal ends are taken off first: the matcher looks for long equal blocks, not for few changes,
+    and would count a line between equal ones several times.
+    """
+    start = _common(left, right)
+    end = _common(left[start:][::-1], right[start:][::-1])
+    old, new = left[start : len(left) - end], right[start : len(right) - end]
     # Without `autojunk` a long text of equal lines takes minutes; with it a few more count as new.
-    matcher = SequenceMatcher(None, left, right, autojunk=len(right) > POPULAR_LINES)
-    return [(i1, i2, j1, j2) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"]
+    matcher = SequenceMatcher(None, old, new, autojunk=len(new) > POPULAR_LINES)
+    return [
+        (start + i1, start + i2, start + j1, start + j2)
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
+    """How many items both begin with."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def _spans(ranges: Iterable[tuple[int, int]]) -> tuple[Lines, ...]:

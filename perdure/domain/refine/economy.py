@@ -1,9 +1,14 @@
 """What the refine loop did not send, measured against one that resends everything each time."""
 
+from decimal import ROUND_FLOOR, Decimal
+
+from perdure.domain.budget import Refused
 from perdure.domain.refine.feedback import delta_feedback
-from perdure.domain.refine.state import Economy, RefineState
+from perdure.domain.refine.state import Draft, Economy, RefineState
 from perdure.domain.rubric import Rubric
 from perdure.domain.tokens import estimate
+
+UNJUDGED_KINDS = frozenset({"skipped_identical", "skipped_confident"})
 
 
 def sent_by_phase(state: RefineState) -> dict[str, int]:
@@ -14,29 +19,80 @@ def sent_by_phase(state: RefineState) -> dict[str, int]:
 def economized(state: RefineState, rubric: Rubric, *, threshold: float | None) -> Economy:
     """The account with the iteration in progress added.
 
-    The other loop keeps one conversation, which grows by each output and its feedback, and judges
-    every output anew.
+    The other loop keeps one conversation, which grows by each output and its feedback, and has
+    every output judged anew, whole and in all dimensions.
     """
     economy, draft = state.economy, state.draft
-    executing = _sent(state, "executing")
-    judging = _sent(state, "evaluating")
+    executing, judging = _sent(state, "executing"), _sent(state, "evaluating")
+    output = draft.output.tokens.total if draft.output else 0
     first = economy.first or executing
-    judgement = judging or economy.judgement
-    skipped = draft.kind in {"skipped_identical", "skipped_confident"}
     whole = max(executing, first + economy.history) if executing else 0
-    judged = max(judging, judgement if skipped and rubric.judged else 0)
-    said = draft.output.tokens.total if draft.output else 0
-    if draft.evaluation is not None:
-        told = delta_feedback(rubric, draft.evaluation, threshold=threshold)
-        said += estimate(told).total
+    judgement, judged_output = economy.judgement, economy.judged_output
+    if draft.judge_prompt and draft.kind == "full":
+        judgement, judged_output = draft.judge_prompt, output
+    would_judge = judgement + output - judged_output if _would_be_judged(draft, rubric) else 0
+    judged = max(judging, would_judge)
+    saved_call = _would_be_judged(draft, rubric) and (not draft.asked or draft.cached)
     return Economy(
         first=first,
-        history=economy.history + said,
+        history=economy.history + output + _told(draft, rubric, threshold),
         judgement=judgement,
+        judged_output=judged_output,
         spared=economy.spared + whole - executing + judged - judging,
-        evaluations_skipped=economy.evaluations_skipped + skipped,
-        judge_calls_saved=economy.judge_calls_saved + (skipped and bool(rubric.judged)),
+        sent=executing + judging,
+        naive=whole + judged,
+        evaluations_skipped=economy.evaluations_skipped + (draft.kind in UNJUDGED_KINDS),
+        judge_calls_saved=economy.judge_calls_saved + saved_call,
     )
+
+
+def saved_share(economy: Economy) -> float | None:
+    """The share of the newest iteration's input that was not sent; None when nothing was saved."""
+    if economy.naive <= economy.sent:
+        return None
+    return round(1 - economy.sent / economy.naive, 4)
+
+
+def evaluator_limit(state: RefineState, share: float) -> int | None:
+    """The evaluator's share of the token budget; None without a limit."""
+    limit = state.budget.limits.limit("tokens")
+    if limit is None:
+        return None
+    return int((limit * Decimal(str(share))).to_integral_value(ROUND_FLOOR))
+
+
+def judge_room(state: RefineState, *, share: float, prompt_tokens: int) -> int | None:
+    """The tokens that a judge's reply may have within the share; None without a limit."""
+    limit = evaluator_limit(state, share)
+    return None if limit is None else limit - evaluator_tokens(state) - prompt_tokens
+
+
+def share_spent(state: RefineState, share: float) -> Refused:
+    """Why the judge is not called any more, and what to do about it."""
+    used, limit = evaluator_tokens(state), evaluator_limit(state, share) or 0
+    note = (
+        f"the evaluator used {used:,} of the {limit:,} tokens that are its share ({share:g} of the "
+        "budget), and another judgement does not fit; raise refine.evaluator_share or budget.tokens"
+    )
+    return Refused(dimension="tokens", spent=Decimal(used), limit=Decimal(limit), note=note)
+
+
+def evaluator_tokens(state: RefineState) -> int:
+    """What the evaluator used so far, as the budget counts it."""
+    part = state.by_phase.get("evaluating")
+    reads = state.budget.limits.count_cache_reads
+    return part.usage.counted_tokens(count_cache_reads=reads) if part else 0
+
+
+def _would_be_judged(draft: Draft, rubric: Rubric) -> bool:
+    evaluated = draft.evaluation is not None and draft.failure is None and draft.cut is None
+    return evaluated and bool(rubric.judged)
+
+
+def _told(draft: Draft, rubric: Rubric, threshold: float | None) -> int:
+    if draft.evaluation is None:
+        return 0
+    return estimate(delta_feedback(rubric, draft.evaluation, threshold=threshold)).total
 
 
 def _sent(state: RefineState, phase: str) -> int:

@@ -2,6 +2,7 @@
 
 from perdure.domain.agent.turn import Ending
 from perdure.domain.outcomes import explain
+from perdure.domain.refine.economy import evaluator_limit, evaluator_tokens
 from perdure.domain.refine.scoring import findings_of
 from perdure.domain.refine.state import Kept, RefineState
 from perdure.domain.result import Artifact, Exhausted, Mark, RunResult, Savings
@@ -19,6 +20,7 @@ def refine_result(
     met: bool,
     wall_time: float,
     tree: SnapshotReport | None,
+    evaluator_share: float = 1.0,
 ) -> RunResult:
     """What the run returns.
 
@@ -40,7 +42,7 @@ def refine_result(
         iterations=tuple(state.records),
         iteration_count=state.record_count,
         spend=spend_report(state, wall_time=wall_time),
-        savings=savings_of(state),
+        savings=savings_of(state, evaluator_share=evaluator_share),
         open_findings=findings_of(returned.evaluation if returned else None),
         read_only=state.answer_only is not None and state.answer_only.kind == "read_only",
         artifacts=_artifacts(tree, returned),
@@ -57,8 +59,8 @@ def refine_result(
     )
 
 
-def savings_of(state: RefineState) -> Savings:
-    """What was sent, and what a loop that resends everything would have sent."""
+def savings_of(state: RefineState, *, evaluator_share: float = 1.0) -> Savings:
+    """What was sent, what a loop that resends everything would have sent, and the judge's part."""
     spent, economy = state.budget.spent, state.economy
     sent = (spent.usage + spent.unconfirmed).prompt_tokens
     return Savings(
@@ -66,6 +68,8 @@ def savings_of(state: RefineState) -> Savings:
         input_tokens=sent,
         evaluations_skipped=economy.evaluations_skipped,
         judge_calls_saved=economy.judge_calls_saved,
+        evaluator_tokens=evaluator_tokens(state),
+        evaluator_limit=evaluator_limit(state, evaluator_share),
     )
 
 

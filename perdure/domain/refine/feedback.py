@@ -3,8 +3,19 @@
 from collections.abc import Sequence
 
 from perdure.domain.evaluation import DimensionScore, Evaluation, Finding, failing
+from perdure.domain.refine.changes import Lines, around
+from perdure.domain.refine.compression import UNCOMPRESSED_CHARACTERS, Compressed, compress
+from perdure.domain.refine.content import kind_of
+from perdure.domain.refine.places import finding_lines, pointed_lines
 from perdure.domain.rubric import Rubric
 from perdure.domain.transcript import Message, assistant_text, user_text
+
+CONTEXT_LINES = 3
+FOLDED_PROMPT = (
+    "Passages that need no change are left out above, each with a mark of the form "
+    "[... unchanged #...]. Where such a passage is to stay, repeat its mark exactly, and the "
+    "passage is put back word for word."
+)
 
 
 def delta_feedback(rubric: Rubric, evaluation: Evaluation, *, threshold: float | None) -> str:
@@ -34,7 +45,37 @@ def relevant_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(blockers + important) or tuple(findings)
 
 
-def later_messages(task: str, *, previous: str | None, feedback: str) -> tuple[Message, ...]:
+def shown_draft(
+    rubric: Rubric,
+    evaluation: Evaluation,
+    text: str,
+    *,
+    threshold: float | None,
+    changed: Sequence[Lines],
+) -> Compressed:
+    """The previous output as the next iteration sees it.
+
+    Whatever is open must be seen to be mended: where it is said, those passages, else everything.
+    Of code also what the last iteration changed is shown.
+    """
+    if len(text) <= UNCOMPRESSED_CHARACTERS:
+        return Compressed(text)
+    pointed = pointed_lines(rubric, evaluation, text, threshold=threshold)
+    if pointed is None:
+        return Compressed(text)
+    keep = around(changed, CONTEXT_LINES) if kind_of(text) == "code" else ()
+    return compress(text, keep=keep, pointed=pointed)
+
+
+def excerpt_for_judge(
+    text: str, *, changed: Sequence[Lines], findings: Sequence[Finding]
+) -> Compressed:
+    """An output as a judge sees it that scored the one before: what changed, and what is open."""
+    pointed = frozenset[int]().union(*(finding_lines(finding, text) for finding in findings))
+    return compress(text, keep=around(changed, CONTEXT_LINES), pointed=pointed)
+
+
+def later_messages(task: str, *, previous: Compressed | None, feedback: str) -> tuple[Message, ...]:
     """The messages of an iteration after the first.
 
     Args:
@@ -50,8 +91,8 @@ def later_messages(task: str, *, previous: str | None, feedback: str) -> tuple[M
         return (user_text(f"{task}\n\n{feedback}" if feedback else task, pinned=True),)
     return (
         user_text(task, pinned=True),
-        assistant_text(previous),
-        user_text(_request(feedback), pinned=True),
+        assistant_text(previous.text),
+        user_text(_request(feedback, folded=previous.folds > 0), pinned=True),
     )
 
 
@@ -61,10 +102,11 @@ def failure_feedback(error: str, last_delta: str) -> str:
     return f"{said}\n\nStill open from before:\n{last_delta}" if last_delta else said
 
 
-def _request(feedback: str) -> str:
-    if not feedback:
-        return "Improve this. Answer with the whole new version."
-    return f"Improve this. Answer with the whole new version. Still open:\n{feedback}"
+def _request(feedback: str, *, folded: bool) -> str:
+    asked = "Improve this. Answer with the whole new version."
+    if folded:
+        asked = f"{asked} {FOLDED_PROMPT}"
+    return f"{asked} Still open:\n{feedback}" if feedback else asked
 
 
 def _finding_line(finding: Finding) -> str:

@@ -8,9 +8,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perdure.domain.evaluation import DimensionScore, Evaluation, EvaluationMode, failing
-from perdure.domain.refine.changes import ChangeKind, Changes
+from perdure.domain.evaluation import (
+    DimensionScore,
+    Evaluation,
+    EvaluationMode,
+    Finding,
+    failing,
+)
+from perdure.domain.refine.changes import ChangeKind, Changes, Lines
 from perdure.domain.refine.state import Kept
+from perdure.domain.refs import Ref
 from perdure.domain.rubric import Dimension, Rubric
 
 FULL_FROM = 0.6
@@ -43,6 +50,34 @@ class Look:
     excerpt: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a judge is asked about an output; `changed` lines make it an excerpt of the rest."""
+
+    output: Ref
+    asked: tuple[str, ...]
+    before: Evaluation | None = None
+    changed: tuple[Lines, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is open in the dimensions that are asked for."""
+        known = self.before.findings if self.before else ()
+        return tuple(finding for finding in known if finding.dimension in self.asked)
+
+    @property
+    def earlier(self) -> dict[str, str]:
+        """How the dimensions were scored before, told with an excerpt only."""
+        if not self.changed or self.before is None:
+            return {}
+        items = [self.before.get(name) for name in self.asked]
+        return {
+            item.name: f"{item.score:g}" + (f", {item.gap}" if item.gap else "")
+            for item in items
+            if item is not None and item.score is not None
+        }
+
+
 def look_at(
     rubric: Rubric,
     *,
@@ -51,6 +86,7 @@ def look_at(
     checks: Sequence[DimensionScore],
     changes: Changes | None,
     identical: bool,
+    is_long: bool,
     confidence: float,
     threshold: float | None,
 ) -> Look:
@@ -63,6 +99,7 @@ def look_at(
         checks: what the checks say of the new output.
         changes: the difference from `previous`, None when it is not known.
         identical: the output is the previous one again.
+        is_long: the output is long enough for an excerpt.
         confidence: the score from which passing checks vouch for an output.
         threshold: the score that a judged dimension should have.
     """
@@ -82,7 +119,8 @@ def look_at(
     if changes.fraction <= UNJUDGED_UP_TO and previous.score >= UNJUDGED_FROM_SCORE:
         return Look("incremental")
     asked = affected(rubric, before, changes, threshold=threshold)
-    return Look("full" if len(asked) == len(names) else "incremental", asked, excerpt=True)
+    whole = asked == names and not is_long
+    return Look("full" if whole else "incremental", asked, excerpt=is_long)
 
 
 def affected(
@@ -111,13 +149,18 @@ def evidence_of(before: Evaluation | None) -> dict[str, tuple[str, ...]]:
     return {item.name: item.evidence for item in before.dimensions if item.evidence}
 
 
-def drift_after(look: Look, before: Evaluation | None, changes: Changes | None) -> float:
-    """How much changed since the judge last scored every dimension, in whole outputs."""
-    if look.kind in {"full", "failed"} or before is None:
-        return 0.0
-    if look.kind == "skipped_identical":
-        return before.drift
-    return round(before.drift + (changes.fraction if changes else 0.0), 4)
+def noted(
+    evaluation: Evaluation | None, look: Look, before: Evaluation | None, changes: Changes | None
+) -> Evaluation | None:
+    """The evaluation with its mode, and with what changed since all was judged."""
+    if evaluation is None:
+        return None
+    if look.kind == "skipped_identical" or before is None:
+        return evaluation
+    mode = evaluation.mode if evaluation.mode == "failed" else look.kind
+    fraction = changes.fraction if changes else 0.0
+    drift = 0.0 if look.kind == "full" else round(before.drift + fraction, 4)
+    return evaluation.model_copy(update={"mode": mode, "drift": drift})
 
 
 def _vouched_for(checks: Sequence[DimensionScore], score: float, confidence: float) -> bool:

@@ -9,6 +9,7 @@ from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import TIME_DIMENSIONS, Refused
 from perdure.domain.evaluation import Evaluation, deciding_pass, items_pass
 from perdure.domain.refine.decision import Decision, DecisionKind, Facts, Failure
+from perdure.domain.refine.economy import saved_share
 from perdure.domain.refine.parts import failing_parts
 from perdure.domain.refine.scoring import dimension_records, findings_of, score_of
 from perdure.domain.refine.settings import RefineSettings
@@ -74,6 +75,7 @@ def kept_of(state: RefineState) -> Kept | None:
         evaluation=draft.evaluation,
         tree=draft.tree,
         partial=draft.partial or draft.output is None,
+        changed=draft.changes.spans if draft.changes else (),
     )
 
 
@@ -156,6 +158,7 @@ def record_of(
             "dimensions": dimension_records(draft.evaluation),
             "findings": findings_of(draft.evaluation),
             "evaluation": draft.kind,
+            "saved": saved_share(state.economy),
             "usage": used.total_usage,
             "cost_usd": used.total_cost_usd,
             "model_calls": used.attempts,

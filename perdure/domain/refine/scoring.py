@@ -1,6 +1,6 @@
 """Puts an evaluation together from checks, a verdict, and what was known before."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pydantic import JsonValue
 
@@ -17,6 +17,8 @@ from perdure.domain.rubric import Rubric
 
 DETAIL_CHARACTERS = 400
 FINDINGS_KEPT = 60
+EVIDENCE_CHARACTERS = 120
+EVIDENCE_KEPT = 12
 
 
 def combined(
@@ -26,23 +28,32 @@ def combined(
     judged: Sequence[DimensionScore] | None,
     before: Evaluation | None,
     resolved: Sequence[str] = (),
+    asked: Collection[str] | None = None,
 ) -> Evaluation:
     """The evaluation of an output, in the order of the rubric.
 
-    `judged` None means that the judge failed: its dimensions are carried forward and stale, so the
-    iteration stays unscored. An open finding closes only when an evaluation that looked says so.
+    Args:
+        rubric: the rubric in force.
+        checks: the dimensions that code scored.
+        judged: the dimensions that the judge scored; None when it gave no verdict: those it was
+            asked for are carried forward and stale, so the iteration stays unscored.
+        before: the evaluation of the newest scored output.
+        resolved: the findings that the judge called settled; no others are closed.
+        asked: what the judge was asked for; the other judged dimensions are carried forward with
+            everything that is open in them. None: all of them.
     """
     fresh = {item.name: item for item in (*checks, *(judged or ()))}
     dimensions: list[DimensionScore] = []
     for dimension in rubric.dimensions:
         item = fresh.get(dimension.name)
         known = before.get(dimension.name) if before else None
-        if item is None:
+        skipped = dimension.is_judged and asked is not None and dimension.name not in asked
+        if item is None and skipped and known is not None:
+            dimensions.append(known.model_copy(update={"carried": True}))
+        elif item is None:
             dimensions.append(_missing(dimension.name, dimension.source, known))
-        elif dimension.is_judged and known is not None:
-            kept = [one for one in still_open(known.findings, item) if one.id not in resolved]
-            new = [one for one in item.findings if one.id not in {k.id for k in kept}]
-            dimensions.append(item.model_copy(update={"findings": (*kept, *new)[:FINDINGS_KEPT]}))
+        elif dimension.is_judged:
+            dimensions.append(_judged(item, known, resolved))
         else:
             dimensions.append(item)
     return Evaluation(
@@ -81,13 +92,6 @@ def findings_of(evaluation: Evaluation | None) -> tuple[dict[str, JsonValue], ..
     return tuple(finding.model_dump(mode="json", exclude_none=True) for finding in found)
 
 
-def carried(scores: Sequence[DimensionScore], before: Evaluation) -> tuple[DimensionScore, ...]:
-    """Checks as they are now, and all else as it was scored before, marked as carried."""
-    fresh = {item.name for item in scores}
-    kept = [item for item in before.dimensions if item.name not in fresh]
-    return (*scores, *(item.model_copy(update={"carried": True}) for item in kept))
-
-
 def unscored(evaluation: Evaluation) -> str | None:
     """Which dimensions could not be scored and why, or None."""
     missing = [item for item in evaluation.dimensions if item.score is None or item.stale]
@@ -113,6 +117,23 @@ def part_states(rubric: Rubric, evaluation: Evaluation | None) -> tuple[tuple[st
 def score_of(rubric: Rubric, evaluation: Evaluation | None) -> float | None:
     """The overall score, None when unscored."""
     return None if evaluation is None else overall_score(rubric, evaluation)
+
+
+def _judged(
+    item: DimensionScore, known: DimensionScore | None, resolved: Sequence[str]
+) -> DimensionScore:
+    """A judged dimension with what is still open of before, and where defects were found."""
+    earlier = still_open(known.findings, item) if known else ()
+    kept = [one for one in earlier if one.id not in resolved]
+    new = [one for one in item.findings if one.id not in {k.id for k in kept}]
+    places = [one.location[:EVIDENCE_CHARACTERS] for one in (*kept, *new) if one.location]
+    evidence = dict.fromkeys((*(known.evidence if known else ()), *places))
+    return item.model_copy(
+        update={
+            "findings": (*kept, *new)[:FINDINGS_KEPT],
+            "evidence": tuple(evidence)[-EVIDENCE_KEPT:],
+        }
+    )
 
 
 def _missing(name: str, source: str, known: DimensionScore | None) -> DimensionScore:

@@ -9,6 +9,7 @@ from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.budget import Spent
 from perdure.domain.evaluation import DimensionScore, Evaluation
 from perdure.domain.progress import Trajectory
+from perdure.domain.refine.changes import Changes, Lines
 from perdure.domain.refine.planning import Plan
 from perdure.domain.refine.repeats import SeenOutputs
 from perdure.domain.refs import Ref
@@ -24,7 +25,9 @@ class Draft(BaseModel):
     """The iteration in progress: what was written, and what is known of it so far.
 
     `pieces` are joined to the output; `replies` are new versions of its parts. `cut` says which
-    limit or person cut the iteration short; `began` is what was spent before it.
+    limit or person cut the iteration short; `began` is what was spent before it. `asked` are the
+    dimensions that a judge scored, with a prompt of `judge_prompt` tokens; `cached`: it had scored
+    this very output before.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -36,6 +39,10 @@ class Draft(BaseModel):
     output_hash: str | None = None
     evaluation: Evaluation | None = None
     kind: EvaluationKind = "none"
+    changes: Changes | None = None
+    asked: tuple[str, ...] = ()
+    cached: bool = False
+    judge_prompt: int = 0
     repeated: bool = False
     failure: str | None = None
     failure_reason: str = "model_error"
@@ -47,7 +54,10 @@ class Draft(BaseModel):
 
 
 class Kept(Frozen):
-    """An output with its evaluation: the best one, or the newest; `partial`: it was cut short."""
+    """An output with its evaluation: the best one, or the newest; `partial`: it was cut short.
+
+    `changed` are the lines in which it differs from the one before it.
+    """
 
     iteration: int
     output: Ref
@@ -56,19 +66,24 @@ class Kept(Frozen):
     evaluation: Evaluation | None = None
     tree: str | None = None
     partial: bool = False
+    changed: tuple[Lines, ...] = ()
 
 
 class Economy(Frozen):
     """What a loop that resends everything would have sent, from this run's own sizes, in tokens.
 
     `first` is the prompt of the first draft, `history` all outputs and feedback since,
-    `judgement` the newest judge's prompt, `spared` the difference so far.
+    `judgement` the newest judge's prompt for a whole output of `judged_output` tokens, `spared` the
+    difference so far; `sent` and `naive` are the two sums of the newest iteration.
     """
 
     first: int = 0
     history: int = 0
     judgement: int = 0
+    judged_output: int = 0
     spared: int = 0
+    sent: int = 0
+    naive: int = 0
     evaluations_skipped: int = 0
     judge_calls_saved: int = 0
 
@@ -120,7 +135,9 @@ class CheckRequest(StepMessage):
 
     `pieces` are joined to the output (`stored`: it was scored before and is taken as it is); with
     `kept` and `replies` the output is the merge of new versions of parts into the kept one. An
-    output with the hash `known` is not checked again.
+    output with the hash `known` is not checked again. `previous` is the output that a new one is
+    compared with, and that passages it did not repeat are taken from; `evidence` names places in
+    it, by dimension.
     """
 
     frame: str
@@ -130,14 +147,20 @@ class CheckRequest(StepMessage):
     kept: str | None = None
     kept_evaluation: Evaluation | None = None
     replies: dict[int, str] = {}
+    previous: str | None = None
+    evidence: dict[str, tuple[str, ...]] = {}
 
 
 class CheckReport(StepMessage):
-    """The output as it is scored, its canonical hash, and the scores of the checks."""
+    """The output as it is scored, its canonical hash, and the scores of the checks.
+
+    `changes` is how it differs from the output that it was compared with.
+    """
 
     output: Ref
     output_hash: str | None = None
     dimensions: tuple[DimensionScore, ...] = ()
+    changes: Changes | None = None
     seconds: float = 0.0
 
 

@@ -1,7 +1,16 @@
 """Delta feedback: only what is open, only what matters."""
 
+import pytest
+
 from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
-from perdure.domain.refine.feedback import delta_feedback, failure_feedback, later_messages
+from perdure.domain.refine.compression import Compressed
+from perdure.domain.refine.feedback import (
+    delta_feedback,
+    excerpt_for_judge,
+    failure_feedback,
+    later_messages,
+    shown_draft,
+)
 from perdure.domain.rubric import Rubric
 
 RUBRIC = Rubric.model_validate(
@@ -71,7 +80,7 @@ def test_nothing_to_say_of_a_perfect_output() -> None:
 
 
 def test_later_iterations_carry_the_previous_output_and_the_delta() -> None:
-    messages = later_messages("The task.", previous="draft", feedback="- fix it")
+    messages = later_messages("The task.", previous=Compressed("draft"), feedback="- fix it")
     assert [(one.role, one.pinned) for one in messages] == [
         ("user", True),
         ("assistant", False),
@@ -89,3 +98,36 @@ def test_without_a_draft_the_delta_follows_the_task() -> None:
 def test_an_unscored_iteration_tells_its_error_and_the_last_delta() -> None:
     assert failure_feedback("timed out", "") == "The previous attempt failed: timed out"
     assert failure_feedback("timed out", "- short").endswith("Still open from before:\n- short")
+
+
+def test_a_folded_output_is_explained() -> None:
+    folded = Compressed("a [... lines 2-9 unchanged #000000 ...]", folds=1, left_out=900)
+    *_, asked = later_messages("The task.", previous=folded, feedback="- fix it")
+    assert "repeat its mark" in asked.text
+    assert asked.text.endswith("Still open:\n- fix it")
+    *_, plain = later_messages("The task.", previous=Compressed("a"), feedback="- fix it")
+    assert "mark" not in plain.text
+
+
+LONG = "\n\n".join([f"Paragraph {n} says {'much ' * 60}." for n in range(12)])
+
+
+@pytest.mark.parametrize(
+    ("located", "folds"),
+    [({"location": "Paragraph 7"}, True), ({}, False)],
+    ids=["said where", "may be anywhere"],
+)
+def test_what_is_open_is_never_folded(located: dict[str, str], folds: bool) -> None:
+    open_finding = finding("important", "too long-winded", **located)
+    found = evaluation(0.5, 1.0, 0.9, open_finding)
+    shown = shown_draft(RUBRIC, found, LONG, threshold=0.8, changed=[])
+    assert "Paragraph 7 says much" in shown.text
+    assert (shown.folds > 0) == folds
+
+
+def test_a_judge_sees_what_changed_and_what_is_open() -> None:
+    located = finding("important", "x", location="Paragraph 2")
+    shown = excerpt_for_judge(LONG, changed=[(21, 21)], findings=[located]).text
+    assert "Paragraph 2 says much" in shown
+    assert "Paragraph 10 says much" in shown
+    assert "Paragraph 6 says much" not in shown.replace("unchanged #", "")
