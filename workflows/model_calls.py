@@ -12,6 +12,7 @@ from temporalio import workflow
 from activities.call_model import CallModel
 from activities.keep_books import Reconcile
 from perdure.domain import budget as budgets
+from perdure.domain.agent import compaction
 from perdure.domain.agent.failover import OVERFLOW_CODE, next_model, unpriced
 from perdure.domain.agent.records import thin
 from perdure.domain.budget import Refused
@@ -203,6 +204,9 @@ class Calling(Loop):
         )
         if isinstance(fit, Refused):
             return fit
+        if not compact and ask.head and compaction.is_due(prompt, window=card.window):
+            compact = True
+            self.note("context_pressure", model=model, cure="compacted near the window")
         calls, output = (core.budget.remaining(name) for name in ("model_calls", "output_tokens"))
         activity_id = self.next_activity_id()
         core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)

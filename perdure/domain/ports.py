@@ -252,8 +252,12 @@ class RecordStore(Protocol):
         """All records of a run in order, as JSON text."""
         ...
 
-    async def script_entries(self, run: str) -> dict[int, tuple[str, ...]]:
-        """Which entries of a script are used up in a run: entry index to the keys that took it."""
+    async def script_uses(self, run: str, prefix: str) -> dict[int, int]:
+        """How many calls whose key starts with `prefix` took each entry, by entry index."""
+        ...
+
+    async def script_held(self, run: str, key: str) -> int | None:
+        """The entry that the logical call `key` holds; the first, should there be several."""
         ...
 
     async def take_script_entry(self, run: str, key: str, entry: int) -> None:

@@ -234,7 +234,7 @@ def _ready(client: Client):
     return connected
 
 
-async def eventually(condition, *, seconds: float = 30.0) -> None:
+async def eventually(condition, *, seconds: float = 30.0, every: float = 0.02) -> None:
     """Wait until `condition` (plain or async) holds; fail when it does not in time."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
@@ -245,4 +245,4 @@ async def eventually(condition, *, seconds: float = 30.0) -> None:
             return
         if asyncio.get_running_loop().time() > deadline:
             raise AssertionError(f"did not happen within {seconds} s")
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(every)

@@ -15,7 +15,7 @@ from perdure.domain.ports import RecordStore
 from perdure.domain.transcript import Message, TextBlock, ToolResultBlock, ToolUseBlock
 
 LABEL = "#"
-Taken = Mapping[int, tuple[str, ...]]
+Uses = Mapping[int, int]
 
 
 class ScriptCursor:
@@ -37,20 +37,33 @@ class ScriptCursor:
         call = f"{address}/{context.key}"
         attempt = f"{call}#{context.attempt}"
         async with self._lock:
-            taken = await self._records.script_entries(context.run)
-            index = _held(script, taken, call, attempt)
+            index = await self._held(script, context.run, attempt, call)
             if index is None:
-                index = _next(script, taken, request, address)
+                uses = await self._uses(context.run, address)
+                index = _next(script, uses, request)
                 key = attempt if script.replies[index].failure else call
                 await self._records.take_script_entry(context.run, key, index)
         return index, script.replies[index]
 
     async def peek(self, script: Script, request: ModelRequest, *, address: str) -> int | None:
         """The index of the entry that `take` would give, or None when nothing is left."""
-        call = f"{address}/{request.context.key}"
-        taken = await self._records.script_entries(request.context.run)
-        index = _held(script, taken, call, f"{call}#{request.context.attempt}")
-        return _fitting(script, taken, request, address) if index is None else index
+        context = request.context
+        call = f"{address}/{context.key}"
+        index = await self._held(script, context.run, f"{call}#{context.attempt}", call)
+        if index is not None:
+            return index
+        return _fitting(script, await self._uses(context.run, address), request)
+
+    async def _held(self, script: Script, run: str, attempt: str, call: str) -> int | None:
+        """The entry that this attempt, or else this logical call, holds already."""
+        for key in (attempt, call):
+            index = await self._records.script_held(run, key)
+            if index is not None and index < len(script.replies):
+                return index
+        return None
+
+    async def _uses(self, run: str, address: str) -> Uses:
+        return await self._records.script_uses(run, f"{address}/")
 
 
 def matches(when: When, request: ModelRequest) -> bool:
@@ -89,41 +102,32 @@ def _shown(message: Message) -> str:
     return "\n".join(parts)
 
 
-def _held(script: Script, taken: Taken, call: str, attempt: str) -> int | None:
-    """The entry that this attempt, or else this logical call, holds already."""
-    for key in (attempt, call):
-        for index, keys in taken.items():
-            if key in keys and index < len(script.replies):
-                return index
-    return None
-
-
-def _next(script: Script, taken: Taken, request: ModelRequest, address: str) -> int:
-    index = _fitting(script, taken, request, address)
+def _next(script: Script, uses: Uses, request: ModelRequest) -> int:
+    index = _fitting(script, uses, request)
     if index is None:
-        raise refused(_exhausted(script, taken, request, address))
+        raise refused(_exhausted(script, uses, request))
     return index
 
 
-def _fitting(script: Script, taken: Taken, request: ModelRequest, address: str) -> int | None:
-    fitting = [index for index, entry in enumerate(script.replies) if matches(entry.when, request)]
-    for index in fitting:
-        if _uses(taken, index, address) < script.replies[index].times:
-            return index
-    return fitting[-1] if fitting and script.exhausted == "repeat_last" else None
+def _fitting(script: Script, uses: Uses, request: ModelRequest) -> int | None:
+    last: int | None = None
+    for index, entry in enumerate(script.replies):
+        left = uses.get(index, 0) < entry.times
+        # What is used up is only looked at when it may have to be repeated.
+        if (left or script.exhausted == "repeat_last") and matches(entry.when, request):
+            if left:
+                return index
+            last = index
+    return last
 
 
-def _uses(taken: Taken, index: int, address: str) -> int:
-    return sum(key.startswith(f"{address}/") for key in taken.get(index, ()))
-
-
-def _exhausted(script: Script, taken: Taken, request: ModelRequest, address: str) -> str:
+def _exhausted(script: Script, uses: Uses, request: ModelRequest) -> str:
     context = request.context
     worker = f", worker {context.worker}" if context.worker else ""
     left = [
         f"replies[{index}] for {_meant(entry.when)}"
         for index, entry in enumerate(script.replies)
-        if _uses(taken, index, address) < entry.times
+        if uses.get(index, 0) < entry.times
     ]
     return (
         f"The script has no reply left for role {context.role}, iteration {context.iteration}"

@@ -89,17 +89,21 @@ class SqlRecords:
             found = await connection.scalars(query.order_by(iterations.c.position))
             return list(found)
 
-    async def script_entries(self, run: str) -> dict[int, tuple[str, ...]]:
+    async def script_uses(self, run: str, prefix: str) -> dict[int, int]:
         taken = script_entries.c
-        query = select(taken.entry, taken.key).where(taken.run == run)
+        query = (
+            select(taken.entry, func.count())
+            .where(taken.run == run, func.substr(taken.key, 1, len(prefix)) == prefix)
+            .group_by(taken.entry)
+        )
         async with self._database.read() as connection:
-            found = (
-                await connection.execute(query.order_by(taken.entry, taken.taken_at, taken.key))
-            ).all()
-        entries: dict[int, tuple[str, ...]] = {}
-        for entry, key in found:
-            entries[entry] = (*entries.get(entry, ()), key)
-        return entries
+            return {entry: uses for entry, uses in await connection.execute(query)}
+
+    async def script_held(self, run: str, key: str) -> int | None:
+        taken = script_entries.c
+        query = select(func.min(taken.entry)).where(taken.run == run, taken.key == key)
+        async with self._database.read() as connection:
+            return await connection.scalar(query)
 
     async def take_script_entry(self, run: str, key: str, entry: int) -> None:
         await self._add(script_entries, run=run, key=key, entry=entry, taken_at=self._now())

@@ -12,6 +12,17 @@ from perdure.domain.transcript import Message, TextBlock, ToolResultBlock, messa
 
 PROTECTED_RESULT_TOKENS = 40_000
 KEPT_SHARE = 0.5
+WINDOW_RESERVE_TOKENS = 20_000
+MOST_RESERVED_SHARE = 4
+
+
+def is_due(prompt_tokens: int, *, window: int) -> bool:
+    """Whether a prompt comes so near to its model's window that it must be made shorter first.
+
+    The reserve is 20,000 tokens, of a small window a quarter (common spec, context).
+    """
+    reserve = min(WINDOW_RESERVE_TOKENS, window // MOST_RESERVED_SHARE)
+    return prompt_tokens > window - reserve
 
 
 def compact(messages: Sequence[Message]) -> list[Message]:

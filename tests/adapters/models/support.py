@@ -232,8 +232,15 @@ class MemoryRecords:
     def __init__(self) -> None:
         self.taken: dict[str, dict[int, tuple[str, ...]]] = {}
 
-    async def script_entries(self, run: str) -> dict[int, tuple[str, ...]]:
-        return dict(self.taken.get(run, {}))
+    async def script_uses(self, run: str, prefix: str) -> dict[int, int]:
+        return {
+            entry: sum(key.startswith(prefix) for key in keys)
+            for entry, keys in self.taken.get(run, {}).items()
+        }
+
+    async def script_held(self, run: str, key: str) -> int | None:
+        taken = self.taken.get(run, {})
+        return min((entry for entry, keys in taken.items() if key in keys), default=None)
 
     async def take_script_entry(self, run: str, key: str, entry: int) -> None:
         entries = self.taken.setdefault(run, {})

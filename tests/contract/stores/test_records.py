@@ -90,11 +90,14 @@ async def test_records_come_in_order_and_repeat(records: SqlRecords) -> None:
 
 
 async def test_a_script_entry_is_taken_once_a_call(records: SqlRecords) -> None:
-    for key, entry in [("b", 0), ("b", 0), ("a", 0), ("a", 3)]:
+    for key, entry in [("x/b", 0), ("x/b", 0), ("x/a", 3), ("x/a", 0), ("y/a", 3)]:
         await records.take_script_entry("r", key, entry)
-    await records.take_script_entry("child", "c", 0)
-    assert await records.script_entries("r") == {0: ("b", "a"), 3: ("a",)}
-    assert await records.script_entries("none") == {}
+    await records.take_script_entry("child", "x/c", 0)
+    assert await records.script_uses("r", "x/") == {0: 2, 3: 1}
+    assert await records.script_uses("r", "y/") == {3: 1}
+    assert await records.script_uses("none", "x/") == {}
+    assert await records.script_held("r", "x/a") == 0
+    assert await records.script_held("child", "x/a") is None
 
 
 async def test_live_text_follows_the_newest_attempt(records: SqlRecords) -> None:
