@@ -162,7 +162,9 @@ class MeteredModel:
             return await self._journal.begin(attempt)
         except asyncio.CancelledError:
             await to_the_end(
-                self._journal.fail(attempt, usage=Usage(), cost_usd=Decimal(0), seconds=0.0)
+                self._journal.fail(
+                    attempt, usage=Usage(), cost_usd=Decimal(0), seconds=0.0, sent=False
+                )
             )
             raise
 
@@ -212,7 +214,12 @@ class MeteredModel:
         unknown = facts.usage == Usage() and facts.sent and facts.kind in UNKNOWN_USAGE_KINDS
         cost = None if price is None else price.cost(facts.usage)
         await self._journal.fail(
-            attempt, usage=facts.usage, cost_usd=cost, seconds=seconds, lost=unknown
+            attempt,
+            usage=facts.usage,
+            cost_usd=cost,
+            seconds=seconds,
+            lost=unknown,
+            sent=facts.sent,
         )
         account = await self._journal.reconcile(attempt.key)
         return model_failure(

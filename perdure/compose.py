@@ -12,7 +12,7 @@ from temporalio.client import Client
 
 from perdure.adapters.checks import RubricChecks
 from perdure.adapters.checks.plugins import plugin_check_names, plugin_checks
-from perdure.adapters.keys import encryption_key
+from perdure.adapters.keys import encryption_keys
 from perdure.adapters.models.catalog import (
     ModelCatalog,
     access_from,
@@ -60,7 +60,7 @@ class Parts:
 async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGenerator[Parts]:
     """Open stores and build adapters; plugins are loaded by the worker alone."""
     stores = await open_stores(
-        settings.home, settings.database_url, encryption_key=encryption_key(settings)
+        settings.home, settings.database_url, encryption_keys=encryption_keys(settings)
     )
     sheet = settings.home / PRICE_SHEET
     prices = ModelPrices(load_price_sheet(sheet) if sheet.exists() else None)

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from perdure.adapters.examples import lay_out
+from perdure.adapters.keys import encryption_keys
 from perdure.adapters.logging import configure_logging
 from perdure.adapters.models.catalog import access_from, default_model
 from perdure.adapters.runtime import EmbeddedRuntime, read_logs, up
@@ -107,7 +108,9 @@ class _Installation:
         from perdure.operations import replaying
 
         async with open_parts(self._settings) as parts:
-            async for replayed in replaying.replay(histories, parts.stores.blobs):
+            async for replayed in replaying.replay(
+                histories, parts.stores.blobs, keys=encryption_keys(self._settings)
+            ):
                 yield replayed
 
     def doctor(self) -> AsyncIterator[Check]:

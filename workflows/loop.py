@@ -45,6 +45,8 @@ from workflows.asking import Asking
 from workflows.attributes import upsert
 from workflows.steps import Broken, Done
 
+DELIVERY_S = 60.0
+
 
 class Loop(Asking):
     """A durable loop; holds ids, scores, counters and hashes, never a conversation."""
@@ -300,7 +302,7 @@ class Loop(Asking):
             ),
         )
         # What a run delivers outlasts the interruption that ends it.
-        patience = self.site.timing.store if patch_to is not None else 0.0
+        patience = DELIVERY_S if patch_to is not None else 0.0
         outcome = await self.watched(handle, activity_id=activity_id, patience=patience)
         return outcome.report if isinstance(outcome, Done) else None
 

@@ -13,6 +13,7 @@ NEVER_RETRIED = ["PayloadsTooLarge"]
 TOOL_SLACK_S = 15.0
 SUMMARY_CHARACTERS = 180
 STORE_ATTEMPTS = 0
+NOTICE_S = 60.0
 NOTICE_ATTEMPTS = 3
 
 
@@ -56,7 +57,11 @@ def workspace_step(site: Site, *, summary: str, activity_id: str) -> ActivityCon
 
 
 def store_step(site: Site, *, summary: str, activity_id: str | None = None) -> ActivityConfig:
-    """Bookkeeping: it waits for its store as long as that takes."""
+    """Bookkeeping: it waits for its store as long as that takes.
+
+    Each attempt is short: one that the server believes started, and nobody runs, is noticed only
+    when its time is up.
+    """
     return _config(
         site.loops,
         activity_id=activity_id,
@@ -73,7 +78,7 @@ def notice(site: Site, *, summary: str, activity_id: str) -> ActivityConfig:
         site.loops,
         activity_id=activity_id,
         summary=summary,
-        seconds=site.timing.store,
+        seconds=NOTICE_S,
         heartbeat=None,
         attempts=NOTICE_ATTEMPTS,
     )

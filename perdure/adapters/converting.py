@@ -2,7 +2,8 @@
 
 Step messages leave out fields that hold their default; inputs and states travel whole, because a
 default that changes later must not change a run that is under way. What is above 256 KiB is kept
-in the blob store and fetched back: a net below the rule that content travels by reference.
+in the blob store and fetched back: a net below the rule that content travels by reference. With
+keys, everything is sealed before it leaves the process.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
+from perdure.adapters.codec import SealedPayloads
+from perdure.adapters.failures import EncodedFailures, ShortFailures
 from perdure.domain.base import StepMessage
 from perdure.domain.ports import BlobStore
 
@@ -56,10 +59,15 @@ class PerdurePayloads(CompositePayloadConverter):
 
 
 class BlobDriver(StorageDriver):
-    """Keeps large payloads in the blob store, by content."""
+    """Keeps large payloads in the blob store, by content.
 
-    def __init__(self, blobs: BlobStore) -> None:
+    The store seals its content itself, so a sealed payload is opened first: equal ones keep one
+    address, and what they name can be found when the store is cleaned up.
+    """
+
+    def __init__(self, blobs: BlobStore, codec: SealedPayloads | None = None) -> None:
         self._blobs = blobs
+        self._codec = codec
 
     def name(self) -> str:
         """The driver's name in stored claims; it never changes."""
@@ -69,6 +77,8 @@ class BlobDriver(StorageDriver):
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
     ) -> list[StorageDriverClaim]:
         """Store payloads and return where they are."""
+        if self._codec is not None:
+            payloads = await self._codec.decode(payloads)
         return [
             StorageDriverClaim(
                 claim_data={ADDRESS: await self._blobs.put(payload.SerializeToString())}
@@ -85,12 +95,22 @@ class BlobDriver(StorageDriver):
         ]
 
 
-def data_converter(blobs: BlobStore | None) -> DataConverter:
-    """The converter of clients, workers and replays; without a store nothing is offloaded."""
-    plain = DataConverter(payload_converter_class=PerdurePayloads)
+def data_converter(blobs: BlobStore | None, keys: Sequence[bytes] = ()) -> DataConverter:
+    """The converter of clients, workers and replays.
+
+    Args:
+        blobs: where large payloads are kept; without a store nothing is offloaded.
+        keys: seal what Temporal is told, the current key first; without any it is plain.
+    """
+    codec = SealedPayloads(keys) if keys else None
+    plain = DataConverter(
+        payload_converter_class=PerdurePayloads,
+        payload_codec=codec,
+        failure_converter_class=EncodedFailures if keys else ShortFailures,
+    )
     if blobs is None:
         return plain
     storage = ExternalStorage(
-        drivers=[BlobDriver(blobs)], payload_size_threshold=EXTERNAL_THRESHOLD_BYTES
+        drivers=[BlobDriver(blobs, codec)], payload_size_threshold=EXTERNAL_THRESHOLD_BYTES
     )
     return replace(plain, external_storage=storage)

@@ -73,6 +73,7 @@ class Settings(BaseSettings):
     notify_webhook: SecretStr | None = None
     notify_command: str | None = None
     encryption_key: SecretStr | None = None  # a reference: `env:NAME` or `file:PATH`
+    encryption_old_keys: Names = ()  # references to keys that still open what they encrypted
     ui_codec_endpoint: str | None = None
 
     # Embedded services
@@ -92,7 +93,7 @@ class Settings(BaseSettings):
     def _absolute(cls, home: Path) -> Path:
         return home.expanduser().absolute()
 
-    @field_validator("plugins", "allow_commands", mode="before")
+    @field_validator("plugins", "allow_commands", "encryption_old_keys", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str) and value.lstrip().startswith("["):

@@ -5,6 +5,7 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConnectConfig
 
 from perdure.adapters.converting import data_converter
+from perdure.adapters.keys import encryption_keys
 from perdure.adapters.settings import Settings
 from perdure.adapters.step_logging import StepLoggingPlugin
 from perdure.adapters.telemetry import Telemetry
@@ -45,7 +46,7 @@ async def connect(
     try:
         return await Client.connect(
             **options,
-            data_converter=data_converter(blobs),
+            data_converter=data_converter(blobs, encryption_keys(settings)),
             plugins=[*telemetry.plugins, StepLoggingPlugin()],
             runtime=telemetry.runtime,
         )

@@ -21,7 +21,7 @@ class CostLine(Frozen):
     def plus(self, row: AttemptRow) -> "CostLine":
         """The sum with one attempt more."""
         return CostLine(
-            attempts=self.attempts + 1,
+            attempts=self.attempts + int(row.sent),
             usage=self.usage + row.usage,
             cost_usd=add_cost(self.cost_usd, row.cost_usd),
             seconds=round(self.seconds + row.seconds, 3),

@@ -137,6 +137,7 @@ class AttemptRow(Frozen):
     cost_usd: Decimal | None
     started_at: datetime
     seconds: float
+    sent: bool = True
 
 
 class Journal(Protocol):
@@ -173,8 +174,12 @@ class Journal(Protocol):
         cost_usd: Decimal | None,
         seconds: float,
         lost: bool = False,
+        sent: bool = True,
     ) -> None:
-        """Close an attempt that failed, with what it used; `lost` books the estimate instead."""
+        """Close an attempt that failed, with what it used; `lost` books the estimate instead.
+
+        One that was never sent keeps its row, and is no call in any sum.
+        """
         ...
 
     async def account(self, key: str) -> Account:
@@ -256,8 +261,8 @@ class RecordStore(Protocol):
         """How many calls whose key starts with `prefix` took each entry, by entry index."""
         ...
 
-    async def script_held(self, run: str, key: str) -> int | None:
-        """The entry that the logical call `key` holds; the first, should there be several."""
+    async def script_held(self, run: str, keys: Sequence[str]) -> dict[str, int]:
+        """Which of these logical calls hold an entry; the first, should there be several."""
         ...
 
     async def take_script_entry(self, run: str, key: str, entry: int) -> None:

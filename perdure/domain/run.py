@@ -102,7 +102,7 @@ class Timing(Frozen):
 
     heartbeat: float = 10.0
     model_call: float = 600.0
-    store: float = 60.0
+    store: float = 20.0
     attempts: int = 8
     tool_attempts: int = 3
     stop_grace: float = 5.0

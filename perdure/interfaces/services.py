@@ -57,6 +57,10 @@ class RunGateway(Protocol):
         """Start a run and return its id."""
         ...
 
+    async def check(self, spec: Spec) -> None:
+        """Refuse a specification that cannot run here, without a server; raises `InvalidInput`."""
+        ...
+
     async def readiness(self, spec: Spec) -> Sequence[QueueState]:
         """Who answers on the queues that a run of this specification needs."""
         ...

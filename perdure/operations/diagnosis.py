@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from importlib.metadata import version
 
-from perdure.adapters.keys import encryption_key
+from perdure.adapters.keys import encryption_keys
 from perdure.adapters.models.embedded_facts import embedded_available
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.settings import Settings, unknown_variables
@@ -73,7 +73,7 @@ async def _stores(settings: Settings) -> Check:
         return Check(name="stores", state="ok", found=f"none yet in {settings.home}")
     try:
         stores = await open_stores(
-            settings.home, settings.database_url, encryption_key=encryption_key(settings)
+            settings.home, settings.database_url, encryption_keys=encryption_keys(settings)
         )
         runs = await stores.records.find_runs(limit=1)
         await stores.close()

@@ -20,15 +20,22 @@ async def replay(
     histories: Mapping[str, bytes],
     blobs: BlobStore | None,
     *,
+    keys: Sequence[bytes] = (),
     interceptors: Sequence[Interceptor] = (),
 ) -> AsyncIterator[Replayed]:
     """Replay each history (JSON by name); a problem says where this code departs from it.
+
+    Args:
+        histories: exported by the Temporal client.
+        blobs: where their large payloads are.
+        keys: open what is sealed in them.
+        interceptors: hear the replay beside our own.
 
     Raises:
         InvalidInput: something given is no exported history; nothing was replayed.
     """
     read = {name: _history(name, content) for name, content in histories.items()}
-    converter = data_converter(blobs)
+    converter = data_converter(blobs, keys)
     witness = Witness(converter)
     replayer = Replayer(
         workflows=list(WORKFLOWS),

@@ -37,11 +37,15 @@ def of(label: str, reply: Mapping[str, object], **more: object) -> dict[str, obj
     return {**reply, "when": {"model": label}, **more}
 
 
-@pytest.mark.parametrize("error", ["overloaded", "rate_limited", "server", "connection"])
-async def test_what_waiting_heals_is_tried_again(probe: Installation, error) -> None:
+@pytest.mark.parametrize(
+    ("error", "made"),
+    [("overloaded", 3), ("rate_limited", 3), ("server", 3), ("connection", 1)],
+)
+async def test_what_waiting_heals_is_tried_again(probe: Installation, error, made) -> None:
+    """A provider that was never reached has not been called."""
     result = await probe.run(task(), script({"error": error, "times": 2}, DONE))
     assert (result.output, result.iteration_count) == ("Done.", 1)
-    assert result.iterations[0].model_calls == 3
+    assert result.iterations[0].model_calls == made
     assert "model_failed_over" not in await event_types(probe, result.id)
     await books_agree(probe, result)
 
@@ -106,6 +110,17 @@ async def test_an_overflow_is_cured_once_on_the_same_model(probe: Installation) 
     assert len(texts) == 1 and len(texts[0]) < 300
     assert 'artifact.read {"ref": "sha256:' in texts[0]
     assert (await shown(probe, result))[0] == "user: do it"
+
+
+async def test_a_conversation_is_compacted_before_its_window_is_full(probe: Installation) -> None:
+    pages = [calls(call("probe.page", number=number, size=7_900)) for number in range(6)]
+    result = await probe.run(task(), script(*pages, DONE, window=9_000))
+    assert (result.outcome, result.output) == ("accepted", "Done.")
+    assert result.spend.model_calls == 7
+    assert "context_pressure" in await event_types(probe, result.id)
+    assert max(record.usage.input_tokens for record in result.iterations) <= 9_000
+    assert (await shown(probe, result))[0].startswith("user: do it")
+    await books_agree(probe, result)
 
 
 async def test_a_second_overflow_needs_a_larger_window(probe: Installation) -> None:

@@ -56,8 +56,8 @@ class ScriptCursor:
 
     async def _held(self, script: Script, run: str, attempt: str, call: str) -> int | None:
         """The entry that this attempt, or else this logical call, holds already."""
-        for key in (attempt, call):
-            index = await self._records.script_held(run, key)
+        held = await self._records.script_held(run, (attempt, call))
+        for index in (held.get(attempt), held.get(call)):
             if index is not None and index < len(script.replies):
                 return index
         return None

@@ -19,6 +19,8 @@ from perdure.adapters.stores.tables import attempts
 from perdure.domain.ports import Attempt, AttemptRow, AttemptState
 from perdure.domain.usage import Account, Usage
 
+# What an attempt may use at most that never left this process.
+_NOTHING = Usage().model_dump_json()
 _STATE = TypeAdapter[AttemptState](AttemptState)
 ClosedState = Literal["answered", "failed", "duplicate"]
 
@@ -53,6 +55,7 @@ class Row:
     settled: bool
     started_at: datetime
     seconds: float
+    sent: bool
 
     @classmethod
     def of(cls, found: RowMapping) -> Self:
@@ -75,6 +78,7 @@ class Row:
             settled=found["settled"],
             started_at=found["started_at"],
             seconds=found["seconds"],
+            sent=found["state"] != "failed" or found["estimate"] != _NOTHING,
         )
 
     @property
@@ -88,7 +92,12 @@ class Row:
                 lost_attempts=int(self.at_estimate),
                 seconds=self.seconds,
             )
-        return Account(attempts=1, usage=self.usage, cost_usd=self.cost_usd, seconds=self.seconds)
+        return Account(
+            attempts=int(self.sent),
+            usage=self.usage,
+            cost_usd=self.cost_usd,
+            seconds=self.seconds,
+        )
 
     @property
     def shown(self) -> AttemptRow:
@@ -107,6 +116,7 @@ class Row:
             cost_usd=self.cost_usd,
             started_at=self.started_at,
             seconds=self.seconds,
+            sent=self.sent,
         )
 
 
@@ -197,6 +207,15 @@ async def lose(
             at_estimate=True,
             seconds=seconds,
         )
+    )
+
+
+async def mark_unsent(connection: AsyncConnection, condition: ColumnElement[bool]) -> None:
+    """Note of failed attempts that they were never sent, so that no sum counts them as calls."""
+    await connection.execute(
+        update(attempts)
+        .where(and_(condition, attempts.c.state == "failed"))
+        .values(estimate=_NOTHING, estimate_cost_usd=Decimal(0))
     )
 
 

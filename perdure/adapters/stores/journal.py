@@ -22,6 +22,7 @@ from perdure.adapters.stores.attempts import (
     find,
     latest_opening,
     lose,
+    mark_unsent,
     open_row,
     settle,
     total,
@@ -110,6 +111,7 @@ class SqlJournal:
         cost_usd: Decimal | None,
         seconds: float,
         lost: bool = False,
+        sent: bool = True,
     ) -> None:
         async with self._writing(attempt) as connection:
             row = await self._find_or_open(connection, attempt)
@@ -121,6 +123,8 @@ class SqlJournal:
                 return
             booking = Booking(usage=usage, cost_usd=cost_usd, seconds=seconds)
             await close_row(connection, row, state="failed", booking=booking)
+            if not sent:
+                await mark_unsent(connection, _same_attempt(row))
 
     async def account(self, key: str) -> Account:
         """The sum over all attempts of a key as they stand.
@@ -220,7 +224,7 @@ def _tried_enough(attempt: Attempt, rows: Sequence[Row]) -> bool:
     if attempt.reservation_attempts is None:
         return False
     own = (attempt.attempt, "started")
-    made = sum(1 for row in rows if (row.attempt, row.state) != own)
+    made = sum(1 for row in rows if row.sent and (row.attempt, row.state) != own)
     return made >= attempt.reservation_attempts
 
 

@@ -1,6 +1,7 @@
 """Opens all stores of an installation over one database."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class Stores:
 
 
 async def open_stores(
-    home: Path, database_url: str | None = None, *, encryption_key: bytes | None = None
+    home: Path, database_url: str | None = None, *, encryption_keys: Sequence[bytes] = ()
 ) -> Stores:
     """Open (and make or migrate, where needed) the stores.
 
@@ -49,13 +50,13 @@ async def open_stores(
     Args:
         home: the installation's folder (`PERDURE_HOME`).
         database_url: an SQLite or PostgreSQL URL; None means `perdure.sqlite` in `home`.
-        encryption_key: 32 bytes that encrypt blobs at rest, or None.
+        encryption_keys: 32 bytes each, the first encrypts blobs at rest; none leaves them plain.
 
     Raises:
         InvalidInput: the URL or the key is unusable.
         StoreError: the folder or the database cannot be opened.
     """
-    vault = Vault(encryption_key)
+    vault = Vault(*encryption_keys)
     database = await Database.open(database_url or _default_url(home))
     try:
         shelf = await _shelf(home, database)

@@ -1,7 +1,7 @@
 """Run rows, iteration records and small registries; every write may be repeated."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from sqlalchemy import Table, delete, func, or_, select
@@ -97,13 +97,17 @@ class SqlRecords:
             .group_by(taken.entry)
         )
         async with self._database.read() as connection:
-            return {entry: uses for entry, uses in await connection.execute(query)}
+            return dict((await connection.execute(query)).all())
 
-    async def script_held(self, run: str, key: str) -> int | None:
+    async def script_held(self, run: str, keys: Sequence[str]) -> dict[str, int]:
         taken = script_entries.c
-        query = select(func.min(taken.entry)).where(taken.run == run, taken.key == key)
+        query = (
+            select(taken.key, func.min(taken.entry))
+            .where(taken.run == run, taken.key.in_(keys))
+            .group_by(taken.key)
+        )
         async with self._database.read() as connection:
-            return await connection.scalar(query)
+            return dict((await connection.execute(query)).all())
 
     async def take_script_entry(self, run: str, key: str, entry: int) -> None:
         await self._add(script_entries, run=run, key=key, entry=entry, taken_at=self._now())

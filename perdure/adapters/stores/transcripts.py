@@ -12,7 +12,7 @@ from perdure.domain.ports import BlobStore
 from perdure.domain.tokens import TokenSizes
 from perdure.domain.transcript import Head, Link, Message, message_tokens
 
-CACHE_BYTES = 64 * 1024 * 1024
+CACHE_BYTES = 16 * 1024 * 1024
 
 
 class LinkedTranscripts:
@@ -20,7 +20,7 @@ class LinkedTranscripts:
 
     Args:
         blobs: where the links are kept.
-        cache_bytes: how much of the chains stays in memory, as JSON text.
+        cache_bytes: about how much memory the chains may take.
     """
 
     def __init__(self, blobs: BlobStore, *, cache_bytes: int = CACHE_BYTES) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import os
 import re
+from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -26,35 +27,40 @@ SEALED = "hmac"
 _ADDRESS = re.compile(rf"({PLAIN}|{SEALED}):[0-9a-f]{{64}}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    """What one key is used for: naming content and sealing it."""
+
+    naming: bytes
+    cipher: AESGCM
+
+    def address(self, data: bytes) -> str:
+        return f"{SEALED}:{hmac.digest(self.naming, data, 'sha256').hex()}"
+
+
 class Vault:
     """Names, seals and opens the content of blobs.
 
     Args:
-        key: 32 secret bytes, or None to store plainly. A store that got its key later still reads
-            the plain blobs it wrote before.
+        keys: 32 secret bytes each. The first seals, the others open what they sealed before; none
+            stores plainly. A store that got its key later still reads its plain blobs.
     """
 
-    def __init__(self, key: bytes | None) -> None:
-        if key is not None and len(key) != KEY_BYTES:
-            raise InvalidInput(
-                f"The encryption key has {len(key)} bytes instead of {KEY_BYTES}.",
-                cure=f"Make one with: openssl rand -base64 {KEY_BYTES}.",
-            )
-        self._naming_key = None if key is None else _derive(key, b"perdure blob address")
-        self._cipher = None if key is None else AESGCM(_derive(key, b"perdure blob content"))
+    def __init__(self, *keys: bytes) -> None:
+        self._locks = tuple(_lock(key) for key in keys)
 
     def address(self, data: bytes) -> str:
         """The one address of this content in this store."""
-        if self._naming_key is None:
+        if not self._locks:
             return f"{PLAIN}:{hashlib.sha256(data).hexdigest()}"
-        return f"{SEALED}:{hmac.digest(self._naming_key, data, 'sha256').hex()}"
+        return self._locks[0].address(data)
 
     def seal(self, address: str, data: bytes) -> bytes:
         """What is written to the disk."""
-        if self._cipher is None:
+        if not self._locks:
             return data
         nonce = os.urandom(NONCE_BYTES)
-        return FORMAT + nonce + self._cipher.encrypt(nonce, data, address.encode())
+        return FORMAT + nonce + self._locks[0].cipher.encrypt(nonce, data, address.encode())
 
     def open(self, address: str, stored: bytes) -> bytes:
         """The content again, verified against its address; raises `StoreError`."""
@@ -66,25 +72,39 @@ class Vault:
 
     def stored_size(self, size: int) -> int:
         """Bytes on disk for `size` bytes of content."""
-        return size if self._cipher is None else size + OVERHEAD_BYTES
+        return size + OVERHEAD_BYTES if self._locks else size
 
     def _decrypt(self, address: str, stored: bytes) -> bytes:
-        if self._cipher is None:
+        if not self._locks:
             raise StoreError(
                 f"The blob {address} is encrypted, and this process has no key.",
                 cure="Set the encryption key that the blob was written with.",
             )
         body = stored.removeprefix(FORMAT)
-        try:
-            data = self._cipher.decrypt(body[:NONCE_BYTES], body[NONCE_BYTES:], address.encode())
-        except (InvalidTag, ValueError) as error:
-            raise StoreError(
-                f"The blob {address} cannot be decrypted: another key wrote it, or it is damaged.",
-                cure="Set the key it was written with, or restore the blob from a backup.",
-            ) from error
-        if self.address(data) != address:
-            raise _damaged(address)
-        return data
+        for lock in self._locks:
+            try:
+                data = lock.cipher.decrypt(body[:NONCE_BYTES], body[NONCE_BYTES:], address.encode())
+            except (InvalidTag, ValueError):
+                continue
+            if lock.address(data) != address:
+                raise _damaged(address)
+            return data
+        raise StoreError(
+            f"The blob {address} cannot be decrypted: another key wrote it, or it is damaged.",
+            cure="Set the key it was written with, or restore the blob from a backup.",
+        )
+
+
+def _lock(key: bytes) -> _Lock:
+    if len(key) != KEY_BYTES:
+        raise InvalidInput(
+            f"The encryption key has {len(key)} bytes instead of {KEY_BYTES}.",
+            cure=f"Make one with: openssl rand -base64 {KEY_BYTES}.",
+        )
+    return _Lock(
+        naming=_derive(key, b"perdure blob address"),
+        cipher=AESGCM(_derive(key, b"perdure blob content")),
+    )
 
 
 def kind(address: str) -> str:

@@ -113,6 +113,14 @@ class Gateway:
         named = checked_id(run_id) if run_id is not None else None
         return await self._starter.start(spec, run=named, key=idempotency_key)
 
+    async def check(self, spec: Spec) -> None:
+        """Refuse a specification that cannot run here; asks no server.
+
+        Raises:
+            InvalidInput: it names models or tools that are not there.
+        """
+        await self._resolve(spec)
+
     async def readiness(self, spec: Spec) -> tuple[QueueState, ...]:
         """Whether somebody answers on each queue that a specification needs."""
         site = await self._starter.site(await self._resolve(spec))

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
 import httpx2
@@ -238,9 +238,9 @@ class MemoryRecords:
             for entry, keys in self.taken.get(run, {}).items()
         }
 
-    async def script_held(self, run: str, key: str) -> int | None:
-        taken = self.taken.get(run, {})
-        return min((entry for entry, keys in taken.items() if key in keys), default=None)
+    async def script_held(self, run: str, keys: Sequence[str]) -> dict[str, int]:
+        taken = sorted(self.taken.get(run, {}).items(), reverse=True)
+        return {key: entry for entry, holders in taken for key in holders if key in keys}
 
     async def take_script_entry(self, run: str, key: str, entry: int) -> None:
         entries = self.taken.setdefault(run, {})

@@ -1,9 +1,9 @@
-"""The cache of links stays within its bytes and drops what was longest unused."""
+"""The cache of links stays within its memory and drops what was longest unused."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.adapters.stores.link_cache import LinkCache
+from perdure.adapters.stores.link_cache import OBJECTS_BYTES, LinkCache
 from perdure.domain.tokens import TokenSizes
 from perdure.domain.transcript import Link
 
@@ -15,7 +15,7 @@ def _held(cache: LinkCache, names: str) -> str:
 
 
 def test_the_longest_unused_link_goes_first() -> None:
-    cache = LinkCache(30)
+    cache = LinkCache(3 * (OBJECTS_BYTES + 10))
     for name in "abc":
         cache.put(name, LINK, size=10)
     cache.get("a")
@@ -24,7 +24,7 @@ def test_the_longest_unused_link_goes_first() -> None:
 
 
 def test_a_link_larger_than_the_cache_drops_nothing() -> None:
-    cache = LinkCache(30)
+    cache = LinkCache(OBJECTS_BYTES + 30)
     cache.put("a", LINK, size=10)
     cache.put("b", LINK, size=31)
     assert _held(cache, "ab") == "a"
@@ -32,11 +32,12 @@ def test_a_link_larger_than_the_cache_drops_nothing() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 40))))
 def test_it_never_holds_more_than_its_limit(puts: list[tuple[str, int]]) -> None:
-    cache = LinkCache(100)
+    limit = 3 * OBJECTS_BYTES + 100
+    cache = LinkCache(limit)
     sizes: dict[str, int] = {}
     for name, size in puts:
         if cache.get(name) is None:
             sizes[name] = size
         cache.put(name, LINK, size=size)
-        held = sum(sizes[name] for name in _held(cache, "abcdef"))
-        assert cache.held_bytes == held <= 100
+        held = sum(sizes[name] + OBJECTS_BYTES for name in _held(cache, "abcdef"))
+        assert cache.held_bytes == held <= limit

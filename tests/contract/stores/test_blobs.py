@@ -47,9 +47,13 @@ def key(request: pytest.FixtureRequest) -> bytes | None:
     return request.param
 
 
+def _vault(*keys: bytes | None) -> Vault:
+    return Vault(*(key for key in keys if key is not None))
+
+
 @pytest.fixture
 def blobs(shelf: Shelf, key: bytes | None) -> SealedBlobs:
-    return SealedBlobs(shelf, Vault(key))
+    return SealedBlobs(shelf, _vault(key))
 
 
 @pytest.mark.parametrize(
@@ -161,12 +165,23 @@ async def test_without_the_right_key_nothing_is_read(
 ) -> None:
     address = await SealedBlobs(shelf, Vault(KEY)).put(b"a secret goal")
     with pytest.raises(StoreError, match=words):
-        await SealedBlobs(shelf, Vault(key)).get(address)
+        await SealedBlobs(shelf, _vault(key)).get(address)
 
 
 async def test_a_store_that_got_its_key_later_reads_its_plain_blobs(shelf: Shelf) -> None:
-    address = await SealedBlobs(shelf, Vault(None)).put(b"plain")
+    address = await SealedBlobs(shelf, Vault()).put(b"plain")
     assert await SealedBlobs(shelf, Vault(KEY)).get(address) == b"plain"
+
+
+async def test_an_old_key_opens_what_it_sealed_and_seals_nothing_more(shelf: Shelf) -> None:
+    before = await SealedBlobs(shelf, Vault(OTHER_KEY)).put(b"a secret goal")
+    turned = SealedBlobs(shelf, Vault(KEY, OTHER_KEY))
+    assert await turned.get(before) == b"a secret goal"
+    after = await turned.put(b"a secret goal")
+    assert after != before
+    assert await SealedBlobs(shelf, Vault(KEY)).get(after) == b"a secret goal"
+    with pytest.raises(StoreError, match="another key wrote it"):
+        await SealedBlobs(shelf, Vault(KEY)).get(before)
 
 
 async def test_files_of_killed_writers_are_dropped_once_stale(tmp_path: Path) -> None:
@@ -185,7 +200,7 @@ async def test_files_of_killed_writers_are_dropped_once_stale(tmp_path: Path) ->
 async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     shelf = FileShelf(tmp_path / "blobs")
     shelf.open()
-    await SealedBlobs(shelf, Vault(None)).put(b"private")
+    await SealedBlobs(shelf, Vault()).put(b"private")
     modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "blobs").rglob("*")}
     assert modes == {0}
 

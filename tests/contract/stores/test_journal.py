@@ -77,6 +77,10 @@ async def fail(journal: SqlJournal, of: Attempt, *, tokens: int = 7, lost: bool 
     )
 
 
+async def unsent(journal: SqlJournal, of: Attempt) -> None:
+    await journal.fail(of, usage=Usage(), cost_usd=Decimal(0), seconds=0.0, sent=False)
+
+
 def confirmed(*tokens: int) -> Account:
     return Account(
         attempts=len(tokens),
@@ -357,3 +361,16 @@ async def test_a_cancelled_step_leaves_no_lock_behind(journal: SqlJournal) -> No
     assert isinstance(await journal.begin(attempt(1, key="exec-1/after")), Proceed)
     account = await journal.seal_and_sum("exec-1")
     assert account.lost_attempts == len(await journal.rows("run")) >= 1
+
+
+async def test_an_attempt_that_was_never_sent_is_no_call(journal: SqlJournal) -> None:
+    for number in (1, 2):
+        await journal.begin(attempt(number))
+        await unsent(journal, attempt(number))
+    assert await journal.account("exec-1/5") == Account()
+    assert [(row.state, row.sent) for row in await journal.rows("run")] == [("failed", False)] * 2
+    assert await journal.failing_models(since=START) == {"m"}
+    third = attempt(3, reservation_attempts=1)
+    assert isinstance(await journal.begin(third), Proceed)
+    await answer(journal, third)
+    assert await journal.account("exec-1/5") == confirmed(7)

@@ -96,8 +96,8 @@ async def test_a_script_entry_is_taken_once_a_call(records: SqlRecords) -> None:
     assert await records.script_uses("r", "x/") == {0: 2, 3: 1}
     assert await records.script_uses("r", "y/") == {3: 1}
     assert await records.script_uses("none", "x/") == {}
-    assert await records.script_held("r", "x/a") == 0
-    assert await records.script_held("child", "x/a") is None
+    assert await records.script_held("r", ["x/a", "x/b", "x/z"]) == {"x/a": 0, "x/b": 0}
+    assert await records.script_held("child", ["x/a"]) == {}
 
 
 async def test_live_text_follows_the_newest_attempt(records: SqlRecords) -> None:

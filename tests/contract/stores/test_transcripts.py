@@ -58,11 +58,11 @@ class CountingBlobs:
         return getattr(self.inner, name)
 
 
-@pytest.fixture(params=[None, bytes(32)], ids=["plain", "encrypted"])
+@pytest.fixture(params=[(), (bytes(32),)], ids=["plain", "encrypted"])
 async def stores(
     request: pytest.FixtureRequest, database_url: str, tmp_path: Path
 ) -> AsyncGenerator[Stores]:
-    opened = await open_stores(tmp_path / "home", database_url, encryption_key=request.param)
+    opened = await open_stores(tmp_path / "home", database_url, encryption_keys=request.param)
     yield opened
     await opened.close()
 
@@ -70,7 +70,7 @@ async def stores(
 @pytest.fixture
 def counting() -> CountingBlobs:
     shelf = MemoryShelf()
-    return CountingBlobs(SealedBlobs(shelf, Vault(None)))  # pyright: ignore[reportArgumentType]
+    return CountingBlobs(SealedBlobs(shelf, Vault()))  # pyright: ignore[reportArgumentType]
 
 
 def _use(arguments: Mapping[str, object]) -> Message:
@@ -146,13 +146,13 @@ async def test_another_worker_reads_each_link_once(counting: CountingBlobs) -> N
 
 
 async def test_a_small_cache_is_slower_never_wrong(stores: Stores) -> None:
-    transcripts = LinkedTranscripts(stores.blobs, cache_bytes=2000)
+    transcripts = LinkedTranscripts(stores.blobs, cache_bytes=40_000)
     head = None
     for turn in range(30):
         head = await transcripts.append(head, [assistant_text(f"turn {turn} " + "x" * 100)])
     assert head is not None
     assert len(await transcripts.load(head.hash)) == 30
-    assert transcripts._cache.held_bytes <= 2000
+    assert transcripts._cache.held_bytes <= 40_000
 
 
 async def test_an_unknown_parent_is_not_found(stores: Stores) -> None:

@@ -1,9 +1,10 @@
 """A transcript made shorter: what goes first, and what stays word for word."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.agent.compaction import compact
+from perdure.domain.agent.compaction import compact, is_due
 from perdure.domain.refs import Ref
 from perdure.domain.transcript import (
     Message,
@@ -90,3 +91,16 @@ def test_no_call_is_parted_from_its_result(script):
         message for message in kept[1:] if message.pinned
     ]
     assert tokens(kept) <= tokens(messages) + 10
+
+
+@pytest.mark.parametrize(
+    ("prompt", "window", "due"),
+    [
+        pytest.param(180_000, 200_000, False, id="the reserve is free"),
+        pytest.param(180_001, 200_000, True, id="into the reserve"),
+        pytest.param(6_144, 8_192, False, id="a quarter of a small window is free"),
+        pytest.param(6_145, 8_192, True, id="into a quarter of a small window"),
+    ],
+)
+def test_it_is_due_when_the_prompt_reaches_the_reserve(prompt: int, window: int, due: bool) -> None:
+    assert is_due(prompt, window=window) is due

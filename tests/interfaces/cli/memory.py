@@ -64,6 +64,7 @@ class MemoryGateway:
     sent: list[tuple[str, AnyMessage]] = field(default_factory=list)
     refusals: dict[str, PerdureError] = field(default_factory=dict)
     start_error: PerdureError | None = None
+    check_error: PerdureError | None = None
     away: PerdureError | None = None
     follow_error: BaseException | None = None
     interrupted: bool = False
@@ -88,6 +89,10 @@ class MemoryGateway:
             self.statuses[made] = status(id=made)
             return made
         return run_id or RUN
+
+    async def check(self, spec: Spec) -> None:
+        if self.check_error is not None:
+            raise self.check_error
 
     async def readiness(self, spec: Spec) -> Sequence[QueueState]:
         if self.away is not None:

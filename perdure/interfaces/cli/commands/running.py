@@ -40,8 +40,11 @@ async def run(
     submission = submit(session, task, wishes, example=given)
     if dry_run:
         return await _dry_run(session, submission)
-    async with session.connected(start=True) as services:
+    async with session.connected(start=False) as services:
+        # Before anything is started: a wrong name costs no wait for services.
         spec = await store(submission, services.blobs)
+        await services.gateway.check(spec)
+    async with session.connected(start=True) as services:
         for note in submission.notes:
             session.output.note(note)
         started = await services.gateway.start(spec, run_id=id)

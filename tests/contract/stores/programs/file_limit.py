@@ -19,7 +19,7 @@ LIMIT_BYTES = 64 * 1024
 async def main(home: Path) -> None:
     shelf = FileShelf(home / "blobs")
     shelf.open()
-    blobs = SealedBlobs(shelf, Vault(None))
+    blobs = SealedBlobs(shelf, Vault())
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT_BYTES, LIMIT_BYTES))
     try:
         await blobs.put(b"x" * LIMIT_BYTES * 4)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from inline_snapshot import snapshot
 
-from perdure.domain.errors import NoReadyWorker, ServiceUnavailable
+from perdure.domain.errors import InvalidInput, NoReadyWorker, ServiceUnavailable
 from perdure.domain.run import AgentSpec, RefineSpec
 from tests.interfaces.cli.memory import Installation
 from tests.interfaces.cli.samples import RUN, event, gate, result, status
@@ -25,7 +25,7 @@ def test_a_goal_in_words_runs_as_agent_and_ends_with_its_result(perdure: Install
     [spec] = perdure.gateway.started
     assert isinstance(spec, AgentSpec)
     assert spec.goal == "say hello"
-    assert perdure.calls == ["connect and start", "disconnect"]
+    assert perdure.calls == ["connect", "disconnect", "connect and start", "disconnect"]
     assert perdure.out == snapshot("""\
 [start] Write a product text for a steel water bottle.
 [iter 1/6] score 0.73
@@ -128,6 +128,14 @@ def test_every_problem_of_a_task_is_told_before_anything_starts(perdure: Install
         assert "rubric[0].evaluator.mx" in perdure.err
     assert perdure.calls == []
     assert perdure.run("run", "no.yaml") == 4
+
+
+def test_a_wrong_name_is_told_before_services_start(perdure: Installation) -> None:
+    perdure.gateway.check_error = InvalidInput("models.executor: nobody knows clod-9.")
+    assert perdure.run("run", "say hello", "--model", "clod-9") == 2
+    assert "nobody knows clod-9" in perdure.err
+    assert "connect and start" not in perdure.calls
+    assert perdure.gateway.started == []
 
 
 def test_without_a_worker_nothing_starts(perdure: Installation) -> None:
