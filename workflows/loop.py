@@ -26,6 +26,7 @@ from perdure.domain.attributes import search_attributes
 from perdure.domain.budget import AssumePrice, Budget
 from perdure.domain.control import Phase
 from perdure.domain.gates import END, Gate
+from perdure.domain.lacking import lacking
 from perdure.domain.outcomes import lifecycle
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import ROLES, LoopInput
@@ -259,6 +260,7 @@ class Loop(Asking):
             score=record.score,
             evaluation=record.evaluation,
             saved=record.saved,
+            missing=lacking(record) or None,
         )
 
     def publish(self) -> None:

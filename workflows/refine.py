@@ -68,7 +68,7 @@ class RefineLoop(Preparing):
     @property
     def iteration_limit(self) -> int | None:
         """The permitted iterations."""
-        return self.spec.refine.hard_limit
+        return self.spec.refine.planned_limit
 
     def parts(self) -> tuple[tuple[str, bool, str], ...]:
         """Parts (or dimensions) of the best output with what they still lack."""

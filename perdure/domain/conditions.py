@@ -244,6 +244,21 @@ def largest_limit(condition: Condition) -> int:
     return max((_limit(leaf) for leaf in leaves(condition)), default=0)
 
 
+def certain_limit(condition: Condition) -> int | None:
+    """The iterations after which the tree has come true whatever the scores are, or None."""
+    match condition:
+        case MaxIterations() | IterationBound():
+            return _limit(condition)
+        case Combined():
+            limits = [certain_limit(child) for child in condition.conditions]
+            known = [limit for limit in limits if limit is not None]
+            if condition.operator == "or":
+                return min(known, default=None)
+            return max(known) if len(known) == len(limits) else None
+        case _:
+            return None
+
+
 def leaves(condition: Condition) -> tuple[Condition, ...]:
     """The conditions of a tree without its combinations, in order."""
     if not isinstance(condition, Combined):

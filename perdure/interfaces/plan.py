@@ -102,7 +102,7 @@ def iteration_limit(spec: Spec) -> int:
     """After how many iterations the loop ends whatever happens."""
     match spec:
         case RefineSpec():
-            own = spec.refine.hard_limit
+            own = spec.refine.planned_limit
         case AgentSpec():
             own = resolve(spec.agent).max_iterations
     return min(own, spec.budget.iterations) if spec.budget.iterations else own

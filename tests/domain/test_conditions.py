@@ -8,6 +8,7 @@ from dirty_equals import IsPartialDict
 from perdure.domain.conditions import (
     Combined,
     Timeout,
+    certain_limit,
     is_bounded,
     largest_limit,
     read_condition,
@@ -138,3 +139,54 @@ def test_manual_needs_no_bound() -> None:
     read = read_condition({"type": "manual"})
     assert not isinstance(read, tuple)
     assert tree_problems(read, bounded_elsewhere=False) == ()
+
+
+@pytest.mark.parametrize(
+    ("tree", "limit"),
+    [
+        pytest.param({"type": "max_iterations", "limit": 3}, 3, id="a limit"),
+        pytest.param({"type": "confidence", "threshold": 0.8}, None, id="none"),
+        pytest.param(
+            either(
+                {"type": "iteration_bound", "iterations": 4}, {"type": "max_iterations", "limit": 3}
+            ),
+            3,
+            id="the first of several",
+        ),
+        pytest.param(
+            either(
+                {"type": "no_improvement", "patience": 2}, {"type": "max_iterations", "limit": 3}
+            ),
+            3,
+            id="beside others",
+        ),
+        pytest.param(
+            {
+                "type": "combined",
+                "operator": "and",
+                "conditions": [
+                    {"type": "max_iterations", "limit": 3},
+                    {"type": "iteration_bound", "iterations": 5},
+                ],
+            },
+            5,
+            id="the last of both",
+        ),
+        pytest.param(
+            {
+                "type": "combined",
+                "operator": "and",
+                "conditions": [
+                    {"type": "max_iterations", "limit": 3},
+                    {"type": "confidence", "threshold": 0.8},
+                ],
+            },
+            None,
+            id="with what may never come",
+        ),
+    ],
+)
+def test_the_certain_limit(tree: Mapping[str, object], limit: int | None) -> None:
+    read = read_condition(tree)
+    assert not isinstance(read, tuple)
+    assert certain_limit(read) == limit

@@ -5,7 +5,12 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from perdure.domain.base import Frozen
-from perdure.domain.conditions import Condition, largest_limit, success_threshold
+from perdure.domain.conditions import (
+    Condition,
+    certain_limit,
+    largest_limit,
+    success_threshold,
+)
 from perdure.domain.problems import Problem
 from perdure.domain.progress import CompareWith
 from perdure.domain.rubric import Rubric
@@ -121,6 +126,12 @@ class RefineSettings(Frozen):
             return self.max_iterations
         limits = (HARD_ITERATION_LIMIT, self.max_iterations, largest_limit(self.termination))
         return max(limits)
+
+    @property
+    def planned_limit(self) -> int:
+        """The iterations that people are told of: a tree may end earlier than the hard limit."""
+        certain = certain_limit(self.termination) if self.termination else None
+        return self.hard_limit if certain is None else min(certain, self.hard_limit)
 
 
 def settings_problems(settings: RefineSettings, rubric: Rubric) -> tuple[Problem, ...]:

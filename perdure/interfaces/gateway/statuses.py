@@ -19,7 +19,7 @@ UNLIMITED = BudgetLimits(tokens=None, cost_usd=None, active_time=None)
 
 def first_status(spec: Spec, run: str, *, now: datetime) -> RunStatus:
     """The status of a run that is about to start."""
-    limit = spec.agent.max_iterations if spec.kind == "agent" else spec.refine.max_iterations
+    limit = spec.agent.max_iterations if spec.kind == "agent" else spec.refine.planned_limit
     return RunStatus(
         id=run,
         kind=spec.kind,

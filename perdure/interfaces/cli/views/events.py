@@ -12,6 +12,9 @@ from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line
 from perdure.interfaces.cli.views.wording import model_name, one_line, score
 
 Data = Mapping[str, JsonValue]
+Teller = Callable[[Event, int | None], Text | None]
+STEPS_SHOWN = 3
+LEAST_SHARE = 0.01
 _MODEL_FIELDS = frozenset({"model", "executor", "failed", "to"})
 
 
@@ -24,46 +27,68 @@ def event_line(event: Event, *, limit: int | None = None, detailed: bool = False
         detailed: every event gets a line.
     """
     tell = _TELLERS.get(event.type)
-    if tell is not None:
-        return tell(event, limit)
+    told = tell(event, limit) if tell is not None else None
+    if told is not None:
+        return told
     return _otherwise(event) if detailed else None
 
 
-def _iteration(event: Event, limit: int | None) -> str:
+def iteration_line(index: int, data: Data, *, limit: int | None = None) -> Text:
+    """`[iter 2/3] score 0.89 (eval: incremental, 40 % tokens saved) · missing tone`.
+
+    Args:
+        index: of the iteration.
+        data: `score`, `evaluation`, `saved`, `missing`, `error`, `decision` and `adaptation`, as
+            events and records have them.
+        limit: the run's iteration limit.
+    """
+    value, error = _number(data, "score"), _word(data, "error")
+    head = f"score {score(value)}" if value is not None else error or _word(data, "decision")
+    tried = _word(data, "adaptation")
+    pieces = [f"{head or 'done'}{_evaluation(data)}", *([one_line(tried)] if tried else [])]
+    pieces.extend(filter(None, (_missing(data),)))
     of = f"/{limit}" if limit else ""
-    return f"[iter {event.iteration}{of}]"
+    style = BAD if error and value is None else ""
+    return line((f"[iter {index}{of}]", "bold cyan"), " ", (" · ".join(pieces), style))
 
 
 def _completed(event: Event, limit: int | None) -> Text:
-    data = event.data
-    value = _number(data, "score")
-    error = _word(data, "error")
-    pieces = [f"score {score(value)}"] if value is not None else []
-    if value is None:
-        pieces.append(error or _word(data, "decision") or "done")
-    pieces.extend(filter(None, (_evaluation(data), _missing(data))))
-    style = BAD if error and value is None else ""
-    return line((_iteration(event, limit), "bold cyan"), " ", (" · ".join(pieces), style))
+    return iteration_line(event.iteration, event.data, limit=limit)
 
 
 def _evaluation(data: Data) -> str:
-    kind = _word(data, "evaluation")
-    if kind in {"", "full", "none"}:
-        return ""
-    saved = _number(data, "saved")
-    share = f", {saved:.0%} tokens saved" if saved else ""
-    return f"evaluation {kind.replace('_', ' ')}{share}"
+    """How it was evaluated, unless as a whole, and what that saved."""
+    kind, saved = _word(data, "evaluation"), _number(data, "saved")
+    told = [f"eval: {kind.replace('_', ' ')}"] if kind not in {"", "full", "none"} else []
+    if saved is not None and saved >= LEAST_SHARE:
+        told.append(f"{saved * 100:.0f} % tokens saved")
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _missing(data: Data) -> str:
-    for name in ("missing", "gaps", "findings", "gap"):
-        value = data.get(name)
-        texts = [_text_of(item) for item in value] if isinstance(value, list) else [_text_of(value)]
-        told = [text for text in texts if text]
-        if told:
-            more = f" and {len(told) - 2} more" if len(told) > 2 else ""
-            return f"missing {'; '.join(one_line(text, 60) for text in told[:2])}{more}"
-    return ""
+    told = [one_line(text, 60) for text in _words(data, "missing")]
+    return f"missing {'; '.join(told)}" if told else ""
+
+
+def _recalled(event: Event, limit: int | None) -> Text:
+    told = _word(event.data, "summary") or _word(event.data, "text")
+    return line(("[recall]", DIM), f" {one_line(told or 'nothing similar is known yet', 200)}")
+
+
+def _planned(event: Event, limit: int | None) -> Text | None:
+    """The steps; nothing when no plan was wanted, unless the task was taken for a question."""
+    steps, failed = _words(event.data, "steps"), _word(event.data, "failed")
+    if failed:
+        return line(("[plan]", WARN), f" none, the work goes on: {one_line(failed)}")
+    if event.data.get("read_only") is True:
+        return line(
+            ("[plan]", DIM), f" a question, one answer: {one_line(_word(event.data, 'why'))}"
+        )
+    if not steps:
+        return None
+    more = f" → and {len(steps) - STEPS_SHOWN} more" if len(steps) > STEPS_SHOWN else ""
+    shown = " → ".join(one_line(step, 40) for step in steps[:STEPS_SHOWN])
+    return line(("[plan]", DIM), f" {shown}{more}")
 
 
 def _ended(event: Event, limit: int | None) -> Text:
@@ -109,10 +134,10 @@ def _budget(event: Event, limit: int | None) -> Text:
     return line(("[budget]", WARN), f" {dimension.replace('_', ' ')} passed 80 % of its limit")
 
 
-_TELLERS: Mapping[EventType, Callable[[Event, int | None], Text]] = {
+_TELLERS: Mapping[EventType, Teller] = {
     "run_started": _named("start", "goal", "model", "executor"),
-    "recalled": _named("recall", "text", "similar", "learnings"),
-    "planned": _named("plan", "steps", "text"),
+    "recalled": _recalled,
+    "planned": _planned,
     "iteration_completed": _completed,
     "model_failed_over": _named("model", "failed", "to", "why", style=WARN),
     "context_pressure": _named("context", "cure", "stop_reason", style=WARN),

@@ -4,17 +4,19 @@ import difflib
 from collections.abc import Sequence
 from decimal import Decimal
 
+from pydantic import JsonValue
 from rich.console import RenderableType
 from rich.text import Text
 
+from perdure.domain.lacking import lacking
 from perdure.domain.result import IterationRecord
 from perdure.domain.usage import add_cost
+from perdure.interfaces.cli.views.events import iteration_line
 from perdure.interfaces.cli.views.layout import (
     BAD,
     DIM,
     GOOD,
     WARN,
-    heading,
     line,
     stack,
     table,
@@ -99,8 +101,15 @@ def _dimensions(record: IterationRecord) -> str:
     )
 
 
+def record_line(record: IterationRecord) -> Text:
+    """An iteration as `watch` tells it."""
+    data: dict[str, JsonValue] = {**record.model_dump(mode="json"), "missing": lacking(record)}
+    return iteration_line(record.index, data)
+
+
 def _findings(record: IterationRecord) -> RenderableType | None:
-    if not record.findings:
+    """The iteration in one line, and what was found in it; None where nothing was evaluated."""
+    if record.score is None and not record.findings:
         return None
     rows: list[Text] = []
     for finding in record.findings:
@@ -110,7 +119,7 @@ def _findings(record: IterationRecord) -> RenderableType | None:
         fix = f"  → {one_line(words['fix'])}" if words.get("fix") else ""
         style = _SEVERITY_STYLES.get(severity, DIM)
         rows.append(line((f"{severity:<10} ", style), told, (fix, DIM), indent=2))
-    return stack(heading(f"iteration {record.index}"), *rows)
+    return stack(record_line(record), *rows)
 
 
 def _sum(records: Sequence[IterationRecord]) -> Text:

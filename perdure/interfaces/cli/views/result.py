@@ -59,12 +59,19 @@ def result_view(result: RunResult, *, web_url: str | None = None) -> Group:
 
 
 def done_line(result: RunResult) -> Text:
-    """`[done] 2 iterations, 38k tokens, $0.32`."""
+    """`[done] 2 iterations, 38k tokens, $0.32 · quality met  ▆█`."""
     count = result.iteration_count or len(result.iterations)
     told = [plural(count, "iteration"), f"{tokens(result.spend.tokens)} tokens"]
     told.append(money(result.spend.cost_usd))
     style = BAD if result.outcome in BAD_OUTCOMES else GOOD
-    return line(("[done]", f"bold {style}"), " " + ", ".join(told), (_ending(result), style))
+    scores = [record.score for record in result.iterations]
+    bars = sparkline(scores) if any(value is not None for value in scores) else ""
+    return line(
+        ("[done]", f"bold {style}"),
+        " " + ", ".join(told),
+        (_ending(result), style),
+        (f"  {bars}" if bars else "", GOOD),
+    )
 
 
 def spend_words(spend: SpendReport) -> str:
@@ -115,8 +122,7 @@ def _ending(result: RunResult) -> str:
 def _scores(result: RunResult) -> str | None:
     if result.best is None or result.best.score is None:
         return None
-    bars = sparkline([record.score for record in result.iterations])
-    return f"{score(result.best.score)} in iteration {result.best.iteration}  {bars}".rstrip()
+    return f"{score(result.best.score)} in iteration {result.best.iteration}"
 
 
 def _output(result: RunResult) -> RenderableType | None:

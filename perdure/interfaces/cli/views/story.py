@@ -51,7 +51,10 @@ class Story:
 
 
 def _evaluation(event: Event) -> dict[str, JsonValue]:
-    """How an iteration was evaluated, and which dimensions are below full."""
+    """How an iteration was evaluated, and which dimensions are below full.
+
+    What the end of the iteration says itself goes over it.
+    """
     scores = event.data.get("scores")
     low: list[JsonValue] = []
     if isinstance(scores, dict):

@@ -33,10 +33,10 @@ def test_a_goal_in_words_runs_as_agent_and_ends_with_its_result(perdure: Install
 A bottle of steel.
 Goes into the dishwasher.
 
-[done] 2 iterations, 38k tokens, $0.32 · quality met
+[done] 2 iterations, 38k tokens, $0.32 · quality met  ▆▇
 run     refine-steel-bottle-7f3a
 why     The result reached the quality that was asked for. (accepted/quality_met)
-score   0.89 in iteration 2  ▆▇
+score   0.89 in iteration 2
 spend   38,000 tokens · 2,000 written · $0.32 · 4 model calls · 4.0 s active of 5.5 s
 saved   24k input tokens (40% of a loop that resends all), 1 judge call
 models  claude-sonnet-4-5
@@ -177,7 +177,7 @@ def test_a_dry_run_without_services_shows_the_plan_and_what_starts_them(
 def test_settings_without_effect_are_named_by_every_way_to_look_at_a_task(
     perdure: Installation,
 ) -> None:
-    (perdure.folder / "task.yaml").write_text(TASK + "refine: {plan: 'on'}\n", encoding="utf-8")
+    (perdure.folder / "task.yaml").write_text(TASK + "budget: {workers: 3}\n", encoding="utf-8")
     for argv in (
         ("run", "task.yaml"),
         ("validate", "task.yaml"),
@@ -185,7 +185,7 @@ def test_settings_without_effect_are_named_by_every_way_to_look_at_a_task(
     ):
         assert perdure.run(*argv) == 0
         told = " ".join((perdure.out + perdure.err).split())
-        assert "refine.plan: on has no effect in this version" in told
+        assert "budget.workers: 3 has no effect in this version" in told
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), asyncio.CancelledError()])

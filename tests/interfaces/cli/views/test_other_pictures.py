@@ -121,26 +121,40 @@ What to try next
 """)
 
 
+def compared(seeds: int, iterations: int, loop: Arm, other: Arm) -> Comparison:
+    single = other.model_copy(update={"name": "single try", "unscored": 0})
+    return Comparison(
+        seeds=seeds,
+        iterations=iterations,
+        loop=loop,
+        best_of_n=other,
+        same_tokens=single.model_copy(update={"name": "same tokens"}),
+        single=single,
+    )
+
+
 def test_comparison_table() -> None:
     arm = Arm(
         name="loop", scores=(0.702, 0.914, 1.0), full_passes=9, calls=6.3, output_tokens=121.0
     )
     other = arm.model_copy(update={"name": "best of n", "full_passes": 3, "output_tokens": 313.0})
-    shown = comparison_table(Comparison(seeds=10, iterations=3, loop=arm, best_of_n=other))
+    shown = comparison_table(compared(10, 3, arm, other))
     assert wide(shown) == snapshot("""\
 Mean best score after each iteration, 10 seeds
-arm            1      2      3  all pass  calls  output tokens
-loop       0.702  0.914  1.000   9 of 10    6.3            121
-best of n  0.702  0.914  1.000   3 of 10    6.3            313
-From the runs just made; best of n makes as many calls as the loop had made by
-that iteration.\
+arm              1      2      3  all pass  calls  output tokens
+loop         0.702  0.914  1.000   9 of 10    6.3            121
+best of n    0.702  0.914  1.000   3 of 10    6.3            313
+same tokens  0.702  0.914  1.000   3 of 10    6.3            313
+single try   0.702  0.914  1.000   3 of 10    6.3            313
+From the runs just made; the others had as many calls, or tokens, as the loop
+had used by that iteration.\
 """)
 
 
 def test_runs_without_a_score_are_not_counted_in_silence() -> None:
     arm = Arm(name="loop", scores=(0.7,), full_passes=0, calls=1, output_tokens=9)
     other = arm.model_copy(update={"name": "best of n", "unscored": 3})
-    shown = plain(comparison_table(Comparison(seeds=1, iterations=1, loop=arm, best_of_n=other)))
+    shown = plain(comparison_table(compared(1, 1, arm, other)))
     assert "! best of n: 3 runs ended without a score and count as 0 above." in shown
     assert "! loop" not in shown
 
@@ -157,7 +171,7 @@ def test_runs_without_a_score_are_not_counted_in_silence() -> None:
             lambda: event(
                 2, "iteration_completed", score=0.89, evaluation="incremental", saved=0.4
             ),
-            snapshot("[iter 1/3] score 0.89 · evaluation incremental, 40% tokens saved"),
+            snapshot("[iter 1/3] score 0.89 (eval: incremental, 40 % tokens saved)"),
             id="incremental",
         ),
         pytest.param(

@@ -114,10 +114,10 @@ def test_result() -> None:
 A bottle of steel.
 Goes into the dishwasher.
 
-[done] 2 iterations, 38k tokens, $0.32 · quality met
+[done] 2 iterations, 38k tokens, $0.32 · quality met  ▆▇
 run     refine-steel-bottle-7f3a
 why     The result reached the quality that was asked for. (accepted/quality_met)
-score   0.89 in iteration 2  ▆▇
+score   0.89 in iteration 2
 spend   38,000 tokens · 2,000 written · $0.32 · 4 model calls · 4.0 s active of 5.5 s
 saved   24k input tokens (40% of a loop that resends all), 1 judge call
 models  claude-sonnet-4-5
@@ -128,11 +128,11 @@ next    perdure explain refine-steel-bottle-7f3a\
 A bottle of steel.
 Goes into the dishwasher.
 
-[done] 2 iterations, 38k tokens, $0.32 · quality met
+[done] 2 iterations, 38k tokens, $0.32 · quality met  ▆▇
 run        refine-steel-bottle-7f3a
 why        The result reached the quality that was asked for.
            (accepted/quality_met)
-score      0.89 in iteration 2  ▆▇
+score      0.89 in iteration 2
 spend      38,000 tokens · 2,000 written · $0.32 · 4 model calls · 4.0 s active
            of 5.5 s
 saved      24k input tokens (40% of a loop that resends all), 1 judge call
@@ -168,7 +168,7 @@ def test_result_that_ended_badly() -> None:
     assert plain(result_view(failed)) == snapshot("""\
 no output inline
 
-[done] 2 iterations, 38k tokens, $0.32 · failed
+[done] 2 iterations, 38k tokens, $0.32 · failed  ▆▇
 run     refine-steel-bottle-7f3a
 why     The model could not be used, and retries did not heal it. (failed/model_error)
 spend   38,000 tokens · 2,000 written · $0.32 · 4 model calls · 4.0 s active of 5.5 s
@@ -187,16 +187,18 @@ def test_history() -> None:
  1   0.73  continue  full         1 of 2 full, tone 0.60    1.2k  $0.02  1.2 s
 2★   0.89  accept    incremental  1 of 2 full, tone 0.85    1.2k  $0.02  1.2 s
 2 iterations, 2,400 tokens, $0.04
-iteration 1
-  important  tone: too formal  → write as you speak\
+[iter 1] score 0.73 · missing too formal
+  important  tone: too formal  → write as you speak
+[iter 2] score 0.89 (eval: incremental) · missing tone\
 """)
     assert wide(history_view(RECORDS, 2)) == snapshot("""\
  #  score  decision  evaluation   dimensions              tokens   cost   time
  1   0.73  continue  full         1 of 2 full, tone 0.60    1.2k  $0.02  1.2 s
 2★   0.89  accept    incremental  1 of 2 full, tone 0.85    1.2k  $0.02  1.2 s
 2 iterations, 2,400 tokens, $0.04
-iteration 1
-  important  tone: too formal  → write as you speak\
+[iter 1] score 0.73 · missing too formal
+  important  tone: too formal  → write as you speak
+[iter 2] score 0.89 (eval: incremental) · missing tone\
 """)
     assert plain(history_view((), None)) == snapshot("No iteration is complete yet.")
 

@@ -30,7 +30,7 @@ def test_a_refinement_tells_its_scores_with_what_is_missing() -> None:
         [
             "[start] Write a product text for a steel water bottle.",
             "[iter 1/6] score 0.73 · missing tone; words",
-            "[iter 2/6] score 1.00 · evaluation incremental",
+            "[iter 2/6] score 1.00 (eval: incremental)",
             "[iter 3/6] the model gave nothing",
         ]
     )

@@ -1,0 +1,34 @@
+"""The page on ready-made tasks shows what their examples really print."""
+
+import re
+from pathlib import Path
+
+import pytest
+from installation import Installation
+from telling import told
+
+from perdure.interfaces.definitions import definitions
+from perdure.interfaces.submission import store
+from tests.definitions.test_ready_made import example
+
+PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
+SHOWN = {
+    name: text.rstrip().splitlines()
+    for name, text in re.findall(
+        r"```text\n\$ perdure run ([a-z-]+) --example\n(.*?)```", PAGE, re.DOTALL
+    )
+}
+
+
+def test_every_task_is_shown() -> None:
+    assert set(SHOWN) == {item.name for item in definitions()}
+
+
+@pytest.mark.parametrize("name", sorted(SHOWN))
+async def test_the_page_shows_what_is_printed(
+    name: str, site: Installation, tmp_path: Path
+) -> None:
+    submission = await example(name, tmp_path)
+    run = await site.gateway.start(await store(submission, site.parts.stores.blobs))
+    await site.gateway.result(run)
+    assert await told(site, run) == SHOWN[name]
