@@ -11,7 +11,7 @@ from perdure.domain.refine.economy import sent_by_phase
 from perdure.domain.refine.iteration import later_tokens
 from perdure.domain.refine.parts import draft_tokens, failing_parts, part_tokens
 from perdure.domain.refine.planning import plan_text
-from perdure.domain.refine.state import Draft, Kept
+from perdure.domain.refine.state import Draft, Kept, Recollection
 from perdure.domain.result import IterationRecord
 from perdure.domain.steps import Entry, ModelCallReport, RefineEntry, SayEntry
 from perdure.domain.tokens import estimate
@@ -66,7 +66,9 @@ class Executing(Evaluating):
         core = self.core
         newest = core.newest if part is None else None
         previous = core.kept if part is not None else newest
-        plan = plan_text(core.plan) if part is None and not self._shows_draft(newest) else ""
+        fresh = part is None and not self._shows_draft(newest)
+        plan = plan_text(core.plan) if fresh else ""
+        known = core.recollection if fresh else Recollection()
         return RefineEntry(
             type="refine",
             previous=previous.output.hash if previous else None,
@@ -75,9 +77,11 @@ class Executing(Evaluating):
             guidance=tuple(core.notes),
             error=core.last_error if part is None else None,
             part=part,
-            tokens=later_tokens(core, newest) + estimate(plan).total,
+            tokens=later_tokens(core, newest) + known.tokens + estimate(plan).total,
             plan=plan,
             changed=newest.changed if newest else (),
+            recalled=known.text,
+            skills=known.skills_text,
         )
 
     def _shows_draft(self, newest: Kept | None) -> bool:

@@ -1,16 +1,23 @@
-"""What a refine run does before its first draft: look whether it is work at all, and plan it."""
+"""What a refine run does before its first draft: recall, tell a question from work, plan."""
 
+from temporalio import workflow
+
+from activities.recall import Recall
+from perdure.domain import budget as budgets
 from perdure.domain.agent.settings import Turns
 from perdure.domain.agent.turn import Limits, TurnState
+from perdure.domain.memory.steps import RecallReport, RecallRequest
+from perdure.domain.memory.telling import recall_allowance
 from perdure.domain.names import short_model_name
 from perdure.domain.refine.classification import read_only_reason
 from perdure.domain.refine.planning import PlanReport, wants_plan
 from perdure.domain.refine.shares import share_used
-from perdure.domain.refine.state import AnswerOnly
+from perdure.domain.refine.state import AnswerOnly, Recollection
 from perdure.domain.steps import PlanEntry
+from workflows import options
 from workflows.executing import Executing
 from workflows.model_calls import Ask, Called, Unanswered, Unpriced
-from workflows.steps import Broken
+from workflows.steps import Broken, Done
 from workflows.structured import Planning
 
 PLAN_TOKENS = 1_024
@@ -22,10 +29,50 @@ STEP_SHOWN = 60
 class Preparing(Executing):
     """Adds the phases that come once, before the iterations."""
 
+    async def recall(self) -> None:
+        """Look up what earlier runs left; memory is a help, so that the run goes on without."""
+        if not self.spec.recall:
+            return
+        self.enter("recalling")
+        activity_id = self.next_activity_id()
+        request = RecallRequest(
+            run=self.run_id,
+            goal=self.spec.goal,
+            category=self.spec.category,
+            token_limit=recall_allowance(self.spec.budget.tokens or None),
+            skills=self.spec.skills,
+            now=workflow.now(),
+        )
+        handle = workflow.start_activity_method(
+            Recall.recall,
+            request,
+            **options.store_step(self.site, activity_id=activity_id, summary="recall"),
+        )
+        outcome = await self.watched(handle, activity_id=activity_id)
+        if isinstance(outcome, Done):
+            self._take_recollection(outcome.report)
+        else:
+            self.note("recalled", failed=f"{outcome.code}: {outcome.message}"[:300])
+
+    def _take_recollection(self, report: RecallReport) -> None:
+        core, blobs = self.core, (report.text, report.skills_text)
+        core.recollection = Recollection(
+            text=report.text.hash if report.text else None,
+            skills_text=report.skills_text.hash if report.skills_text else None,
+            tokens=sum(blob.tokens.total for blob in blobs if blob is not None),
+            skills=tuple(skill.name for skill in report.skills),
+        )
+        self.charge(budgets.work(core.budget, report.seconds))
+        self.note("recalled", text=report.summary, missing=list(report.missing) or None)
+        fixed = [skill.name for skill in report.skills if skill.requested and skill.deterministic]
+        if fixed and self.spec.refine.classify != "off":
+            why = f"the skill {fixed[0]} always does the same"
+            core.answer_only = AnswerOnly(kind="deterministic", why=why)
+
     def classify(self) -> None:
         """Tell a question, which one answer settles, from work."""
         settings = self.spec.refine
-        if settings.classify == "off":
+        if settings.classify == "off" or self.core.answer_only is not None:
             return
         why = read_only_reason(
             self.spec.goal, writes=self.site.writable, rubric=self.rubric, settings=settings
@@ -45,8 +92,13 @@ class Preparing(Executing):
             small_model=self.core.cards[self.spec.models.chain("planner")[0]].small,
         )
         if not wanted:
-            reading = {"read_only": True, "why": answer.why} if answer is not None else {}
-            self.note("planned", skipped=why_not, **reading)
+            reading = answer is not None and answer.kind == "read_only"
+            self.note(
+                "planned",
+                skipped=why_not,
+                read_only=reading or None,
+                why=answer.why if answer else None,
+            )
             return
         self.enter("planning")
         called = await self.call_structured(self._planning)
@@ -68,12 +120,20 @@ class Preparing(Executing):
             draft.output = draft.output if isinstance(joined, Broken) else joined.output
 
     def _planning(self, problems: tuple[str, ...]) -> Ask:
+        known = self.core.recollection
         return Ask(
             role="planner",
             phase="planning",
             summary="plan",
-            entries=[PlanEntry(type="plan", problems=problems)],
-            extra_tokens=self.core.task_tokens + PLAN_PROMPT_TOKENS,
+            entries=[
+                PlanEntry(
+                    type="plan",
+                    recalled=known.text,
+                    skills=known.skills_text,
+                    problems=problems,
+                )
+            ],
+            extra_tokens=self.core.task_tokens + known.tokens + PLAN_PROMPT_TOKENS,
             max_tokens=PLAN_TOKENS,
             tools_off=True,
             structured=Planning(),

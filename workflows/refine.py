@@ -1,4 +1,4 @@
-"""`RefineLoop`: plan, execute, evaluate, decide, refine until it is good enough."""
+"""`RefineLoop`: recall, plan, execute, evaluate, decide, refine until it is good enough."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ class RefineLoop(Preparing):
         self.spec = given.spec
         self.turns = resolve(given.spec.agent)
         self.core = given.state or RefineState(
-            started_at=workflow.now(), budget=Budget(limits=given.spec.budget), stage="plan"
+            started_at=workflow.now(), budget=Budget(limits=given.spec.budget), stage="recall"
         )
 
     @workflow.run
@@ -107,6 +107,9 @@ class RefineLoop(Preparing):
         """One stage of the pipeline; the stage says where a run that continued as new goes on."""
         core = self.core
         match core.stage:
+            case "recall":
+                await self.recall()
+                core.stage = "plan"
             case "plan":
                 self.classify()
                 await self.plan()

@@ -72,6 +72,7 @@ class CommonSpec(Frozen):
     tools: ToolsSpec = ToolsSpec()
     budget: BudgetLimits = BudgetLimits()
     recall: bool = True
+    skills: tuple[str, ...] = ()
     learn: bool = True
     metadata: Metadata = Metadata()
     agent: AgentSettings = AgentSettings()

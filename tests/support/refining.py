@@ -34,9 +34,15 @@ TONE: dict[str, object] = {
 
 
 def spec(rubric: Sequence[object] = (WORDS_CHECK,), /, **refine: object) -> dict[str, object]:
-    """A refine run without a plan; keywords are its settings."""
-    settings = {"plan": "off", **refine}
-    return {"kind": "refine", "goal": "Name ten trees.", "rubric": list(rubric), "refine": settings}
+    """A refine run without memory and plan; keywords are its settings."""
+    return {
+        "kind": "refine",
+        "goal": "Name ten trees.",
+        "rubric": list(rubric),
+        "recall": False,
+        "learn": False,
+        "refine": {"plan": "off", **refine},
+    }
 
 
 def verdict(

@@ -44,6 +44,7 @@ def refine_result(
         spend=spend_report(state, wall_time=wall_time),
         savings=savings_of(state, evaluator_share=evaluator_share),
         open_findings=findings_of(returned.evaluation if returned else None),
+        skills=state.recollection.skills,
         read_only=state.answer_only is not None and state.answer_only.kind == "read_only",
         artifacts=_artifacts(tree, returned),
         tools_used=dict(state.turn.tallies.used),

@@ -18,7 +18,7 @@ from perdure.domain.rubric import Rubric
 from perdure.domain.run import LoopInput, RefineSpec
 from perdure.domain.state import CoreState
 
-Stage = Literal["plan", "execute", "evaluate", "decide", "ask"]
+Stage = Literal["recall", "plan", "execute", "evaluate", "decide", "ask"]
 
 
 class Draft(BaseModel):
@@ -100,6 +100,15 @@ class AnswerOnly(Frozen):
         return "skipped_read_only" if self.kind == "read_only" else "skipped_deterministic"
 
 
+class Recollection(Frozen):
+    """What earlier runs left for this one: blobs for prompts with their size, skills by name."""
+
+    text: str | None = None
+    skills_text: str | None = None
+    tokens: int = 0
+    skills: tuple[str, ...] = ()
+
+
 class RefineState(CoreState):
     """State of a `RefineLoop`."""
 
@@ -121,6 +130,7 @@ class RefineState(CoreState):
     economy: Economy = Economy()
     plan: Plan = Plan()
     answer_only: AnswerOnly | None = None
+    recollection: Recollection = Recollection()
 
 
 class RefineInput(LoopInput):

@@ -10,14 +10,17 @@ from perdure.interfaces.submission.layers import Fields, has, steps_of
 _NO_ROLE = "no loop calls this role"
 _NO_WORKERS = "no loop starts workers"
 IDLE: Mapping[str, str] = {
-    "recall": "nothing is recalled from earlier runs",
-    "refine.evaluator_share": "the judge may use what the whole budget leaves",
     "budget.workers": _NO_WORKERS,
     "budget.depth": _NO_WORKERS,
     "models.manager": _NO_ROLE,
     "models.worker": _NO_ROLE,
     "models.critic": _NO_ROLE,
     "models.repair": _NO_ROLE,
+}
+
+AGENT_IDLE: Mapping[str, str] = {
+    "recall": "an agent run begins with its own messages alone",
+    "skills": "an agent run is given no skills",
 }
 
 
@@ -27,9 +30,10 @@ def idle_notes(given: Fields) -> tuple[str, ...]:
     Args:
         given: what files and flags say, without the built-in defaults.
     """
+    idle = {**IDLE, **(AGENT_IDLE if given.get("kind", "agent") == "agent" else {})}
     return tuple(
         f"{path}: {_words(value)} has no effect in this version: {why}."
-        for path, why in IDLE.items()
+        for path, why in idle.items()
         if (value := _at(given, path)) and value != "off"
     )
 

@@ -20,8 +20,6 @@ def notes(**fields: JsonValue) -> tuple[str, ...]:
     ("fields", "path", "value"),
     [
         ({"budget": {"depth": 2}}, "budget.depth", "2"),
-        ({"recall": True}, "recall", "true"),
-        ({"refine": {"evaluator_share": 0.5}}, "refine.evaluator_share", "0.5"),
         ({"models": {"critic": ["a", "b"]}}, "models.critic", '["a", "b"]'),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -49,14 +47,14 @@ def test_nothing_is_said_of_what_is_off_or_works(fields: dict[str, JsonValue]) -
 
 
 def test_flags_are_looked_at_too() -> None:
-    flags = Flags(sets=("refine.evaluator_share=0.5", "recall=true"))
+    flags = Flags(sets=("models.worker=x", "models.repair=y"))
     task: JsonValue = {"kind": "refine", "goal": "g", "rubric": RUBRIC}
     told = load_data(task, flags, surroundings=AROUND).notes
-    assert [note.partition(":")[0] for note in told] == ["recall", "refine.evaluator_share"]
+    assert [note.partition(":")[0] for note in told] == ["models.worker", "models.repair"]
 
 
 def test_several_are_one_line_each() -> None:
-    given: dict[str, JsonValue] = {"recall": True, "models": {"worker": "a", "repair": "b"}}
+    given: dict[str, JsonValue] = {"models": {"worker": "a", "repair": "b", "critic": "c"}}
     told = idle_notes(given)
     assert len(told) == 3
     assert all("\n" not in note for note in told)
@@ -65,3 +63,9 @@ def test_several_are_one_line_each() -> None:
 def test_tools_that_would_be_missing_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"tools\.mcp: .*MCP servers cannot be used yet"):
         notes(tools={"mcp": [{"command": "server"}]})
+
+
+def test_what_only_a_refine_run_does_is_idle_in_an_agent_run() -> None:
+    told = idle_notes({"kind": "agent", "goal": "g", "recall": True, "skills": ["s"]})
+    assert [note.partition(":")[0] for note in told] == ["recall", "skills"]
+    assert idle_notes({"kind": "refine", "goal": "g", "recall": True, "skills": ["s"]}) == ()
