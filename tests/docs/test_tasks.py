@@ -20,6 +20,19 @@ SHOWN = {
 }
 
 
+# Sizes of prompts change with every word of them; the page gives their order.
+SAVED = re.compile(r" \(\d+ % tokens saved\)")
+FIGURES = re.compile(r"(?<=[ (])[$\d.,]+k?(?=( % tokens saved| tokens|[ ,·]))")
+
+
+def rounded(lines: list[str]) -> list[str]:
+    """The lines without the figures of tokens and money."""
+    return [
+        FIGURES.sub("…", line) if "tokens" in line and "score" not in line else SAVED.sub("", line)
+        for line in lines
+    ]
+
+
 def test_every_task_is_shown() -> None:
     assert set(SHOWN) == {item.name for item in definitions()}
 
@@ -31,4 +44,4 @@ async def test_the_page_shows_what_is_printed(
     submission = await example(name, tmp_path)
     run = await site.gateway.start(await store(submission, site.parts.stores.blobs))
     await site.gateway.result(run)
-    assert await told(site, run) == SHOWN[name]
+    assert rounded(await told(site, run)) == rounded(SHOWN[name])
