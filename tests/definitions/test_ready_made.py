@@ -18,6 +18,7 @@ NAMES = [item.name for item in definitions()]
 # Score by iteration, to two digits.
 CURVES = {
     "interview-analysis": [0.5, 0.75, 1.0],
+    "job-matching": [0.0, 0.5, 0.5, 1.0],
     "product-page": [0.76, 0.94, 1.0],
     "release-notes": [0.67, 1.0],
 }
@@ -35,8 +36,13 @@ def lines_were_kept(result: RunResult) -> bool:
     return [item.model_calls for item in result.iterations] == [1, 3, 1]
 
 
+def nothing_found_is_no_error(result: RunResult) -> bool:
+    return [item.error for item in result.iterations] == [None] * 4
+
+
 SHOWN: dict[str, Callable[[RunResult], bool]] = {
     "interview-analysis": feedback_is_long,
+    "job-matching": nothing_found_is_no_error,
     "product-page": lines_were_kept,
     "release-notes": tools_were_used,
 }
