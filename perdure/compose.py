@@ -159,6 +159,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
         journal=stores.journal,
         transcripts=stores.transcripts,
         workspaces=parts.workspaces,
+        memory=stores.memory,
         models=parts.models,
         endpoints=endpoints,
     )

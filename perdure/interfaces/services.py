@@ -22,6 +22,7 @@ from perdure.domain.ports import (
     BlobStore,
     Endpoints,
     Journal,
+    MemoryStore,
     RecordStore,
     TranscriptStore,
     Workspaces,
@@ -128,6 +129,7 @@ class Services:
     journal: Journal
     transcripts: TranscriptStore
     workspaces: Workspaces
+    memory: MemoryStore
     models: ModelFacts
     endpoints: Endpoints
 

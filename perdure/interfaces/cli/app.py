@@ -20,6 +20,7 @@ from perdure.interfaces.cli.commands import (
     look,
     made,
     proof,
+    remembering,
     running,
     steer,
 )
@@ -43,7 +44,8 @@ START = Group("Start", sort_key=1)
 LOOK = Group("Look", sort_key=2)
 STEER = Group("Steer", sort_key=3)
 WRITE = Group("Task files", sort_key=4)
-SERVE = Group("Installation", sort_key=5)
+KNOW = Group("Memory", sort_key=5)
+SERVE = Group("Installation", sort_key=6)
 
 
 def build(version: str, console: Console, error_console: Console) -> App:
@@ -71,6 +73,8 @@ def build(version: str, console: Console, error_console: Console) -> App:
         app.command(command, group=STEER)
     for command in (files.new, files.validate, files.schema, files.definitions):
         app.command(command, group=WRITE)
+    app.command(remembering.memory_commands(KNOW))
+    app.command(remembering.skills_commands(KNOW))
     for command in (installation.up, installation.down, installation.logs, installation.worker):
         app.command(command, group=SERVE)
     for command in (installation.setup, installation.doctor, installation.gc):

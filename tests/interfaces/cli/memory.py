@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -11,6 +11,7 @@ from io import StringIO
 from pathlib import Path
 
 from perdure.adapters.examples import lay_out
+from perdure.adapters.stores import open_stores
 from perdure.domain.costs import CostReport, add_up
 from perdure.domain.errors import NotAllowed, NotFound, PerdureError
 from perdure.domain.events import Event
@@ -247,6 +248,7 @@ class Installation:
     calls: list[str] = field(default_factory=list)
     homes: list[Path] = field(default_factory=list)
     killed: bool = False
+    remembers: bool = False
     stdout: StringIO = field(default_factory=StringIO)
     stderr: StringIO = field(default_factory=StringIO)
 
@@ -299,17 +301,27 @@ class Installation:
         if self.connect_error is not None:
             raise self.connect_error
         self.calls.append("connect and start" if start else "connect")
-        yield Services(
+        async with AsyncExitStack() as stack:
+            yield await self._services(stack)
+        self.calls.append("disconnect")
+
+    async def _services(self, stack: AsyncExitStack) -> Services:
+        memory = None
+        if self.remembers:
+            stores = await open_stores(self.folder / "home")
+            stack.push_async_callback(stores.close)
+            memory = stores.memory
+        return Services(
             gateway=self.gateway,
             blobs=self.blobs,
             records=None,  # pyright: ignore[reportArgumentType]  (no command reads it)
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=self.workspaces,  # pyright: ignore[reportArgumentType]
+            memory=memory,  # pyright: ignore[reportArgumentType]  (a store where a test asks for one)
             models=MemoryModels(),
             endpoints=ENDPOINTS,
         )
-        self.calls.append("disconnect")
 
     def _runtime(self, restarts: int = 0) -> FakeRuntime:
         return FakeRuntime(parts=(FakePart("worker", restarts=restarts),), endpoints=ENDPOINTS)

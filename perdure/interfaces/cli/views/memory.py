@@ -1,0 +1,133 @@
+"""What was learned: entries of memory and skills, with where they come from and what is left."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from perdure.domain.memory.entries import Episode, Event, MemoryEntry, Pattern, Skill, may_enter
+from perdure.domain.memory.fading import confidence_left
+from perdure.domain.memory.telling import provenance
+from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack, table
+from perdure.interfaces.cli.views.wording import ago, one_line, safe, score
+
+TEXT_WIDTH = 72
+
+
+def memory_view(entries: Sequence[MemoryEntry], now: datetime, *, none: str) -> RenderableType:
+    """One row per entry; `none` says what an empty memory means."""
+    if not entries:
+        return line(none)
+    columns = ("id", "kind", "confidence", "uses", "last used", "from", "text")
+    rows = [_row(entry, now) for entry in entries]
+    kept_back = sum(not may_enter(entry) for entry in entries)
+    note = f"dim rows are not shown to runs: no accepted run wrote them ({kept_back})"
+    return stack(
+        table(columns, rows, right=("confidence", "uses"), whole=("id",)),
+        line((note, DIM)) if kept_back else None,
+    )
+
+
+def skills_view(skills: Sequence[Skill]) -> RenderableType:
+    """One row per skill."""
+    if not skills:
+        return line("No skills. Add one: perdure skills add FILE.md")
+    columns = ("name", "version", "effectiveness", "uses", "categories", "from", "purpose")
+    rows = [_skill_row(skill) for skill in skills]
+    return table(columns, rows, right=("version", "effectiveness", "uses"), whole=("name",))
+
+
+def skill_view(skill: Skill, now: datetime) -> RenderableType:
+    """One skill: its facts, then its text."""
+    facts = pairs(
+        (
+            ("skill", Text(skill.name, style="bold")),
+            ("purpose", one_line(skill.purpose, 300)),
+            ("categories", ", ".join(map(one_line, skill.categories))),
+            ("version", str(skill.version)),
+            ("deterministic", "yes: runs may skip the evaluation" if skill.deterministic else None),
+            ("effectiveness", f"{score(skill.effectiveness)} after {skill.judged} ended runs"),
+            ("uses", _uses(skill, now)),
+            ("from", " · ".join(filter(None, (provenance(skill), one_line(skill.source))))),
+            ("", _warning(skill)),
+        )
+    )
+    return stack(facts, line(), Text(safe(skill.text).rstrip()))
+
+
+def entry_data(entry: MemoryEntry, now: datetime) -> dict[str, object]:
+    """An entry for programs, with what can be said of it now."""
+    return {
+        **entry.model_dump(mode="json"),
+        "confidence_left": round(confidence_left(entry, now), 4),
+        "recalled": may_enter(entry),
+    }
+
+
+def _row(entry: MemoryEntry, now: datetime) -> tuple[Text, ...]:
+    cells = (
+        entry.id,
+        _kind(entry),
+        _confidence(entry, now),
+        str(entry.uses),
+        ago(entry.last_used, now),
+        one_line(provenance(entry), 60),
+        one_line(_told(entry), TEXT_WIDTH),
+    )
+    style = "" if may_enter(entry) else DIM
+    return tuple(Text(cell, style=style) for cell in cells)
+
+
+def _skill_row(skill: Skill) -> tuple[Text, ...]:
+    cells = (
+        skill.name,
+        str(skill.version),
+        score(skill.effectiveness),
+        str(skill.uses),
+        one_line(", ".join(skill.categories), 40),
+        one_line(provenance(skill), 60),
+        one_line(skill.purpose, TEXT_WIDTH),
+    )
+    style = "" if may_enter(skill) else DIM
+    return tuple(Text(cell, style=style) for cell in cells)
+
+
+def _kind(entry: MemoryEntry) -> str:
+    match entry:
+        case Episode() | Skill() | Event():
+            return entry.kind
+        case Pattern():
+            return f"pattern ({entry.state})"
+        case _:
+            return entry.sort.replace("_", "-")
+
+
+def _confidence(entry: MemoryEntry, now: datetime) -> str:
+    left = confidence_left(entry, now)
+    was = f" of {score(entry.confidence)}" if left < entry.confidence else ""
+    return f"{score(left)}{was}"
+
+
+def _told(entry: MemoryEntry) -> str:
+    match entry:
+        case Episode():
+            got = "" if entry.best_score is None else f", {score(entry.best_score)}"
+            return f"{entry.goal} ({entry.outcome.replace('_', ' ')}{got}) {entry.text}"
+        case Skill():
+            return f"{entry.name}: {entry.purpose}"
+        case Pattern():
+            return entry.text or " and ".join(entry.subject)
+        case _:
+            return entry.text
+
+
+def _uses(skill: Skill, now: datetime) -> str:
+    last = f", the last one {ago(skill.last_used, now)}" if skill.last_used else ""
+    return f"{skill.uses}{last}"
+
+
+def _warning(skill: Skill) -> Text | None:
+    if may_enter(skill):
+        return None
+    return Text("not given to runs: no accepted run wrote it", style=WARN)
