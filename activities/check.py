@@ -34,7 +34,7 @@ class Check:
         frame = refine_frame(await self._frames.load(step.frame))
         pieces = [await self._blobs.get_text(piece) for piece in step.pieces]
         kept = None if step.kept is None else await self._blobs.get_text(step.kept)
-        replies = {part: await self._blobs.get_text(ref) for part, ref in step.replies.items()}
+        replies = {name: await self._blobs.get_text(ref) for name, ref in step.replies.items()}
         previous = None if step.previous is None else await self._blobs.get_text(step.previous)
         text = "".join(pieces)
         if previous is not None:
@@ -69,17 +69,23 @@ class Check:
         text: str,
         kept: str | None,
         kept_evaluation: Evaluation | None,
-        replies: dict[int, str],
+        replies: dict[str, str],
     ) -> Version:
         if kept is None or kept_evaluation is None:
             return Version(text, self._evaluate(frame, text))
-        parts = {part: part_reply(reply) for part, reply in replies.items()}
+        rubric, kind = frame.rubric, frame.output.parts
+        parts = {
+            part: part_reply(replies[str(part)], part, kind)
+            for part in rubric.parts
+            if str(part) in replies
+        }
         return merge_replies(
-            frame.rubric,
+            rubric,
             Version(kept, kept_evaluation),
             parts,
+            kind=kind,
             evaluate=lambda merged: self._evaluate(frame, merged),
         )
 
     def _evaluate(self, frame: RefineFrame, text: str) -> Evaluation:
-        return Evaluation(dimensions=self._checks.evaluate(frame.rubric, text))
+        return Evaluation(dimensions=self._checks.evaluate(frame.rubric, text, frame.output.parts))

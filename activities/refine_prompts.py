@@ -10,6 +10,7 @@ from perdure.domain.refine.feedback import (
     shown_draft,
 )
 from perdure.domain.refine.frame import RefineFrame, refine_frame
+from perdure.domain.refine.parts import part_text
 from perdure.domain.refine.planning import planner_prompt
 from perdure.domain.refine.prompts import (
     Brief,
@@ -35,11 +36,18 @@ class RefinePrompts:
         own = refine_frame(frame)
         brief = await self._brief(entry, frame)
         if entry.part is not None:
-            return part_request(brief, own.rubric, own.output, part=entry.part).messages
+            return part_request(
+                brief,
+                own.rubric,
+                own.output,
+                part=entry.part,
+                evaluation=entry.evaluation,
+                draft=await self._part_draft(entry, own, small_model=small_model),
+            ).messages
         if entry.evaluation is None and entry.error is None:
             return first_messages(brief, own.rubric, own.output)
         return later_messages(
-            task_text(brief, own.rubric),
+            task_text(brief, own.rubric, own.output.parts),
             previous=await self._draft(entry, own, small_model=small_model),
             feedback=_feedback(entry, own),
         )
@@ -89,6 +97,17 @@ class RefinePrompts:
 
     async def _read(self, address: str | None) -> str:
         return "" if address is None else await self._blobs.get_text(address)
+
+    async def _part_draft(
+        self, entry: RefineEntry, own: RefineFrame, *, small_model: bool
+    ) -> str | None:
+        """The part as it stands in the best output."""
+        if entry.previous is None or entry.part is None:
+            return None
+        if not own.output.shows_draft(small_model=small_model):
+            return None
+        whole = await self._blobs.get_text(entry.previous)
+        return part_text(whole, entry.part, own.output.parts, as_json=True)
 
     async def _draft(
         self, entry: RefineEntry, own: RefineFrame, *, small_model: bool

@@ -12,6 +12,7 @@ from perdure.domain.names import short_model_name
 from perdure.domain.refine.compression import UNCOMPRESSED_CHARACTERS
 from perdure.domain.refine.economy import judge_room, share_spent
 from perdure.domain.refine.incremental import Look, Question, evidence_of, look_at, noted
+from perdure.domain.refine.parts import bind_findings
 from perdure.domain.refine.scoring import combined, next_finding, unscored
 from perdure.domain.refine.state import CheckReport, CheckRequest, Draft, RefineState
 from perdure.domain.refs import Ref
@@ -118,7 +119,8 @@ class Evaluating(Turning):
         if not isinstance(called, JudgeReport):
             return self.uncalled(called)
         if not called.problems:
-            return called
+            scores = bind_findings(called.scores, self.rubric, self.spec.refine.output.parts)
+            return called.model_copy(update={"scores": scores})
         detail = f"no usable verdict in {REPLY_TRIES} replies: {'; '.join(called.problems)}"
         return Ending(outcome="failed", reason="evaluator_failed", detail=detail[:500])
 

@@ -9,10 +9,16 @@ from perdure.domain.agent.turn import Ending, TurnState
 from perdure.domain.budget import Refused, work
 from perdure.domain.refine.economy import sent_by_phase
 from perdure.domain.refine.iteration import later_tokens
-from perdure.domain.refine.parts import draft_tokens, failing_parts, part_tokens
+from perdure.domain.refine.parts import (
+    draft_tokens,
+    failing_parts,
+    part_evaluation,
+    part_tokens,
+)
 from perdure.domain.refine.planning import plan_text
 from perdure.domain.refine.state import Draft, Kept, Recollection
 from perdure.domain.result import IterationRecord
+from perdure.domain.rubric import Part
 from perdure.domain.steps import Entry, ModelCallReport, RefineEntry, SayEntry
 from perdure.domain.tokens import estimate
 from workflows.evaluating import Evaluating
@@ -20,6 +26,7 @@ from workflows.model_calls import Ask
 from workflows.turns import TurnEnd
 
 CONTINUE_PROMPT = "Your text was cut off. Go on exactly where it stopped; repeat nothing."
+PART_CHARACTERS = 40
 CUTTING = frozenset({"out_of_budget", "deadline", "stopped", "unanswered"})
 
 
@@ -62,17 +69,20 @@ class Executing(Evaluating):
         self.enter("executing")
         self.publish()
 
-    def _entry(self, part: int | None = None) -> RefineEntry:
+    def _entry(self, part: Part | None = None) -> RefineEntry:
         core = self.core
         newest = core.newest if part is None else None
         previous = core.kept if part is not None else newest
         fresh = part is None and not self._shows_draft(newest)
         plan = plan_text(core.plan) if fresh else ""
         known = core.recollection if fresh else Recollection()
+        evaluation = newest.evaluation if newest else None
+        if part is not None and core.kept is not None and core.kept.evaluation is not None:
+            evaluation = part_evaluation(self.rubric, core.kept.evaluation, part)
         return RefineEntry(
             type="refine",
             previous=previous.output.hash if previous else None,
-            evaluation=newest.evaluation if newest else None,
+            evaluation=evaluation,
             threshold=self.spec.refine.quality_threshold,
             guidance=tuple(core.notes),
             error=core.last_error if part is None else None,
@@ -90,13 +100,13 @@ class Executing(Evaluating):
         small = self.core.cards[model].small
         return newest is not None and self.spec.refine.output.shows_draft(small_model=small)
 
-    def _failing_parts(self) -> tuple[int, ...]:
+    def _failing_parts(self) -> tuple[Part, ...]:
         """The failing parts of the best output that this iteration has not rewritten yet."""
         kept = self.core.kept
         if self.spec.refine.output.parts == "whole" or kept is None or kept.evaluation is None:
             return ()
         failing = [item.part for item in failing_parts(self.rubric, kept.evaluation)]
-        return tuple(part for part in failing if part not in self.core.draft.replies)
+        return tuple(part for part in failing if str(part) not in self.core.draft.replies)
 
     async def _write_whole(self) -> None:
         """Turns until there is text; a text that was cut off is continued once.
@@ -131,7 +141,7 @@ class Executing(Evaluating):
         elif not draft.pieces:
             draft.failure = f"the executor gave no text ({end.outcome}/{end.reason})"
 
-    async def _write_parts(self, parts: tuple[int, ...]) -> None:
+    async def _write_parts(self, parts: tuple[Part, ...]) -> None:
         """One call per failing part; a part that cannot be had stays as it was."""
         for part in parts:
             ending = await self.checkpoint() or await self._write_part(part)
@@ -139,15 +149,15 @@ class Executing(Evaluating):
                 self._end_parts(ending)
                 return
 
-    async def _write_part(self, part: int) -> Ending | None:
+    async def _write_part(self, part: Part) -> Ending | None:
         core, turn = self.core, self.core.turn
         ask = Ask(
             role="executor",
             phase="executing",
-            summary=f"part {part} (iteration {self.iteration})",
+            summary=f"part {_short(part)} (iteration {self.iteration})",
             entries=[self._entry(part), *self._said()],
             tools_off=True,
-            max_tokens=part_tokens(self.rubric, part),
+            max_tokens=part_tokens(self.rubric, part, self.spec.refine.output.parts),
             records=tuple(turn.unwritten),
         )
         called, _ = await self.recorded_call(turn, ask, tools_offered=0)
@@ -156,7 +166,7 @@ class Executing(Evaluating):
         if not isinstance(called, ModelCallReport):
             return self.uncalled(called)
         if called.text is not None:
-            core.draft.replies = {**core.draft.replies, part: called.text.hash}
+            core.draft.replies = {**core.draft.replies, str(part): called.text.hash}
         return None
 
     def _said(self) -> list[Entry]:
@@ -214,3 +224,7 @@ class Executing(Evaluating):
         """Turns share the iteration's record; only the reason is kept."""
         if state.record is not None and break_reason is not None:
             state.record = state.record.model_copy(update={"break_reason": break_reason})
+
+
+def _short(part: Part) -> str:
+    return str(part)[:PART_CHARACTERS]

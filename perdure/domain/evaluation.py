@@ -9,7 +9,7 @@ from typing import Literal
 
 from perdure.domain.base import Frozen
 from perdure.domain.progress import Score, rounded
-from perdure.domain.rubric import Rubric, ScoreSource
+from perdure.domain.rubric import Part, Rubric, ScoreSource
 
 Severity = Literal["blocker", "important", "suggestion"]
 EvaluationMode = Literal[
@@ -37,7 +37,7 @@ class Finding(Frozen):
     detail: str = ""
     location: str = ""
     fix: str = ""
-    part: int | None = None
+    part: Part | None = None
 
 
 class DimensionScore(Frozen):

@@ -12,7 +12,7 @@ from perdure.domain.evaluation import DimensionScore
 from perdure.domain.memory.store import MemoryStore as MemoryStore
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
 from perdure.domain.refs import Ref
-from perdure.domain.rubric import Rubric
+from perdure.domain.rubric import PartKind, Rubric
 from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
 from perdure.domain.transcript import Head, Message
 from perdure.domain.usage import Account, Usage
@@ -321,7 +321,7 @@ class ToolHost(Protocol):
 class CheckRunner(Protocol):
     """Runs the deterministic checks of a rubric."""
 
-    def evaluate(self, rubric: Rubric, output: str) -> tuple[DimensionScore, ...]:
+    def evaluate(self, rubric: Rubric, output: str, parts: PartKind) -> tuple[DimensionScore, ...]:
         """Score every dimension that is a check; blocking, bounded in time."""
         ...
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from pydantic import ConfigDict, Field, RootModel, model_validator
+from pydantic import ConfigDict, Field, RootModel, field_validator, model_validator
 
 from perdure.domain.base import Frozen
 from perdure.domain.checks import Check
@@ -24,6 +24,8 @@ __all__ = [
     "HumanParameters",
     "JudgeEvaluator",
     "JudgeParameters",
+    "Part",
+    "PartKind",
     "Rubric",
     "ScoreSource",
     "WorkedExample",
@@ -35,6 +37,9 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {"tests": 0.3, "lint": 0.2}
 VERIFIED = (CommandCheck, TestsCheck, LintCheck)
 
 ScoreSource = Literal["judge", "check", "human"]
+# The number of a line, the heading of a section, the key of a JSON object.
+Part = int | str
+PartKind = Literal["whole", "lines", "sections", "json_keys"]
 
 
 class WorkedExample(Frozen):
@@ -50,7 +55,8 @@ class Dimension(Frozen):
     Args:
         weight: its part in the overall score; None means the default of its kind.
         decides: a check on which success depends; all of them passing ends the run at once.
-        part: the part of the output it looks at, from 1 (a line, with `output.parts: lines`).
+        part: the part of the output it looks at, as `output.parts` says: the number of a line from
+            1, the heading of a section, or a key of a JSON object.
         hint: what it demands, in the words for the model that writes.
         example: a worked example of the whole part; one dimension of a part gives it.
     """
@@ -60,9 +66,16 @@ class Dimension(Frozen):
     description: str = ""
     weight: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     decides: bool = False
-    part: int | None = Field(default=None, ge=1)
+    part: Part | None = None
     hint: str = ""
     example: WorkedExample | None = None
+
+    @field_validator("part")
+    @classmethod
+    def _names_a_part(cls, value: Part | None) -> Part | None:
+        if value is not None and (value < 1 if isinstance(value, int) else not value.strip()):
+            raise ValueError("the number of a line from 1, a heading, or a key")
+        return value
 
     @model_validator(mode="after")
     def _only_checks_decide(self) -> "Dimension":
@@ -173,15 +186,17 @@ class Rubric(RootModel[tuple[Dimension, ...]]):
         return found
 
     @property
-    def parts(self) -> tuple[int, ...]:
-        """The numbers of the parts that dimensions are bound to, ascending."""
-        return tuple(sorted({item.part for item in self.root if item.part is not None}))
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that dimensions are bound to: numbers ascending, names as they come."""
+        bound = dict.fromkeys(item.part for item in self.root if item.part is not None)
+        numbers = sorted(part for part in bound if isinstance(part, int))
+        return (*numbers, *(part for part in bound if isinstance(part, str)))
 
-    def of_part(self, part: int) -> Iterator[Dimension]:
+    def of_part(self, part: Part) -> Iterator[Dimension]:
         """The dimensions bound to one part."""
         return (item for item in self.root if item.part == part)
 
-    def example_of(self, part: int) -> WorkedExample | None:
+    def example_of(self, part: Part) -> WorkedExample | None:
         """The worked example of a part, or None."""
         return next((item.example for item in self.of_part(part) if item.example), None)
 

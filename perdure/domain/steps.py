@@ -18,6 +18,7 @@ from perdure.domain.model_errors import ModelFacts
 from perdure.domain.models import ModelCard
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
+from perdure.domain.rubric import Part
 from perdure.domain.tools import Grant, ToolFact
 from perdure.domain.transcript import Head, ToolOutcome
 from perdure.domain.usage import Account
@@ -140,7 +141,7 @@ class RefineEntry(StepMessage):
     threshold: float | None = None
     guidance: tuple[str, ...] = ()
     error: str | None = None
-    part: int | None = None
+    part: Part | None = None
     tokens: int = 0
     changed: tuple[tuple[int, int], ...] = ()
     plan: str = ""

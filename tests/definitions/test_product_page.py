@@ -18,6 +18,7 @@ from perdure.domain.refine.parts import (
 )
 from perdure.domain.refine.prompts import Brief, first_messages, part_requests
 from perdure.domain.refine.settings import settings_problems
+from perdure.domain.rubric import Part
 from perdure.domain.run import RefineSpec
 from perdure.domain.termination import LoopFacts
 
@@ -80,7 +81,7 @@ def test_rounds_of_failing_lines_end_in_quality_met() -> None:
     text = tidy_output(DRAFT, SPEC.rubric, "lines")
     kept = Version(text, evaluate(text))
     trajectory = Trajectory().after(overall_score(SPEC.rubric, kept.evaluation))
-    asked: list[tuple[int, ...]] = []
+    asked: list[tuple[Part, ...]] = []
     while True:
         failing = failing_parts(SPEC.rubric, kept.evaluation)
         facts = Facts(
@@ -93,8 +94,10 @@ def test_rounds_of_failing_lines_end_in_quality_met() -> None:
             break
         asked.append(tuple(one.part for one in failing))
         # One line a round gets better; the others come back as they were.
-        replies = {failing[0].part: part_reply(f'"{PAGE[failing[0].part - 1]}"\nHope you like it!')}
-        kept = merge_replies(SPEC.rubric, kept, replies, evaluate=evaluate)
+        part = failing[0].part
+        said = f'"{PAGE[int(part) - 1]}"\nHope you like it!'
+        replies = {part: part_reply(said, part, "lines")}
+        kept = merge_replies(SPEC.rubric, kept, replies, kind="lines", evaluate=evaluate)
         trajectory = trajectory.after(overall_score(SPEC.rubric, kept.evaluation))
     assert kept.text.split("\n") == list(PAGE)
     assert (decision.decision, decision.reason) == ("accept", "quality_met")

@@ -10,12 +10,21 @@ from perdure.adapters.checks.run import run_check
 from perdure.adapters.checks.schemas import prepare_schema
 from perdure.adapters.sandbox.snippets import SnippetFailed, SnippetRunner
 from perdure.checking import CustomCheck
-from perdure.domain.checks import Check, JsonSchemaCheck, PluginCheck, PythonCheck, RegexCheck
+from perdure.domain.checks import (
+    Check,
+    EqualsCheck,
+    JsonSchemaCheck,
+    PluginCheck,
+    PythonCheck,
+    RegexCheck,
+)
 from perdure.domain.evaluation import DimensionScore, Finding
 from perdure.domain.problems import Problem
-from perdure.domain.refine.parts import part_text
-from perdure.domain.rubric import Dimension, Rubric
+from perdure.domain.refine.parts import part_label, part_text
+from perdure.domain.rubric import Dimension, PartKind, Rubric
 from perdure.domain.snippets import Snippet
+
+_NOUNS: dict[PartKind, str] = {"sections": "section", "json_keys": "key"}
 
 
 class RubricChecks:
@@ -35,20 +44,25 @@ class RubricChecks:
         self._snippets = snippets
         self._plugins = plugins or {}
 
-    def evaluate(self, rubric: Rubric, output: str) -> tuple[DimensionScore, ...]:
+    def evaluate(
+        self, rubric: Rubric, output: str, parts: PartKind = "lines"
+    ) -> tuple[DimensionScore, ...]:
         """Score every dimension that a check of the text evaluates, in the order of the rubric.
 
-        A dimension bound to a part sees that line alone. A check that cannot be run gives no score.
+        A dimension bound to a part sees that part alone. A check that cannot be run gives no score.
         """
         return tuple(
-            self._evaluate(dimension, dimension.pure_check, output)
+            self._evaluate(dimension, dimension.pure_check, output, parts)
             for dimension in rubric.dimensions
             if dimension.pure_check is not None
         )
 
-    def _evaluate(self, dimension: Dimension, check: Check, output: str) -> DimensionScore:
-        text = output if dimension.part is None else part_text(output, dimension.part)
-        where = f"line {dimension.part}: " if dimension.part is not None else ""
+    def _evaluate(
+        self, dimension: Dimension, check: Check, output: str, parts: PartKind
+    ) -> DimensionScore:
+        part, as_json = dimension.part, _reads_json(check)
+        text = output if part is None else part_text(output, part, parts, as_json=as_json)
+        where = "" if part is None else f"{part_label(part)}: "
         try:
             result = self._run(check, text)
         except CheckFailed as error:
@@ -60,8 +74,8 @@ class RubricChecks:
             )
         if result.passed:
             return DimensionScore(name=dimension.name, score=1.0, source="check")
-        missing = dimension.part is not None and not text
-        detail = "the line is missing" if missing else result.detail
+        missing = part is not None and not text
+        detail = f"the {_NOUNS.get(parts, 'line')} is missing" if missing else result.detail
         return DimensionScore(
             name=dimension.name,
             score=result.score,
@@ -106,9 +120,11 @@ class RubricChecks:
             ) from error
 
 
-def evaluate_checks(rubric: Rubric, output: str) -> tuple[DimensionScore, ...]:
+def evaluate_checks(
+    rubric: Rubric, output: str, parts: PartKind = "lines"
+) -> tuple[DimensionScore, ...]:
     """The scores of the built-in checks, without Python and plugins."""
-    return RubricChecks().evaluate(rubric, output)
+    return RubricChecks().evaluate(rubric, output, parts)
 
 
 def check_problems(rubric: Rubric, *, root: str = "rubric") -> tuple[Problem, ...]:
@@ -128,6 +144,17 @@ def check_problems(rubric: Rubric, *, root: str = "rubric") -> tuple[Problem, ..
             allowed = error.cure.rstrip(".") or "a valid JSON schema"
             found.append(Problem(path=path, found=error.message.rstrip("."), allowed=allowed))
     return tuple(found)
+
+
+def _reads_json(check: Check) -> bool:
+    """Whether a check looks at the value of a key as JSON, not at the text that it holds."""
+    match check:
+        case JsonSchemaCheck():
+            return True
+        case EqualsCheck(value=value):
+            return not isinstance(value, str)
+        case _:
+            return False
 
 
 def _finding(dimension: Dimension, result: CheckResult, *, where: str, detail: str) -> Finding:

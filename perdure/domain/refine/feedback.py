@@ -31,7 +31,7 @@ def delta_feedback(rubric: Rubric, evaluation: Evaluation, *, threshold: float |
         for name in failing(rubric, evaluation, threshold)
         if name not in told and (item := evaluation.get(name)) is not None
     ]
-    lines = [_finding_line(finding) for finding in findings]
+    lines = [finding_line(finding) for finding in findings]
     lines += [_gap_line(item) for item in below]
     if not lines:
         lines = [_gap_line(item) for item in _weakest(evaluation)]
@@ -109,7 +109,8 @@ def _request(feedback: str, *, folded: bool) -> str:
     return f"{asked} Still open:\n{feedback}" if feedback else asked
 
 
-def _finding_line(finding: Finding) -> str:
+def finding_line(finding: Finding) -> str:
+    """A finding as a model is told it: how bad, what, and its cure."""
     cure = finding.fix or finding.detail
     return f"- [{finding.severity}] {finding.title}" + (f" → {cure}" if cure else "")
 

@@ -5,13 +5,22 @@ an example inside the request (measured).
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perdure.domain.evaluation import Evaluation, Finding
-from perdure.domain.refine.parts import failing_parts
+from perdure.domain.refine.feedback import finding_line, relevant_findings
+from perdure.domain.refine.part_asks import (
+    demands_by_part,
+    example_answer,
+    example_asks,
+    hints,
+    part_ask,
+    part_example,
+)
+from perdure.domain.refine.parts import failing_parts, findings_on, part_evaluation
 from perdure.domain.refine.settings import OutputSettings
-from perdure.domain.rubric import Dimension, Rubric
+from perdure.domain.rubric import Dimension, Part, PartKind, Rubric
 from perdure.domain.transcript import Message, assistant_text, user_text
 
 EXECUTOR_SYSTEM = (
@@ -47,7 +56,7 @@ class Brief:
 class PartRequest:
     """The request for one part alone: worked example as turns, then the ask."""
 
-    part: int
+    part: Part
     messages: tuple[Message, ...]
 
 
@@ -56,10 +65,10 @@ def executor_system(*, small_model: bool) -> str:
     return "" if small_model else EXECUTOR_SYSTEM
 
 
-def task_text(brief: Brief, rubric: Rubric) -> str:
+def task_text(brief: Brief, rubric: Rubric, kind: PartKind = "lines") -> str:
     """The task as every iteration sees it: goal, demands, inputs, plan, knowledge, guidance."""
     sections = [brief.goal]
-    if demands := _demands(rubric):
+    if demands := _demands(rubric, kind):
         sections.append(demands)
     sections += [quoted(name, text) for name, text in brief.context.items()]
     if brief.recalled:
@@ -74,7 +83,8 @@ def task_text(brief: Brief, rubric: Rubric) -> str:
 
 def first_messages(brief: Brief, rubric: Rubric, output: OutputSettings) -> tuple[Message, ...]:
     """The request for the first draft, after the worked example of the whole if there is one."""
-    return (*_whole_example(rubric, output), user_text(task_text(brief, rubric), pinned=True))
+    task = user_text(task_text(brief, rubric, output.parts), pinned=True)
+    return (*_whole_example(rubric, output), task)
 
 
 def part_requests(
@@ -84,22 +94,47 @@ def part_requests(
     if output.parts == "whole":
         return ()
     return tuple(
-        part_request(brief, rubric, output, part=failing.part)
+        part_request(
+            brief,
+            rubric,
+            output,
+            part=failing.part,
+            evaluation=part_evaluation(rubric, evaluation, failing.part),
+        )
         for failing in failing_parts(rubric, evaluation)
     )
 
 
-def part_request(brief: Brief, rubric: Rubric, output: OutputSettings, *, part: int) -> PartRequest:
-    """The request for one part: everything its checks demand, and never the failed draft."""
-    ask = _line_ask(brief.goal, part, _hints(rubric.of_part(part)))
-    extra = [quoted(name, text) for name, text in brief.context.items()]
-    extra += [f"Guidance: {note}" for note in brief.guidance]
-    request = user_text("\n\n".join([*extra, ask]), pinned=True)
+def part_request(
+    brief: Brief,
+    rubric: Rubric,
+    output: OutputSettings,
+    *,
+    part: Part,
+    evaluation: Evaluation | None = None,
+    draft: str | None = None,
+) -> PartRequest:
+    """The request for one part: everything its checks demand, and what a judge holds against it.
+
+    Args:
+        brief: the task.
+        rubric: what parts and whole are measured by.
+        output: how the output is taken apart.
+        part: which one.
+        evaluation: what was said of this part.
+        draft: the last version of the part, None where it would only mislead the model.
+    """
+    said = [quoted(name, text) for name, text in brief.context.items()]
+    said += [f"Guidance: {note}" for note in brief.guidance]
+    said += _held_against(rubric, evaluation, part=part, draft=draft)
+    ask = part_ask(brief.goal, part, hints(rubric.of_part(part)), output.parts)
+    request = user_text("\n\n".join([*said, ask]), pinned=True)
     example = rubric.example_of(part)
     if example is None or not output.example_goal:
         return PartRequest(part, (request,))
-    shown = user_text(_line_ask(output.example_goal, part, example.ask))
-    return PartRequest(part, (shown, assistant_text(example.answer), request))
+    shown = user_text(part_ask(output.example_goal, part, example.ask, output.parts))
+    answer = assistant_text(part_example(example, output.parts))
+    return PartRequest(part, (shown, answer, request))
 
 
 def judge_prompt(
@@ -152,21 +187,27 @@ def quoted(name: str, text: str) -> str:
     return f"[data {name} {mark}]\n{text}\n[end of data {mark}]"
 
 
-def _demands(rubric: Rubric) -> str:
-    """What is demanded, in the task's own words: hints by line, else hints and descriptions."""
+def _demands(rubric: Rubric, kind: PartKind) -> str:
+    """What is demanded, in the task's own words: hints by part, else hints and descriptions."""
     if rubric.parts:
-        return "\n".join(f"Line {part}: {_hints(rubric.of_part(part))}" for part in rubric.parts)
+        return demands_by_part(rubric, kind)
     said = [item.hint or item.description for item in rubric.dimensions]
     lines = [f"- {text}" for text in said if text]
     return "It should meet these demands:\n" + "\n".join(lines) if lines else ""
 
 
-def _hints(dimensions: Iterable[Dimension]) -> str:
-    return " ".join(item.hint or item.description or item.name for item in dimensions)
-
-
-def _line_ask(goal: str, part: int, demands: str) -> str:
-    return f"{goal} Write line {part} only. {demands}"
+def _held_against(
+    rubric: Rubric, evaluation: Evaluation | None, *, part: Part, draft: str | None
+) -> list[str]:
+    """The last version with its defects; without it only what no check demands again anyway."""
+    if evaluation is None:
+        return [] if draft is None else [quoted("last version", draft)]
+    if draft is None:
+        lines = [finding_line(one) for one in findings_on(rubric, evaluation, part)]
+        return ["Earlier versions were found to lack:\n" + "\n".join(lines)] if lines else []
+    lines = [finding_line(one) for one in relevant_findings(evaluation.findings)]
+    last = [quoted("last version", draft)] if draft else []
+    return [*last, "It lacks:\n" + "\n".join(lines)] if lines else last
 
 
 def _whole_example(rubric: Rubric, output: OutputSettings) -> tuple[Message, ...]:
@@ -174,9 +215,9 @@ def _whole_example(rubric: Rubric, output: OutputSettings) -> tuple[Message, ...
     examples = [(part, example) for part, example in found if example is not None]
     if not examples or len(examples) < len(found) or not output.example_goal:
         return ()
-    asks = "\n".join(f"Line {part}: {example.ask}" for part, example in examples)
-    answers = "\n".join(example.answer for _, example in examples)
-    return (user_text(f"{output.example_goal}\n\n{asks}"), assistant_text(answers))
+    asks = example_asks(examples, output.parts)
+    answer = assistant_text(example_answer(examples, output.parts))
+    return (user_text(f"{output.example_goal}\n\n{asks}"), answer)
 
 
 def _dimension_line(dimension: Dimension) -> str:

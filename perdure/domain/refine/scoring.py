@@ -12,6 +12,7 @@ from perdure.domain.evaluation import (
     stale_copy,
     still_open,
 )
+from perdure.domain.refine.parts import part_label
 from perdure.domain.result import DimensionRecord
 from perdure.domain.rubric import Rubric
 
@@ -110,7 +111,7 @@ def part_states(rubric: Rubric, evaluation: Evaluation | None) -> tuple[tuple[st
     for part in rubric.parts:
         items = [evaluation.get(dimension.name) for dimension in rubric.of_part(part)]
         gaps = [item.gap for item in items if item is not None and (item.capped or 0.0) < 1.0]
-        rows.append((f"line {part}", not gaps and None not in items, "; ".join(gaps)))
+        rows.append((part_label(part), not gaps and None not in items, "; ".join(gaps)))
     return tuple(rows)
 
 

@@ -1,6 +1,6 @@
 """The `refine:` block of a specification, with the defaults of each pattern (seeds 000, 002)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_never
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -11,16 +11,15 @@ from perdure.domain.conditions import (
     largest_limit,
     success_threshold,
 )
-from perdure.domain.problems import Problem
+from perdure.domain.problems import Problem, shown
 from perdure.domain.progress import CompareWith
-from perdure.domain.rubric import Rubric
+from perdure.domain.rubric import Part, PartKind, Rubric
 
 HARD_ITERATION_LIMIT = 10
 MAX_ITERATIONS = 1_000
 QUALITY_THRESHOLD = 0.8
 
 Pattern = Literal["confidence", "improvement", "checklist"]
-PartKind = Literal["whole", "lines"]
 
 
 def _switch(value: object) -> object:
@@ -43,13 +42,6 @@ class OutputSettings(Frozen):
     parts: PartKind = "whole"
     show_draft: Switch = "auto"
     example_goal: str = ""
-
-    @field_validator("parts", mode="before")
-    @classmethod
-    def _only_built_kinds(cls, value: object) -> object:
-        if value in {"sections", "json_keys"}:
-            raise ValueError("whole or lines; an output is not taken apart by anything else yet")
-        return value
 
     def shows_draft(self, *, small_model: bool) -> bool:
         """Whether the previous draft stands in a later prompt."""
@@ -136,14 +128,24 @@ class RefineSettings(Frozen):
 
 def settings_problems(settings: RefineSettings, rubric: Rubric) -> tuple[Problem, ...]:
     """What does not fit together between the settings and the rubric."""
-    found: list[Problem] = []
-    for index, dimension in enumerate(rubric.dimensions):
-        if dimension.part is not None and settings.output.parts == "whole":
-            found.append(
-                Problem(
-                    path=f"rubric[{index}].part",
-                    found=str(dimension.part),
-                    allowed="no part, or refine.output.parts: lines",
-                )
-            )
-    return tuple(found)
+    kind = settings.output.parts
+    return tuple(
+        Problem(path=f"rubric[{index}].part", found=shown(dimension.part), allowed=allowed)
+        for index, dimension in enumerate(rubric.dimensions)
+        if dimension.part is not None
+        if (allowed := _part_problem(dimension.part, kind)) is not None
+    )
+
+
+def _part_problem(part: Part, kind: PartKind) -> str | None:
+    match kind:
+        case "whole":
+            return "no part, or refine.output.parts: lines, sections or json_keys"
+        case "lines":
+            return None if isinstance(part, int) else "the number of a line, from 1"
+        case "sections":
+            return None if isinstance(part, str) else "a heading, as text in quotes"
+        case "json_keys":
+            return None if isinstance(part, str) else "a key, as text in quotes"
+        case _:
+            assert_never(kind)

@@ -24,16 +24,16 @@ Stage = Literal["recall", "plan", "execute", "evaluate", "decide", "ask"]
 class Draft(BaseModel):
     """The iteration in progress: what was written, and what is known of it so far.
 
-    `pieces` are joined to the output; `replies` are new versions of its parts. `cut` says which
-    limit or person cut the iteration short; `began` is what was spent before it. `asked` are the
-    dimensions that a judge scored, with a prompt of `judge_prompt` tokens; `cached`: it had scored
-    this very output before.
+    `pieces` are joined to the output; `replies` are new versions of its parts, by the part
+    as text. `cut` says which limit or person cut the iteration short; `began` is what was spent
+    before it. `asked` are the dimensions that a judge scored, with a prompt of `judge_prompt`
+    tokens; `cached`: it had scored this very output before.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     pieces: list[Ref] = []
-    replies: dict[int, str] = {}
+    replies: dict[str, str] = {}
     partial: bool = False
     output: Ref | None = None
     output_hash: str | None = None
@@ -156,7 +156,7 @@ class CheckRequest(StepMessage):
     known: str | None = None
     kept: str | None = None
     kept_evaluation: Evaluation | None = None
-    replies: dict[int, str] = {}
+    replies: dict[str, str] = {}
     previous: str | None = None
     evidence: dict[str, tuple[str, ...]] = {}
 

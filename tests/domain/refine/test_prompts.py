@@ -10,6 +10,7 @@ from perdure.domain.refine.prompts import (
     executor_system,
     first_messages,
     judge_prompt,
+    part_request,
     part_requests,
     quoted,
     task_text,
@@ -91,6 +92,83 @@ def test_the_first_request_lists_the_lines_and_needs_all_examples_to_show_one() 
         "Describe a blanket.\n\nLine 1: Start with Name. Say blanket.",
         "Name: Blanket",
     ]
+
+
+def named(part: str, hint: str, example: str | None = None) -> dict[str, object]:
+    given = {"name": part, "part": part, "hint": hint, "evaluator": WORDS}
+    return given if example is None else {**given, "example": {"ask": hint, "answer": example}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "one"),
+    [
+        pytest.param(
+            "sections",
+            [
+                "Describe a blanket.\n\nUse: Say sofa.\nCare: Say wash.",
+                "## Use\n\nOn a sofa.\n\n## Care\n\nWash it.",
+                "Describe a bottle.\n\nWrite it in Markdown, with these sections, each under a "
+                "heading of level 2:\n## Use\nSay sofa.\n## Care\nSay wash.\nAs a whole: Be brief.",
+            ],
+            [
+                'Describe a blanket. Write the section "Care" only, as Markdown without its '
+                "heading. Say wash.",
+                "Wash it.",
+                'Describe a bottle. Write the section "Care" only, as Markdown without its '
+                "heading. Say wash.",
+            ],
+            id="sections",
+        ),
+        pytest.param(
+            "json_keys",
+            [
+                "Describe a blanket.\n\nUse: Say sofa.\nCare: Say wash.",
+                '{\n  "Use": "On a sofa.",\n  "Care": "Wash it."\n}',
+                "Describe a bottle.\n\nAnswer with one JSON object and nothing else. It has these "
+                'keys:\n- "Use": Say sofa.\n- "Care": Say wash.\nAs a whole: Be brief.',
+            ],
+            [
+                'Describe a blanket. Give the value of the key "Care" only, as JSON. Say wash.',
+                '"Wash it."',
+                'Describe a bottle. Give the value of the key "Care" only, as JSON. Say wash.',
+            ],
+            id="json_keys",
+        ),
+    ],
+)
+def test_sections_and_keys_are_asked_for_in_their_own_form(
+    kind: str, first: list[str], one: list[str]
+) -> None:
+    rubric = Rubric.model_validate(
+        [
+            named("Use", "Say sofa.", "On a sofa."),
+            named("Care", "Say wash.", "Wash it."),
+            {"name": "short", "hint": "Be brief.", "evaluator": WORDS},
+        ]
+    )
+    output = OutputSettings.model_validate({"parts": kind, "example_goal": "Describe a blanket."})
+    assert [message.text for message in first_messages(BRIEF, rubric, output)] == first
+    asked = part_request(BRIEF, rubric, output, part="Care")
+    assert [message.text for message in asked.messages] == one
+
+
+def test_a_shown_draft_comes_with_what_it_lacks() -> None:
+    lacking = Finding(
+        id="check:care", severity="important", dimension="care", title="no soap", fix="Say soap."
+    )
+    evaluation = Evaluation(
+        dimensions=(DimensionScore(name="care", score=0.0, source="check", findings=(lacking,)),)
+    )
+    shown = part_request(BRIEF, LINES, OUTPUT, part=2, evaluation=evaluation, draft="Brush it.")
+    assert shown.messages[-1].text == "\n\n".join(
+        [
+            quoted("last version", "Brush it."),
+            "It lacks:\n- [important] no soap → Say soap.",
+            "Describe a bottle. Write line 2 only. Say soap.",
+        ]
+    )
+    hidden = part_request(BRIEF, LINES, OUTPUT, part=2, evaluation=evaluation)
+    assert hidden.messages[-1].text == "Describe a bottle. Write line 2 only. Say soap."
 
 
 def test_the_task_holds_everything_every_time() -> None:

@@ -42,7 +42,7 @@ def test_the_threshold_of_a_pattern_survives_every_round_trip(
         pytest.param({"min_iterations": 4}, "refine.min_iterations", "which is 3", id="minimum"),
         pytest.param({"quality_threshold": 0}, "refine.quality_threshold", "greater", id="zero"),
         pytest.param(
-            {"output": {"parts": "sections"}}, "refine.output.parts", "whole or lines", id="parts"
+            {"output": {"parts": "pages"}}, "refine.output.parts", "'sections'", id="parts"
         ),
         pytest.param({"plan": "maybe"}, "refine.plan", "'auto'", id="switch"),
         pytest.param(
@@ -83,10 +83,24 @@ def test_the_draft_is_shown_to_large_models(show: str, small: bool, shows: bool)
     assert output.shows_draft(small_model=small) is shows
 
 
-def test_parts_need_an_output_in_lines() -> None:
+@pytest.mark.parametrize(
+    ("kind", "part", "allowed"),
+    [
+        pytest.param("whole", 2, "no part", id="nothing is taken apart"),
+        pytest.param("lines", "Risks", "number of a line", id="a heading of a line"),
+        pytest.param("sections", 2, "heading, as text", id="a number of a section"),
+        pytest.param("json_keys", 2, "key, as text", id="a number of a key"),
+        pytest.param("lines", 2, None, id="a line"),
+        pytest.param("sections", "2024", None, id="a heading that is a number"),
+        pytest.param("json_keys", "skills", None, id="a key"),
+    ],
+)
+def test_parts_fit_the_way_an_output_is_taken_apart(
+    kind: str, part: int | str, allowed: str | None
+) -> None:
     length = {"check": "length", "unit": "words", "max": 9}
-    rubric = Rubric.model_validate([{"name": "short", "part": 2, "evaluator": length}])
-    problems = settings_problems(RefineSettings(), rubric)
-    assert [(one.path, one.found) for one in problems] == [("rubric[0].part", "2")]
-    lines = RefineSettings.model_validate({"output": {"parts": "lines"}})
-    assert settings_problems(lines, rubric) == ()
+    rubric = Rubric.model_validate([{"name": "short", "part": part, "evaluator": length}])
+    settings = RefineSettings.model_validate({"output": {"parts": kind}})
+    problems = settings_problems(settings, rubric)
+    assert [one.path for one in problems] == (["rubric[0].part"] if allowed else [])
+    assert all(allowed in one.allowed for one in problems if allowed)
