@@ -95,7 +95,7 @@ def test_the_first_request_lists_the_lines_and_needs_all_examples_to_show_one() 
 
 
 def named(part: str, hint: str, example: str | None = None) -> dict[str, object]:
-    given = {"name": part, "part": part, "hint": hint, "evaluator": WORDS}
+    given: dict[str, object] = {"name": part, "part": part, "hint": hint, "evaluator": WORDS}
     return given if example is None else {**given, "example": {"ask": hint, "answer": example}}
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perdure.domain.evaluation import DimensionScore, Evaluation, overall_score
 from perdure.domain.refine.parts import Version, failing_parts, merge_replies, part_text
-from perdure.domain.rubric import Rubric
+from perdure.domain.rubric import Part, Rubric
 
 WORDS = {"check": "length", "unit": "words", "max": 9}
 
@@ -64,7 +64,7 @@ def test_failing_parts_name_their_dimensions() -> None:
         pytest.param("5\n5\n5", {9: "9"}, "5\n5\n5", id="no such part"),
     ],
 )
-def test_merge(kept: str, replies: dict[int, str], merged: str) -> None:
+def test_merge(kept: str, replies: dict[Part, str], merged: str) -> None:
     version = Version(kept, digits(kept))
     assert merge_replies(RUBRIC, version, replies, kind="lines", evaluate=digits).text == merged
 
@@ -92,7 +92,7 @@ LINE = st.integers(0, 9).map(str)
     replies=st.dictionaries(st.integers(1, 4), LINE | st.just(""), max_size=4),
 )
 def test_a_merge_never_falls_and_keeps_the_better_of_each_part(
-    lines: list[str], replies: dict[int, str]
+    lines: list[str], replies: dict[Part, str]
 ) -> None:
     kept = Version("\n".join(lines), digits("\n".join(lines)))
     merged = merge_replies(RUBRIC, kept, replies, kind="lines", evaluate=digits)
