@@ -5,7 +5,7 @@ import getpass
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from perdure.adapters.runtime import EmbeddedRuntime, read_logs, up
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.compose import VERSION, open_parts, services
-from perdure.domain.errors import NotFound
+from perdure.domain.errors import InvalidInput, NotFound
 from perdure.interfaces.services import (
     AppContext,
     Check,
@@ -51,6 +51,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         state=runtime.state,
         logs=installation.logs,
         run_worker=installation.run_worker,
+        run_codec=installation.run_codec,
         setup_model=installing.setup_model,
         replay=installation.replay,
         doctor=installation.doctor,
@@ -97,6 +98,32 @@ class _Installation:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await run_worker(await self._found(), stop)
+
+    async def run_codec(
+        self, *, port: int | None, origins: Sequence[str], on_ready: OnProgress
+    ) -> None:
+        from perdure.adapters.codec_server import CodecServer
+
+        keys = encryption_keys(self._settings)
+        if not keys:
+            raise InvalidInput(
+                "Nothing is sealed here: PERDURE_ENCRYPTION_KEY is not set.",
+                cure="Set it as for the workers, or look at the Web UI without a codec server.",
+            )
+        server = CodecServer(
+            keys,
+            origins=origins or await self._pages(),
+            port=self._settings.codec_port if port is None else port,
+        )
+        on_ready(server.url)
+        await server.serve()
+
+    async def _pages(self) -> list[str]:
+        """Where the Web UI of these services is, or would be."""
+        state = await EmbeddedRuntime(self._settings).state()
+        known = state.endpoints.ui_url if state is not None else None
+        usual = [f"http://{host}:{self._settings.ui_port}" for host in ("127.0.0.1", "localhost")]
+        return [known, *usual] if known is not None else usual
 
     async def _found(self) -> Settings:
         """The settings with the addresses of services that run already."""

@@ -82,6 +82,7 @@ class Settings(BaseSettings):
     temporal_port: int = Field(7233, ge=1, le=65535)
     ui_port: int = Field(8233, ge=1, le=65535)
     model_port: int = Field(8235, ge=1, le=65535)
+    codec_port: int = Field(8236, ge=1, le=65535)
     worker_command: tuple[str, ...] | None = None  # as a JSON list; None: `perdure.worker`
     model_command: tuple[str, ...] | None = None  # as a JSON list, `{port}` and `{home}` filled in
     ready_file: Path | None = None  # set by the supervisor: a worker writes it when it polls

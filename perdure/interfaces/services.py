@@ -218,6 +218,14 @@ class ReadLogs(Protocol):
     ) -> AsyncIterator[LogEntry]: ...
 
 
+class RunCodec(Protocol):
+    """Serves as codec server on a port, for pages of these origins; says where once it answers."""
+
+    def __call__(
+        self, *, port: int | None, origins: Sequence[str], on_ready: OnProgress
+    ) -> Awaitable[None]: ...
+
+
 class InHome(Protocol):
     """The same context over another home folder (or, for None, over the current one)."""
 
@@ -236,6 +244,7 @@ class AppContext:
         state: the services as they run now, or None.
         logs: log lines, the newest last.
         run_worker: polls until asked to end.
+        run_codec: answers the Web UI with what is sealed, until asked to end.
         setup_model: installs the embedded model; returns a sentence on what was done.
         replay: replays histories (JSON bytes by name) against this code.
         doctor: looks at the installation, one check after the other.
@@ -262,6 +271,7 @@ class AppContext:
     state: Callable[[], Awaitable[RuntimeView | None]]
     logs: ReadLogs
     run_worker: Callable[[], Awaitable[None]]
+    run_codec: RunCodec
     setup_model: Callable[[OnProgress], Awaitable[str]]
     replay: Callable[[dict[str, bytes]], AsyncIterator[Replayed]]
     doctor: Callable[[], AsyncIterator[Check]]

@@ -31,7 +31,24 @@ class Plans:
             namespace=services.NAMESPACE,
             ui_url=f"http://{LOOPBACK}:{ui_port}",
         )
-        return services.temporal_launch(self._settings, self._files, port=port, ui_port=ui_port)
+        codec = f"http://{LOOPBACK}:{self._codec_port}" if self._has_codec else None
+        return services.temporal_launch(
+            self._settings, self._files, port=port, ui_port=ui_port, codec=codec
+        )
+
+    def codec(self) -> Launch:
+        origins = [f"http://{host}:{self.ports['ui']}" for host in (LOOPBACK, "localhost")]
+        return services.codec_launch(
+            self._settings, self._files, self.endpoints, port=self._codec_port, origins=origins
+        )
+
+    @property
+    def _has_codec(self) -> bool:
+        return services.wants_codec(self._settings)
+
+    @property
+    def _codec_port(self) -> int:
+        return self.ports.get("codec") or self._port("codec", "codec_port")
 
     def model(self) -> Launch:
         port = self._port("model", "model_port")

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx2
@@ -75,8 +76,15 @@ def wants_model(settings: Settings) -> bool:
     return False
 
 
-def temporal_launch(settings: Settings, files: HomeFiles, *, port: int, ui_port: int) -> Launch:
-    """The dev server on its file database, loopback only."""
+def wants_codec(settings: Settings) -> bool:
+    """Whether the supervisor starts a codec server for its Web UI: where there is a key."""
+    return settings.encryption_key is not None and settings.ui_codec_endpoint is None
+
+
+def temporal_launch(
+    settings: Settings, files: HomeFiles, *, port: int, ui_port: int, codec: str | None = None
+) -> Launch:
+    """The dev server on its file database, loopback only; `codec` opens payloads for its pages."""
     options: list[str] = [
         *("--ip", LOOPBACK, "--port", str(port), "--ui-port", str(ui_port)),
         *("--db-filename", str(files.temporal_database), "--ui-disable-news-fetch"),
@@ -86,8 +94,8 @@ def temporal_launch(settings: Settings, files: HomeFiles, *, port: int, ui_port:
         options += ["--sqlite-pragma", pragma]
     for value in DYNAMIC_CONFIG:
         options += ["--dynamic-config-value", value]
-    if settings.ui_codec_endpoint:
-        options += ["--ui-codec-endpoint", settings.ui_codec_endpoint]
+    if endpoint := settings.ui_codec_endpoint or codec:
+        options += ["--ui-codec-endpoint", endpoint]
 
     known: list[Client] = []
 
@@ -127,6 +135,29 @@ def model_launch(settings: Settings, files: HomeFiles, *, port: int) -> Launch:
         ready=ready,
         port=port,
         start_within_s=60,
+    )
+
+
+def codec_launch(
+    settings: Settings,
+    files: HomeFiles,
+    endpoints: Endpoints,
+    *,
+    port: int,
+    origins: Sequence[str],
+) -> Launch:
+    """The codec server; like a worker it needs the key, and so the environment."""
+    pages = [word for origin in origins for word in ("--origin", origin)]
+
+    async def ready(pid: int) -> bool:
+        return listens(pid, port) and await _healthy(f"http://{LOOPBACK}:{port}/health")
+
+    return Launch(
+        command=(sys.executable, "-P", "-m", "perdure", "codec", "--port", str(port), *pages),
+        environment=worker_environment(settings, endpoints),
+        log=files.log("codec"),
+        ready=ready,
+        port=port,
     )
 
 

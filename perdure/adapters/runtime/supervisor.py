@@ -148,6 +148,8 @@ class _Supervisor:
             await register_search_attributes(named)
         else:
             self._keep("temporal", self._plans.temporal)
+            if services.wants_codec(self._settings):
+                self._keep("codec", self._plans.codec)
         if services.wants_model(self._settings):
             self._keep("model", self._plans.model)
         await self._all_ready()

@@ -77,7 +77,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
     app.command(remembering.skills_commands(KNOW))
     for command in (installation.up, installation.down, installation.logs, installation.worker):
         app.command(command, group=SERVE)
-    for command in (installation.setup, installation.doctor, installation.gc):
+    for command in (installation.codec, installation.setup, installation.doctor, installation.gc):
         app.command(command, group=SERVE)
     for command in (proof.replay, proof.chaos):
         app.command(command, group=SERVE)

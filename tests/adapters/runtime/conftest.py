@@ -31,7 +31,8 @@ def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
 def settings_of(home: Path) -> MakeSettings:
     """Settings of the temporary home, with a stub worker and no model unless told otherwise."""
 
-    ports = {"temporal_port": free_port(), "ui_port": free_port(), "model_port": free_port()}
+    names = ("temporal_port", "ui_port", "model_port", "codec_port")
+    ports = {name: free_port() for name in names}
 
     def make(**overrides: object) -> Settings:
         stubs = {"home": home, "local_model": "off", "worker_command": python(WORKER)} | ports

@@ -1,6 +1,7 @@
 """The services of one home folder, with real processes: start, restart, stop, share."""
 
 import asyncio
+import base64
 import json
 import socket
 import sys
@@ -66,6 +67,20 @@ async def test_all_parts_serve_and_down_leaves_no_process(
     assert not any(is_alive(process) for process in processes_of(state))
     assert any_of_home(home) == []
     assert not await runtime.down()
+
+
+async def test_with_a_key_the_web_ui_has_a_codec_server(
+    runtime_of: MakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_RUNTIME_KEY", base64.b64encode(bytes(32)).decode())
+    endpoints = await runtime_of(encryption_key="env:TEST_RUNTIME_KEY").ensure()
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        told = (await client.get(f"{endpoints.ui_url}/api/v1/settings")).json()
+        codec = told["Codec"]["Endpoint"]
+        origin = {"origin": str(endpoints.ui_url)}
+        answered = await client.post(f"{codec}/decode", json={"payloads": []}, headers=origin)
+    assert answered.status_code == 200
+    assert answered.headers["access-control-allow-origin"] == endpoints.ui_url
 
 
 async def test_namespace_is_prepared(runtime: EmbeddedRuntime) -> None:

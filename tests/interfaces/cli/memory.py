@@ -275,6 +275,7 @@ class Installation:
             state=self._state,
             logs=self._logs,
             run_worker=self._worker,
+            run_codec=self._codec,
             setup_model=self._setup,
             replay=self._replay,
             doctor=self._doctor,
@@ -348,6 +349,12 @@ class Installation:
 
     async def _worker(self) -> None:
         self.calls.append("worker")
+
+    async def _codec(
+        self, *, port: int | None, origins: Sequence[str], on_ready: Callable[[str], None]
+    ) -> None:
+        self.calls.append(f"codec {port} {list(origins)}")
+        on_ready(f"http://127.0.0.1:{port or 8236}")
 
     async def _setup(self, on_progress: Callable[[str], None]) -> str:
         return "The embedded model is installed."

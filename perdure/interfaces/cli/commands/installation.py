@@ -1,5 +1,8 @@
-"""The installation: up, down, logs, worker, setup, doctor, gc."""
+"""The installation: up, down, logs, worker, codec, setup, doctor, gc."""
 
+from typing import Annotated
+
+from cyclopts import Parameter
 from rich.console import RenderableType
 
 from perdure.interfaces.cli.commands.given import Given
@@ -60,6 +63,27 @@ async def worker(*, session: Given) -> None:
     """Run a worker in the foreground, for the folder it is started in."""
     session.output.note("The worker polls; Ctrl-C ends it after the steps in flight.", style=DIM)
     await session.context.run_worker()
+
+
+async def codec(
+    *,
+    port: int | None = None,
+    origin: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    session: Given,
+) -> None:
+    """Open sealed payloads for the Temporal Web UI, on loopback, in the foreground.
+
+    Args:
+        port: Where to listen; left out: PERDURE_CODEC_PORT.
+        origin: A page that may ask, such as http://127.0.0.1:8233; may be repeated; left out: the
+            Web UI of the embedded server.
+    """
+
+    def tell(url: str) -> None:
+        session.output.show(line(f"codec server: {url}"), {"type": "codec", "url": url})
+        session.output.note("Name it in the Web UI under Codec Server; Ctrl-C ends it.", style=DIM)
+
+    await session.context.run_codec(port=port, origins=origin, on_ready=tell)
 
 
 async def setup(*, session: Given) -> None:

@@ -53,6 +53,13 @@ def test_worker_and_setup(perdure: Installation) -> None:
     assert perdure.out == "The embedded model is installed.\n"
 
 
+def test_codec_serves_the_pages_that_are_named(perdure: Installation) -> None:
+    page = "http://127.0.0.1:9000"
+    assert perdure.run("codec", "--port", "9001", "--origin", page, "--json") == 0
+    assert perdure.calls == [f"codec 9001 ['{page}']"]
+    assert json.loads(perdure.out) == {"type": "codec", "url": "http://127.0.0.1:9001"}
+
+
 def test_doctor_says_what_to_do_and_fails_for_a_failed_check(perdure: Installation) -> None:
     assert perdure.run("doctor") == 0
     perdure.checks = (
