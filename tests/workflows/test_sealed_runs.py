@@ -25,8 +25,13 @@ async def sealed(
 ) -> AsyncIterator[Installation]:
     monkeypatch.setenv("TEST_SEALING_KEY", KEY)
     address = server.client.service_client.config.target_host
-    given = {"encryption_key": "env:TEST_SEALING_KEY", "plugins": ("probe_tools",)}
-    async with installation(tmp_path / "home", address, **given) as made, made.worker():
+    opened = installation(
+        tmp_path / "home",
+        address,
+        encryption_key="env:TEST_SEALING_KEY",
+        plugins=("probe_tools",),
+    )
+    async with opened as made, made.worker():
         yield made
 
 
