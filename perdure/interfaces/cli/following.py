@@ -8,6 +8,7 @@ from rich.spinner import Spinner
 
 from perdure.domain.events import Event
 from perdure.domain.result import RunResult, exit_code
+from perdure.interfaces.cli.learned import find_learned
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import WARN, line
 from perdure.interfaces.cli.views.live import live_view
@@ -40,14 +41,15 @@ async def follow(session: Session, services: Services, run: str) -> RunResult:
 async def follow_to_end(session: Session, services: Services, run: str) -> int:
     """Follow, show the result, and return the exit code that it means."""
     result = await follow(session, services, run)
-    show_result(session, services, result)
+    await show_result(session, services, result)
     return exit_code(result.outcome)
 
 
-def show_result(session: Session, services: Services, result: RunResult) -> None:
+async def show_result(session: Session, services: Services, result: RunResult) -> None:
     """The result, as its last JSON line or as a picture."""
     web = services.gateway.web_url(result.id)
-    session.output.show(result_view(result, web_url=web), result)
+    learned = None if session.output.as_json else await find_learned(services, result)
+    session.output.show(result_view(result, web_url=web, learned=learned), result)
 
 
 async def _lines(session: Session, gateway: RunGateway, run: str) -> None:

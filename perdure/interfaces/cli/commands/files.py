@@ -6,7 +6,6 @@ from typing import Annotated
 
 import yaml
 from cyclopts import Parameter
-from rich.text import Text
 
 from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
 from perdure.interfaces.cli.commands.given import Given
@@ -84,7 +83,10 @@ async def definitions(
     if to is not None:
         await _copied(session, found, session.context.folder / to)
         return
-    session.output.show(Text(found.text.rstrip()), {"type": "definition", **found.model_dump()})
+    if session.output.as_json:
+        session.output.emit({"type": "definition", **found.model_dump(mode="json")})
+        return
+    session.output.raw(found.text)
     for row in how_to_run(found):
         session.output.note(row, style=DIM)
 

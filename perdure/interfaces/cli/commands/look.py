@@ -59,7 +59,7 @@ async def result(run: OneRun = LAST, /, *, wait: bool = False, session: Given) -
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
         found = await services.gateway.result(resolved, wait=wait)
-        show_result(session, services, found)
+        await show_result(session, services, found)
     return exit_code(found.outcome)
 
 

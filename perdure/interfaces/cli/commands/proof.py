@@ -60,7 +60,7 @@ async def chaos(run: OneRun = LAST, /, *, session: Given) -> int:
             outcome=ended.outcome,
         )
         session.output.show(chaos_view(report), report)
-        show_result(session, services, ended)
+        await show_result(session, services, ended)
     return exit_code(ended.outcome) if report.nothing_lost else 1
 
 

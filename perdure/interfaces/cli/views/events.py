@@ -71,8 +71,11 @@ def _missing(data: Data) -> str:
 
 
 def _recalled(event: Event, limit: int | None) -> Text:
-    told = _word(event.data, "summary") or _word(event.data, "text")
-    return line(("[recall]", DIM), f" {one_line(told or 'nothing similar is known yet', 200)}")
+    failed = _word(event.data, "failed")
+    if failed:
+        return line(("[recall]", WARN), f" failed, the work goes on: {one_line(failed, 200)}")
+    told = _word(event.data, "text") or "nothing similar is known yet"
+    return line(("[recall]", DIM), f" {one_line(told, 200)}")
 
 
 def _planned(event: Event, limit: int | None) -> Text | None:

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from perdure.domain.result import BAD_OUTCOMES, RunResult, Savings, SpendReport
+from perdure.interfaces.cli.learned import Learned
 from perdure.interfaces.cli.views.layout import (
     BAD,
     DIM,
@@ -33,7 +34,9 @@ from perdure.interfaces.cli.views.wording import (
 FINDINGS_SHOWN = 8
 
 
-def result_view(result: RunResult, *, web_url: str | None = None) -> Group:
+def result_view(
+    result: RunResult, *, web_url: str | None = None, learned: Learned | None = None
+) -> Group:
     """The output first, then the facts about it."""
     facts: list[tuple[str, Text | str | None]] = [
         ("run", result.id),
@@ -42,6 +45,7 @@ def result_view(result: RunResult, *, web_url: str | None = None) -> Group:
         ("spend", spend_words(result.spend)),
         ("unconfirmed", unconfirmed_words(result.spend)),
         ("saved", saved_words(result.savings)),
+        ("learned", learned.told if learned else None),
         ("models", ", ".join(model_name(name) for name in result.models_used)),
         ("limit", result.exhausted.text if result.exhausted else None),
         ("artifacts", ", ".join(f"{item.kind} {short_ref(item.ref)}" for item in result.artifacts)),
@@ -50,7 +54,7 @@ def result_view(result: RunResult, *, web_url: str | None = None) -> Group:
     ]
     return stack(
         _output(result),
-        done_line(result),
+        done_line(result, learned=learned),
         pairs(facts),
         _findings(result),
         address("Web UI", web_url),
@@ -58,11 +62,13 @@ def result_view(result: RunResult, *, web_url: str | None = None) -> Group:
     )
 
 
-def done_line(result: RunResult) -> Text:
-    """`[done] 2 iterations, 38k tokens, $0.32 · quality met  ▆█`."""
+def done_line(result: RunResult, *, learned: Learned | None = None) -> Text:
+    """`[done] 2 iterations, 38k tokens, $0.32, 2 learnings · quality met  ▆█`."""
     count = result.iteration_count or len(result.iterations)
     told = [plural(count, "iteration"), f"{tokens(result.spend.tokens)} tokens"]
     told.append(money(result.spend.cost_usd))
+    if learned is not None and learned.count:
+        told.append(plural(learned.count, "learning"))
     style = BAD if result.outcome in BAD_OUTCOMES else GOOD
     scores = [record.score for record in result.iterations]
     bars = sparkline(scores) if any(value is not None for value in scores) else ""
@@ -103,7 +109,9 @@ def saved_words(savings: Savings) -> str:
     pieces: list[str] = []
     if kept > 0:
         share = kept / savings.naive_input_tokens
-        pieces.append(f"{tokens(kept)} input tokens ({share:.0%} of a loop that resends all)")
+        pieces.append(
+            f"{tokens(kept)} input tokens ({share * 100:.0f} % of a loop that resends all)"
+        )
     if savings.evaluations_skipped:
         pieces.append(plural(savings.evaluations_skipped, "evaluation"))
     if savings.judge_calls_saved:

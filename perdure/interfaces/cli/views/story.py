@@ -9,6 +9,8 @@ from perdure.interfaces.cli.views.events import event_line
 from perdure.interfaces.cli.views.layout import DIM, line
 from perdure.interfaces.cli.views.wording import one_line, plural
 
+GOAL_CHARACTERS = 80
+
 
 class Story:
     """Turns events into lines; an evaluation is told with the iteration that it belongs to."""
@@ -25,7 +27,7 @@ class Story:
             case "ended":
                 return None
             case "run_started":
-                return line(("[start]", DIM), f" {one_line(self._goal)}")
+                return line(("[start]", DIM), f" {one_line(self._goal, GOAL_CHARACTERS)}")
             case "evaluated":
                 self._evaluated = _evaluation(event)
                 return None

@@ -119,7 +119,7 @@ run     refine-steel-bottle-7f3a
 why     The result reached the quality that was asked for. (accepted/quality_met)
 score   0.89 in iteration 2
 spend   38,000 tokens · 2,000 written · $0.32 · 4 model calls · 4.0 s active of 5.5 s
-saved   24k input tokens (40% of a loop that resends all), 1 judge call
+saved   24k input tokens (40 % of a loop that resends all), 1 judge call
 models  claude-sonnet-4-5
 Web UI  http://127.0.0.1:8233/namespaces/default/workflows/refine-steel-bottle-7f3a
 next    perdure explain refine-steel-bottle-7f3a\
@@ -135,7 +135,7 @@ why        The result reached the quality that was asked for.
 score      0.89 in iteration 2
 spend      38,000 tokens · 2,000 written · $0.32 · 4 model calls · 4.0 s active
            of 5.5 s
-saved      24k input tokens (40% of a loop that resends all), 1 judge call
+saved      24k input tokens (40 % of a loop that resends all), 1 judge call
 models     claude-sonnet-4-5
 artifacts  patch sha256:000000000000, tree sha256:000000000000
 next    perdure diff refine-steel-bottle-7f3a, perdure apply
@@ -172,7 +172,7 @@ no output inline
 run     refine-steel-bottle-7f3a
 why     The model could not be used, and retries did not heal it. (failed/model_error)
 spend   38,000 tokens · 2,000 written · $0.32 · 4 model calls · 4.0 s active of 5.5 s
-saved   24k input tokens (40% of a loop that resends all), 1 judge call
+saved   24k input tokens (40 % of a loop that resends all), 1 judge call
 models  claude-sonnet-4-5
 error   401 invalid x-api-key
 still open

@@ -2,10 +2,14 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 from installation import Installation
+from refining import drafts, spec
 from telling import told
 
+from perdure.domain.names import learn_run_id
+from perdure.interfaces.cli.learned import find_learned
 from perdure.interfaces.cli.views.history import history_view, record_line
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.cli.views.result import done_line, result_view
@@ -31,3 +35,24 @@ async def test_three_doors_tell_one_story(site: Installation, tmp_path: Path) ->
     assert f"{len(records)} iterations, {spent:,} tokens" in shown
     assert plain(done_line(result)) == lines[-1]
     assert lines[-1] in plain(result_view(result))
+
+
+async def test_the_end_counts_what_was_learned(site: Installation) -> None:
+    settings = {"max_iterations": 2, "plan": "off", "improvement_threshold": None}
+    given = {**spec(quality_threshold=0.9, **settings), "learn": True}
+    result = await site.run(given, {"replies": drafts(0.8, 0.6)})
+    assert result.learnings_started
+    await site.gateway.result(learn_run_id(result.id))
+    services = SimpleNamespace(gateway=site.gateway, memory=site.parts.stores.memory)
+    learned = await find_learned(services, result)  # pyright: ignore[reportArgumentType]
+    assert learned is not None
+    assert learned.count == 1
+    assert "1 learning kept" in learned.told
+    assert ", 1 learning" in plain(done_line(result, learned=learned))
+    silent = result.model_copy(update={"learnings_started": False})
+    assert await find_learned(services, silent) is None  # pyright: ignore[reportArgumentType]
+    other = result.model_copy(update={"id": "refine-not-yet-0001"})
+    waiting = await find_learned(services, other)  # pyright: ignore[reportArgumentType]
+    assert waiting is not None
+    assert waiting.count is None
+    assert "perdure watch learn-refine-not-yet-0001" in waiting.told

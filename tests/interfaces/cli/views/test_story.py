@@ -1,5 +1,6 @@
 """What several events say together."""
 
+import pytest
 from inline_snapshot import snapshot
 
 from perdure.domain.events import Event
@@ -57,3 +58,49 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
             "[turn 1/50] 1 token",
         ]
     )
+
+
+@pytest.mark.parametrize(
+    ("happened", "told"),
+    [
+        (
+            event(1, "recalled", text="2 similar tasks, 1 anti-pattern"),
+            "[recall] 2 similar tasks, 1 anti-pattern",
+        ),
+        (event(1, "recalled"), "[recall] nothing similar is known yet"),
+        (
+            event(1, "recalled", failed="store: away"),
+            "[recall] failed, the work goes on: store: away",
+        ),
+        (event(2, "planned", steps=["look", "write"]), "[plan] look → write"),
+        (
+            event(2, "planned", steps=["a", "b", "c", "d", "e"]),
+            "[plan] a → b → c → and 2 more",
+        ),
+        (
+            event(2, "planned", skipped="read_only", read_only=True, why="it asks"),
+            "[plan] a question, one answer: it asks",
+        ),
+        (event(2, "planned", failed="no JSON"), "[plan] none, the work goes on: no JSON"),
+        (event(2, "planned", skipped="small_model"), None),
+        (
+            event(3, "iteration_completed", score=0.73, missing=["IP-based limiting"]),
+            "[iter 1/6] score 0.73 · missing IP-based limiting",
+        ),
+        (
+            event(3, "iteration_completed", score=0.89, evaluation="incremental", saved=0.4),
+            "[iter 1/6] score 0.89 (eval: incremental, 40 % tokens saved)",
+        ),
+        (
+            event(3, "iteration_completed", score=0.5, evaluation="full", saved=0.004),
+            "[iter 1/6] score 0.50",
+        ),
+    ],
+    ids=[
+        "recalled", "nothing known", "no memory", "a plan", "a long plan", "a question",
+        "no plan", "no plan wanted", "missing", "saved", "hardly saved",
+    ],
+)  # fmt: skip
+def test_lines(happened: Event, told: str | None) -> None:
+    line = Story(status()).line(happened)
+    assert (None if line is None else line.plain) == told
