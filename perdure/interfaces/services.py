@@ -6,7 +6,7 @@ Doors import no adapter. The composition root builds these values; tests build t
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal, Protocol, TextIO
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from perdure.domain.base import Frozen
 from perdure.domain.costs import CostReport
 from perdure.domain.events import Event
+from perdure.domain.memory.mining import MineReport
 from perdure.domain.messages import AnyMessage, Receipt
 from perdure.domain.models import ModelCard
 from perdure.domain.names import LoopKind
@@ -31,6 +32,7 @@ from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import (
     BulkReport,
+    MiningSchedule,
     OpenGates,
     QueueState,
     RunFilter,
@@ -108,6 +110,22 @@ class RunGateway(Protocol):
 
     async def resolve(self, name: str) -> str:
         """The full id behind a unique beginning or `@last`."""
+        ...
+
+    async def mining_schedule(self) -> MiningSchedule | None:
+        """When patterns are looked for, or None."""
+        ...
+
+    async def schedule_mining(self, every: timedelta) -> MiningSchedule:
+        """Look for patterns at this interval."""
+        ...
+
+    async def unschedule_mining(self) -> bool:
+        """Look no more; False when nothing was scheduled."""
+        ...
+
+    async def mine(self) -> MineReport:
+        """Look for patterns once, now."""
         ...
 
     async def history_export(self, run: str) -> bytes:

@@ -108,6 +108,17 @@ class RunPage(Frozen):
     note: str = ""
 
 
+class MiningSchedule(Frozen):
+    """When patterns are looked for: how often, how many looks there were, the last and the next."""
+
+    id: str
+    every_s: float | None = None
+    paused: bool = False
+    looks: int = 0
+    last_at: datetime | None = None
+    next_at: datetime | None = None
+
+
 class OpenGate(Frozen):
     """A question that waits, and the run that asks it."""
 

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from perdure.domain.costs import CostReport
 from perdure.domain.errors import PerdureError
 from perdure.domain.events import Event
 from perdure.domain.gates import Gate
+from perdure.domain.memory.mining import MineReport
 from perdure.domain.messages import AnyMessage, Receipt
 from perdure.domain.names import LoopKind
 from perdure.domain.ports import BlobStore, Journal, RecordStore
@@ -16,6 +17,7 @@ from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import (
     BulkReport,
+    MiningSchedule,
     OpenGate,
     OpenGates,
     QueueState,
@@ -29,6 +31,7 @@ from perdure.interfaces.gateway.facts import (
 from perdure.interfaces.gateway.following import Follower
 from perdure.interfaces.gateway.listing import Listing
 from perdure.interfaces.gateway.looking import Looking
+from perdure.interfaces.gateway.mining import Mining
 from perdure.interfaces.gateway.server import Connect, Look, Server
 from perdure.interfaces.gateway.starting import Starter, checked_id
 from perdure.interfaces.gateway.steering import Steering
@@ -96,6 +99,7 @@ class Gateway:
         )
         self._steering = Steering(server=self._server, blobs=blobs, records=records)
         self._listing = Listing(server=self._server, records=records)
+        self._mining = Mining(server=self._server, records=records)
 
     async def start(
         self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
@@ -206,6 +210,22 @@ class Gateway:
             NotFound: it is the beginning of none; the message names the nearest.
         """
         return await self._listing.resolve(name)
+
+    async def mining_schedule(self) -> MiningSchedule | None:
+        """When patterns are looked for, or None when nothing is scheduled."""
+        return await self._mining.state()
+
+    async def schedule_mining(self, every: timedelta) -> MiningSchedule:
+        """Look for patterns at this interval; raises `InvalidInput` for one out of bounds."""
+        return await self._mining.every(every)
+
+    async def unschedule_mining(self) -> bool:
+        """Look no more; False when nothing was scheduled."""
+        return await self._mining.off()
+
+    async def mine(self) -> MineReport:
+        """Look for patterns once, now; raises `NoReadyWorker` when nobody can."""
+        return await self._mining.now()
 
     async def history_export(self, run: str) -> bytes:
         """The history of a run's newest execution as JSON, for replay."""

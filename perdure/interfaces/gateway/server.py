@@ -8,6 +8,7 @@ import atexit
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -258,6 +259,14 @@ class Server:
             if trouble is not None:
                 return trouble
         return repeated_step(raw.pending_activities, now=datetime.now(UTC))
+
+    async def client(self) -> Client:
+        """The connected client, for the gateway's own parts; raises `ServiceUnavailable`."""
+        return await self._connected()
+
+    def translated(self) -> AbstractContextManager[None]:
+        """Raise errors of our own tree in place of the client's."""
+        return translated(self._address)
 
     async def _handle(self, run: str) -> "WorkflowHandle[object, object]":
         return (await self._connected()).get_workflow_handle(run)
