@@ -32,7 +32,9 @@ class CostReport(Frozen):
     """Spend as the journal knows it.
 
     `unconfirmed` is the part of `total` that nobody confirmed: attempts that died with their
-    worker, at their estimate, and duplicates. `source` says where the budget comes from.
+    worker, at their estimate, and duplicates. `learning` is what was spent afterwards on learning
+    from these runs, on accounts of its own: no part of `total`, None when there was no such call.
+    `source` says where the budget comes from.
     """
 
     runs: tuple[str, ...]
@@ -41,6 +43,7 @@ class CostReport(Frozen):
     by_model: dict[str, CostLine] = {}
     by_day: dict[str, CostLine] = {}
     unconfirmed: CostLine = CostLine()
+    learning: CostLine | None = None
     budget: BudgetStatus | None = None
     source: Literal["run", "store"] = "store"
 
@@ -49,10 +52,17 @@ UNCONFIRMED = frozenset({"lost", "duplicate"})
 
 
 def add_up(
-    runs: Iterable[str], rows: Iterable[AttemptRow], *, budget: BudgetStatus | None = None
+    runs: Iterable[str],
+    rows: Iterable[AttemptRow],
+    *,
+    learning: Iterable[AttemptRow] = (),
+    budget: BudgetStatus | None = None,
 ) -> CostReport:
-    """The report over all attempts of some runs; open attempts count with what is known of them."""
-    rows = list(rows)
+    """The report over all attempts of some runs; open attempts count with what is known of them.
+
+    `learning` are the attempts of the runs that learned from them.
+    """
+    rows, beside = list(rows), list(learning)
     return CostReport(
         runs=tuple(runs),
         total=_sum(rows),
@@ -60,6 +70,7 @@ def add_up(
         by_model=_grouped(rows, lambda row: row.model),
         by_day=_grouped(rows, lambda row: row.started_at.date().isoformat()),
         unconfirmed=_sum([row for row in rows if row.state in UNCONFIRMED]),
+        learning=_sum(beside) if beside else None,
         budget=budget,
     )
 

@@ -3,10 +3,15 @@
 from collections.abc import Sequence
 
 import pytest
-from installation import Installation
+from installation import Installation, eventually
 from refining import TONE, drafts, judged, spec, verdict, written
+from temporalio.testing import ActivityEnvironment
 
+from activities.frames import Frames
+from activities.learn import Review
 from perdure.domain.memory.entries import Episode, Event, Learning, MemoryEntry, may_enter
+from perdure.domain.memory.learning import ReviewRequest
+from perdure.domain.messages import Stop
 from perdure.domain.names import learn_run_id
 from perdure.domain.result import RunResult
 
@@ -29,6 +34,12 @@ def learner(*replies: object) -> list[dict[str, object]]:
     ]
 
 
+def task(*rubric: object, **refine: object) -> dict[str, object]:
+    """A refine run that is learned from."""
+    given = spec(list(rubric), **refine) if rubric else spec(**refine)
+    return {**given, "learn": True}
+
+
 async def ended(site: Installation, run: str) -> RunResult:
     """The end of the learning run of a run."""
     return await site.gateway.result(learn_run_id(run))
@@ -45,7 +56,7 @@ HARD = [
 
 
 async def test_rules_teach_and_memory_keeps_episode_and_event(site: Installation) -> None:
-    given = {**spec(improvement_threshold=None), "category": "trees"}
+    given = {**task(improvement_threshold=None), "category": "trees"}
     result = await site.run(given, {"replies": drafts(0.5, 0.4, 0.3)})
     learned = await ended(site, result.id)
     assert result.learnings_started
@@ -65,7 +76,7 @@ async def test_rules_teach_and_memory_keeps_episode_and_event(site: Installation
 
 
 async def test_a_fall_is_remembered(site: Installation) -> None:
-    given = spec(improvement_threshold=None, regression_threshold=0.5)
+    given = task(improvement_threshold=None, regression_threshold=0.5)
     result = await site.run(given, {"replies": drafts(0.7, 0.5, 0.9)})
     learned = await ended(site, result.id)
     (lesson,) = await kept(site, "learning")
@@ -78,7 +89,7 @@ async def test_a_fall_is_remembered(site: Installation) -> None:
 
 async def test_a_model_is_asked_on_an_account_of_its_own(site: Installation) -> None:
     script = {"price": PRICE, "replies": [*HARD, *learner([LESSON])]}
-    result = await site.run(spec([TONE]), script)
+    result = await site.run(task(TONE), script)
     learned = await ended(site, result.id)
     rows = await site.parts.stores.journal.rows(learned.id)
     assert [(row.role, row.root, row.run) for row in rows] == [("learner", learned.id, learned.id)]
@@ -104,7 +115,7 @@ async def test_a_learner_that_fails_takes_nothing_away(
     site: Installation, replies: list[object], note: str
 ) -> None:
     script = {"replies": [*HARD, *learner(*replies)]}
-    result = await site.run(spec([TONE]), script)
+    result = await site.run(task(TONE), script)
     learned = await ended(site, result.id)
     assert (result.outcome, learned.outcome) == ("accepted", "accepted")
     assert note in (learned.output or "")
@@ -112,7 +123,105 @@ async def test_a_learner_that_fails_takes_nothing_away(
 
 
 async def test_switched_off_nothing_is_kept(site: Installation) -> None:
-    given = {**spec(), "learn": False}
-    result = await site.run(given, {"replies": drafts(0.9)})
+    result = await site.run(spec(), {"replies": drafts(0.9)})
     assert not result.learnings_started
     assert await kept(site) == []
+
+
+async def test_it_outlives_the_run_that_started_it(site: Installation) -> None:
+    slow = [{**learner([LESSON])[0], "delay_s": 2}]
+    run = await site.start(task(TONE), {"replies": [*HARD, *slow]})
+    result = await site.gateway.result(run)
+    child = await site.status(learn_run_id(run))
+    assert (result.outcome, child.lifecycle, child.kind) == ("accepted", "running", "learn")
+    assert (await ended(site, run)).output == "1 learning kept"
+    assert run in {row.id for row in (await site.gateway.list()).runs}
+    assert await site.gateway.resolve(run[:-2]) == run
+
+
+async def test_a_stop_of_all_runs_reaches_it_and_keeps_what_the_rules_found(
+    site: Installation,
+) -> None:
+    slow = [{**learner([LESSON])[0], "delay_s": 60}]
+    run = await site.start(task(TONE), {"replies": [*HARD, *slow]})
+    await site.gateway.result(run)
+
+    async def asking() -> bool:
+        return bool((await site.status(learn_run_id(run))).step)
+
+    await eventually(asking)
+    await site.gateway.verb(learn_run_id(run), Stop(mode="now"))
+    assert (await ended(site, run)).outcome == "stopped"
+    assert [entry.kind for entry in await kept(site, "episode", "learning")] == ["episode"]
+
+
+async def test_a_worker_lost_in_the_middle_doubles_nothing(bare: Installation) -> None:
+    slow = [{**learner([LESSON])[0], "delay_s": 5}]
+    script = {"price": PRICE, "replies": [*HARD, *slow, *learner([LESSON])]}
+    async with bare.worker_process() as worker:
+        run = await bare.start(task(TONE), script)
+        child = learn_run_id(run)
+
+        async def asking() -> bool:
+            return bool(await bare.parts.stores.journal.rows(child))
+
+        await eventually(asking)
+        await worker.kill()
+        await worker.start()
+        learned = await ended(bare, run)
+    assert learned.output == "1 learning kept"
+    states = [row.state for row in await bare.parts.stores.journal.rows(child)]
+    assert states == ["lost", "answered"]
+    assert learned.spend.unconfirmed["tokens"] != 0
+    assert [len(await kept(bare, kind)) for kind in ("learning", "episode", "event")] == [1, 1, 1]
+
+
+async def test_a_review_that_is_repeated_says_and_keeps_the_same(site: Installation) -> None:
+    given = task(improvement_threshold=None, regression_threshold=0.5)
+    result = await site.run(given, {"replies": drafts(0.7, 0.5, 0.9)})
+    await ended(site, result.id)
+    before = await kept(site)
+    history = await site.handle(learn_run_id(result.id)).fetch_history()
+    (asked,) = [
+        event.activity_task_scheduled_event_attributes.input.payloads
+        for event in history.events
+        if event.activity_task_scheduled_event_attributes.activity_type.name == "review"
+    ]
+    (request,) = await site.client.data_converter.decode(asked, [ReviewRequest])
+    stores = site.parts.stores
+    again = Review(
+        records=stores.records,
+        memory=stores.memory,
+        blobs=stores.blobs,
+        frames=Frames(stores.blobs),
+    )
+    report = await ActivityEnvironment().run(again.review, request)
+    assert (report.kept, report.reinforced) == (1, 0)
+    assert await kept(site) == before
+
+
+async def test_costs_show_it_beside_the_run(site: Installation) -> None:
+    script = {"price": PRICE, "replies": [*HARD, *learner([LESSON])]}
+    result = await site.run(task(TONE), script)
+    learned = await ended(site, result.id)
+    for asked in (result.id, None):
+        report = await site.gateway.costs(asked)
+        assert report.total.cost_usd == result.spend.cost_usd
+        assert report.learning is not None
+        assert report.learning.cost_usd == learned.spend.cost_usd
+
+
+async def test_what_an_accepted_run_taught_is_told_to_the_next_and_hears_of_it(
+    site: Installation,
+) -> None:
+    script = {"replies": [*HARD, *learner([LESSON])]}
+    first = await site.run(task(TONE), script)
+    await ended(site, first.id)
+    second = await site.run(
+        {**task(TONE), "recall": True, "goal": "Name ten trees, no list."},
+        {"replies": [*written("x"), *judged(verdict(0.9))]},
+    )
+    learned = await ended(site, second.id)
+    (lesson,) = await kept(site, "learning")
+    assert (lesson.uses, lesson.successes) == (1, 1)
+    assert learned.outcome == "accepted"

@@ -11,7 +11,8 @@ from perdure.domain.errors import (
     ServiceUnavailable,
     StoreError,
 )
-from perdure.domain.ports import BlobStore, Journal, RecordStore, StoredRun
+from perdure.domain.names import learn_run_id
+from perdure.domain.ports import AttemptRow, BlobStore, Journal, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.server import Ended, Look, Server
@@ -79,12 +80,17 @@ class Looking:
     async def costs(self, run: str | None) -> CostReport:
         """See `Gateway.costs`."""
         if run is None:
-            runs = [row.id for row in await self._records.find_runs(limit=RUNS_ADDED_UP)]
-            return add_up(runs, [row for one in runs for row in await self._journal.rows(one)])
-        rows = await self._journal.rows(run)
+            found = await self._records.find_runs(limit=RUNS_ADDED_UP)
+            learned = [learn_run_id(row.id) for row in found if row.kind != "agent"]
+            runs = [row.id for row in found]
+            return add_up(runs, await self._rows(runs), learning=await self._rows(learned))
+        rows, learning = await self._rows([run]), await self._rows([learn_run_id(run)])
         status = await self._status(run)
-        report = add_up([run], rows, budget=status.budget)
+        report = add_up([run], rows, learning=learning, budget=status.budget)
         return report.model_copy(update={"source": status.source})
+
+    async def _rows(self, runs: Sequence[str]) -> list[AttemptRow]:
+        return [row for run in runs for row in await self._journal.rows(run)]
 
     async def _status(self, run: str) -> RunStatus:
         row = await self._records.run(run)

@@ -21,7 +21,8 @@ def costs_view(report: CostReport) -> RenderableType:
         _block("day", report.by_day),
     ]
     total = table(("total", *_COLUMNS), [(what, *_cells(report.total))], right=_COLUMNS)
-    return stack(total, *parts, _unconfirmed(report.unconfirmed), _budget(report))
+    beside = _learning(report.learning)
+    return stack(total, *parts, _unconfirmed(report.unconfirmed), beside, _budget(report))
 
 
 def _block(name: str, lines: Mapping[str, CostLine]) -> RenderableType | None:
@@ -41,6 +42,13 @@ def _cells(item: CostLine) -> tuple[str, ...]:
         money(item.cost_usd),
         duration(item.seconds),
     )
+
+
+def _learning(item: CostLine | None) -> RenderableType | None:
+    if item is None:
+        return None
+    rows = [("afterwards", *_cells(item))]
+    return stack("", table(("learning, not in the total", *_COLUMNS), rows, right=_COLUMNS))
 
 
 def _unconfirmed(item: CostLine) -> RenderableType | None:

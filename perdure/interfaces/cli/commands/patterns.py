@@ -1,0 +1,120 @@
+"""What runs are asked for again and again: proposals, and what a person makes of them."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Group, Parameter
+
+from perdure.domain.errors import InvalidInput
+from perdure.domain.memory.entries import PatternState
+from perdure.interfaces import patterns as deciding
+from perdure.interfaces.cli.commands.given import Given
+from perdure.interfaces.cli.views.layout import GOOD, line
+from perdure.interfaces.cli.views.patterns import mined_view, patterns_view, schedule_view
+from perdure.interfaces.skill_files import read_skill
+
+Entry = Annotated[str, Parameter(name="ID")]
+_EVERY = re.compile(r"(?P<count>\d+)\s*(?P<unit>[smhd])")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def patterns_commands(group: Group) -> App:
+    """`patterns list`, `approve`, `reject`, `schedule`; alone it lists."""
+    app = App(
+        name="patterns",
+        help="Habits found in earlier runs; a person makes skills of them.",
+        group=group,
+        version_flags=(),
+    )
+    app.default(list_patterns)
+    app.command(list_patterns, name="list")
+    app.command(approve)
+    app.command(reject)
+    app.command(schedule)
+    return app
+
+
+async def list_patterns(*, state: PatternState | None = None, session: Given) -> None:
+    """Patterns, the most certain first.
+
+    Args:
+        state: Proposed, approved or rejected ones only.
+    """
+    async with session.connected() as services:
+        found = await deciding.patterns(services.memory, state=state)
+        data = {"type": "patterns", "patterns": [item.model_dump(mode="json") for item in found]}
+        session.output.show(patterns_view(found), data)
+
+
+async def approve(
+    entry: Entry, /, *, name: str | None = None, file: Path | None = None, session: Given
+) -> None:
+    """Make a skill of a pattern: of what worked in its accepted runs, or as you write it.
+
+    Args:
+        entry: A pattern's id, or a unique beginning of one.
+        name: The skill's name; left out: one made of the pattern.
+        file: The skill as Markdown, instead of what worked.
+    """
+    now = session.context.now()
+    written = read_skill(session.context.folder / file, now=now) if file is not None else None
+    async with session.connected() as services:
+        done = await deciding.approve(
+            services.memory, entry, by=session.context.user, now=now, name=name, written=written
+        )
+        told = line(("✓ ", GOOD), f"{done.pattern.id} is now the skill {done.skill.name}")
+        session.output.show(told, done)
+        session.output.note(f"Read it: perdure skills show {done.skill.name}")
+
+
+async def reject(entry: Entry, /, *, session: Given) -> None:
+    """Never propose a pattern again.
+
+    Args:
+        entry: A pattern's id, or a unique beginning of one.
+    """
+    async with session.connected() as services:
+        rejected = await deciding.reject(services.memory, entry)
+        session.output.show(line(("✓ ", GOOD), f"rejected {rejected.id}"), rejected)
+
+
+async def schedule(
+    *, every: str | None = None, off: bool = False, now: bool = False, session: Given
+) -> None:
+    """When patterns are looked for; alone it says how that stands.
+
+    Args:
+        every: Look this often from now on, such as 24h, 30m or 7d.
+        off: Look no more.
+        now: Look once, at once.
+    """
+    if every is not None and off:
+        raise InvalidInput("--every and --off exclude each other.", cure="Give one of them.")
+    interval = None if every is None else interval_of(every)
+    clock = session.context.now()
+    async with session.connected(start=interval is not None or now) as services:
+        gateway = services.gateway
+        if off and not await gateway.unschedule_mining():
+            session.output.note("Nothing was scheduled.")
+        if interval is not None:
+            await gateway.schedule_mining(interval)
+        if now:
+            report = await gateway.mine()
+            session.output.show(mined_view(report), {"type": "mined", **report.model_dump()})
+        if every is not None or off or not now:
+            stands = await gateway.mining_schedule()
+            facts = None if stands is None else stands.model_dump(mode="json")
+            data = {"type": "schedule", "schedule": facts}
+            session.output.show(schedule_view(stands, clock), data)
+
+
+def interval_of(text: str) -> timedelta:
+    """A number of seconds, minutes, hours or days; raises `InvalidInput` for anything else."""
+    read = _EVERY.fullmatch(text.strip().lower())
+    if read is None or len(read["count"]) > len("999999999"):
+        raise InvalidInput(
+            f"--every: {text[:40]!r} is no interval.", cure="Give a number and s, m, h or d: 24h."
+        )
+    return timedelta(seconds=int(read["count"]) * _UNITS[read["unit"]])
