@@ -57,7 +57,9 @@ def worth_telling(pattern: Pattern, episodes: Iterable[Episode]) -> Sequence[Epi
     found = [
         episode
         for episode in episodes
-        if episode.category in wanted and episode.origins and may_enter(episode)
+        if (episode.category or "").strip().casefold() in wanted
+        and episode.origins
+        and may_enter(episode)
     ]
     found.sort(key=lambda item: (-(item.best_score or 0.0), -item.created.timestamp(), item.id))
     once = {(episode.goal, episode.text): episode for episode in reversed(found)}

@@ -61,12 +61,13 @@ class Occurrence:
 
 
 def occurrences(events: Sequence[Event]) -> tuple[Occurrence, ...]:
-    """The ended runs that have a category, oldest first, each once."""
+    """The ended runs that have a category, oldest first, each once; case tells none apart."""
     found: dict[str, Occurrence] = {}
     for event in events:
-        if event.type == "run_ended" and event.category and event.origins:
+        category = (event.category or "").strip().casefold()
+        if event.type == "run_ended" and category and event.origins:
             origin = event.origins[0]
-            found[origin.run] = Occurrence(origin, event.category, event.created)
+            found[origin.run] = Occurrence(origin, category, event.created)
     return tuple(sorted(found.values(), key=lambda item: (item.at, item.run.run)))
 
 

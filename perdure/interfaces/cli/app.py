@@ -19,6 +19,7 @@ from perdure.interfaces.cli.commands import (
     installation,
     look,
     made,
+    patterns,
     proof,
     remembering,
     running,
@@ -75,6 +76,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
         app.command(command, group=WRITE)
     app.command(remembering.memory_commands(KNOW))
     app.command(remembering.skills_commands(KNOW))
+    app.command(patterns.patterns_commands(KNOW))
     for command in (installation.up, installation.down, installation.logs, installation.worker):
         app.command(command, group=SERVE)
     for command in (installation.codec, installation.setup, installation.doctor, installation.gc):

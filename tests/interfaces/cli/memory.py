@@ -5,7 +5,7 @@ import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
@@ -15,6 +15,7 @@ from perdure.adapters.stores import open_stores
 from perdure.domain.costs import CostReport, add_up
 from perdure.domain.errors import NotAllowed, NotFound, PerdureError
 from perdure.domain.events import Event
+from perdure.domain.memory.mining import MineReport
 from perdure.domain.messages import AnyMessage, Receipt
 from perdure.domain.models import ModelCard, Price
 from perdure.domain.ports import AttemptRow, Endpoints
@@ -23,6 +24,7 @@ from perdure.domain.status import RunStatus
 from perdure.interfaces.cli.app import main
 from perdure.interfaces.gateway.facts import (
     BulkReport,
+    MiningSchedule,
     OpenGate,
     OpenGates,
     QueueState,
@@ -77,6 +79,8 @@ class MemoryGateway:
     )
     make_result: Callable[[Spec, int], RunResult] | None = None
     attempts: list[AttemptRow] = field(default_factory=list)
+    schedule: MiningSchedule | None = None
+    mined: MineReport = field(default_factory=lambda: MineReport(events=4, found=2, proposed=1))
 
     async def start(
         self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
@@ -164,6 +168,20 @@ class MemoryGateway:
             if run.startswith(name):
                 return run
         raise NotFound(f"There is no run {name}.", cure=f"Did you mean {RUN}?")
+
+    async def mining_schedule(self) -> MiningSchedule | None:
+        return self.schedule
+
+    async def schedule_mining(self, every: timedelta) -> MiningSchedule:
+        self.schedule = MiningSchedule(id="s", every_s=every.total_seconds())
+        return self.schedule
+
+    async def unschedule_mining(self) -> bool:
+        was, self.schedule = self.schedule, None
+        return was is not None
+
+    async def mine(self) -> MineReport:
+        return self.mined
 
     async def history_export(self, run: str) -> bytes:
         return b'{"events": []}'
