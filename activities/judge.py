@@ -1,39 +1,108 @@
 """The activity `judge`: ask a model to score an output, and read its verdict."""
 
+import hashlib
+import json
+
 from temporalio import activity
 
 from activities.call_model import CallModel
+from activities.frames import Frames
+from activities.metering import call_context
 from activities.translate import translated
-from perdure.domain.evaluation_reply import Asked, BadReply, judge_schema, read_judgement
-from perdure.domain.ports import BlobStore
+from perdure.domain.evaluation_reply import (
+    Asked,
+    BadReply,
+    Judgement,
+    judge_schema,
+    read_judgement,
+)
+from perdure.domain.ports import BlobStore, Journal, RecordStore
+from perdure.domain.refine.frame import refine_frame
 from perdure.domain.refine.prompts import JUDGE_SYSTEM
-from perdure.domain.steps import JudgeReport, JudgeRequest
+from perdure.domain.steps import Frame, JudgeEntry, JudgeReport, JudgeRequest, ModelCallReport
+
+KNOWN = "known verdict"
 
 
 class Judge:
-    """Judges in a context of its own; a reply that is no judgement is no score either."""
+    """Judges in a context of its own; a reply that is no judgement is no score either.
 
-    def __init__(self, *, calls: CallModel, blobs: BlobStore) -> None:
+    A usable reply is kept under its question: rubric, model, output and all else that the judge is
+    shown. The same question gets the same answer, and nobody is paid for it again.
+    """
+
+    def __init__(
+        self,
+        *,
+        calls: CallModel,
+        blobs: BlobStore,
+        frames: Frames,
+        records: RecordStore,
+        journal: Journal,
+    ) -> None:
         self._calls = calls
         self._blobs = blobs
+        self._frames = frames
+        self._records = records
+        self._journal = journal
 
     @activity.defn
     @translated
     async def judge(self, step: JudgeRequest) -> JudgeReport:
-        """Make the call with structured output, and validate what comes back."""
+        """Make the call with structured output, unless its answer is known; validate the reply."""
+        frame = await self._frames.load(step.call.frame)
+        key = question_key(step, frame)
+        known = None if key is None else await self._known(step, frame, key)
+        if known is not None:
+            return known
         call = await self._calls.turn(
             step.call, json_schema=judge_schema(step.dimensions), system=JUDGE_SYSTEM
         )
         if call.status != "replied":
             return JudgeReport(call=call)
         text = "" if call.text is None else await self._blobs.get_text(call.text.hash)
-        asked = Asked(
-            dimensions=step.dimensions,
-            open_findings=step.open_findings,
-            next_finding=step.next_finding,
-            pass_score=step.pass_score,
-        )
-        read = read_judgement(text, asked)
+        read = _read(step, text)
         if isinstance(read, BadReply):
             return JudgeReport(call=call, problems=read.problems)
+        if key is not None:
+            await self._records.put_verdict(key, text)
         return JudgeReport(call=call, scores=read.scores, resolved=read.resolved)
+
+    async def _known(self, step: JudgeRequest, frame: Frame, key: str) -> JudgeReport | None:
+        reply = await self._records.verdict(key)
+        read = None if reply is None else _read(step, reply)
+        if not isinstance(read, Judgement):
+            return None
+        # An attempt of this very step may have asked before its worker died: that was paid for.
+        context = call_context(step.call, run=frame.run)
+        account = await self._journal.reconcile(context.key)
+        call = ModelCallReport(
+            status="replied", account=account, excerpt=KNOWN, stop_reason="end_turn"
+        )
+        return JudgeReport(call=call, scores=read.scores, resolved=read.resolved, cached=True)
+
+
+def question_key(step: JudgeRequest, frame: Frame) -> str | None:
+    """The hash of everything that a judge is shown; None for a question that is asked again."""
+    entries = [entry for entry in step.call.append if isinstance(entry, JudgeEntry)]
+    if len(entries) != 1 or entries[0].problems:
+        return None
+    question = {
+        "rubric": refine_frame(frame).rubric.digest,
+        "model": step.call.model,
+        "goal": frame.goal,
+        "inputs": frame.inputs,
+        "question": entries[0].model_dump(mode="json"),
+        "pass_score": step.pass_score,
+    }
+    return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
+
+
+def _read(step: JudgeRequest, text: str) -> Judgement | BadReply:
+    asked = Asked(
+        dimensions=step.dimensions,
+        open_findings=step.open_findings,
+        next_finding=step.next_finding,
+        pass_score=step.pass_score,
+    )
+    return read_judgement(text, asked)

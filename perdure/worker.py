@@ -119,7 +119,14 @@ class Fleet:
 
     def models(self) -> Worker:
         """Model calls and judgements, limited in rate across all workers of the queue."""
-        judge = Judge(calls=self._calls, blobs=self._parts.stores.blobs)
+        stores = self._parts.stores
+        judge = Judge(
+            calls=self._calls,
+            blobs=stores.blobs,
+            frames=self._frames,
+            records=stores.records,
+            journal=stores.journal,
+        )
         return self._worker(
             models_queue(self._installation),
             activities=[

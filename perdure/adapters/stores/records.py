@@ -14,6 +14,7 @@ from perdure.adapters.stores.tables import (
     live_texts,
     runs,
     script_entries,
+    verdicts,
     workspaces,
 )
 from perdure.domain.ports import StoredRun
@@ -88,6 +89,14 @@ class SqlRecords:
         async with self._database.read() as connection:
             found = await connection.scalars(query.order_by(iterations.c.position))
             return list(found)
+
+    async def verdict(self, key: str) -> str | None:
+        query = select(verdicts.c.reply).where(verdicts.c.key == key)
+        async with self._database.read() as connection:
+            return await connection.scalar(query)
+
+    async def put_verdict(self, key: str, reply: str) -> None:
+        await self._add(verdicts, key=key, reply=reply, written_at=self._now())
 
     async def script_uses(self, run: str, prefix: str) -> dict[int, int]:
         taken = script_entries.c

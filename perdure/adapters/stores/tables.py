@@ -129,6 +129,14 @@ script_entries = Table(
     Column("taken_at", UtcTime),
 )
 
+verdicts = Table(
+    "verdicts",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("reply", Text),
+    Column("written_at", UtcTime),
+)
+
 live_texts = Table(
     "live_texts",
     metadata,

@@ -122,3 +122,11 @@ async def test_live_text_takes_what_a_model_says(records: SqlRecords) -> None:
 async def test_a_goal_that_cannot_be_kept_is_the_callers_error(records: SqlRecords) -> None:
     with pytest.raises(InvalidInput, match="cannot be kept"):
         await records.put_run(_run("a").model_copy(update={"goal": "a\ud800"}))
+
+
+async def test_the_first_verdict_on_a_question_stays(records: SqlRecords) -> None:
+    assert await records.verdict("q1") is None
+    await records.put_verdict("q1", '{"dimensions": []}')
+    await records.put_verdict("q1", "another")
+    assert await records.verdict("q1") == '{"dimensions": []}'
+    assert await records.verdict("q2") is None
