@@ -14,8 +14,10 @@ from perdure.domain.refine.parts import part_text
 from perdure.domain.refine.planning import planner_prompt
 from perdure.domain.refine.prompts import (
     Brief,
+    added_text,
     first_messages,
     judge_prompt,
+    judge_task,
     part_request,
     task_text,
 )
@@ -50,6 +52,7 @@ class RefinePrompts:
             task_text(brief, own.rubric, own.output.parts),
             previous=await self._draft(entry, own, small_model=small_model),
             feedback=_feedback(entry, own),
+            added=added_text(brief),
         )
 
     async def planning(self, entry: PlanEntry, *, frame: Frame) -> tuple[Message, ...]:
@@ -83,7 +86,9 @@ class RefinePrompts:
             earlier=entry.earlier,
             folded=work.folds > 0,
         )
-        return (user_text(prompt, pinned=True),)
+        constant = judge_task(frame.goal, frame.inputs)
+        changing = prompt.removeprefix(constant).lstrip("\n")
+        return (user_text(constant, changing, pinned=True),)
 
     async def _brief(self, entry: RefineEntry, frame: Frame) -> Brief:
         return Brief(

@@ -1,5 +1,7 @@
 """The evaluate step of the refine loop: checks as one activity, then the judge for the rest."""
 
+from dataclasses import replace
+
 from temporalio import workflow
 
 from activities.check import Check
@@ -11,7 +13,7 @@ from perdure.domain.evaluation import Evaluation
 from perdure.domain.names import short_model_name
 from perdure.domain.refine.compression import UNCOMPRESSED_CHARACTERS
 from perdure.domain.refine.economy import judge_room, share_spent
-from perdure.domain.refine.incremental import Look, Question, evidence_of, look_at, noted
+from perdure.domain.refine.incremental import Look, Question, Verdict, evidence_of, look_at, noted
 from perdure.domain.refine.parts import bind_findings
 from perdure.domain.refine.scoring import combined, next_finding, unscored
 from perdure.domain.refine.state import CheckReport, CheckRequest, Draft, RefineState
@@ -41,6 +43,10 @@ class Evaluating(Turning):
     def rubric(self) -> Rubric:
         """The rubric in force: frozen at the start, replaced only by a person's `amend`."""
         return self.core.rubric or self.spec.rubric
+
+    def judges(self) -> tuple[str, ...]:
+        """The models that the rubric names as judges."""
+        return tuple(name for name in self.rubric.judges if name is not None)
 
     async def evaluate(self) -> None:
         """Score the draft; what cannot be scored is a failure of the iteration, never a number."""
@@ -92,26 +98,36 @@ class Evaluating(Turning):
         self, draft: Draft, checked: CheckReport, before: Evaluation | None, look: Look
     ) -> None:
         excerpt = checked.changes.spans if look.excerpt and checked.changes else ()
-        question = Question(output=checked.output, asked=look.asked, before=before, changed=excerpt)
-        verdict = await self._ask_judge(question)
-        judged = verdict.scores if isinstance(verdict, JudgeReport) else None
-        resolved = verdict.resolved if isinstance(verdict, JudgeReport) else ()
+        verdict = await self._ask_judges(
+            Question(output=checked.output, asked=look.asked, before=before, changed=excerpt)
+        )
         draft.evaluation = combined(
             self.rubric,
             checks=checked.dimensions,
-            judged=judged,
+            judged=None if verdict.ending else verdict.scores,
             before=before,
-            resolved=resolved,
+            resolved=verdict.resolved,
             asked=look.asked,
         )
-        match verdict:
-            case JudgeReport():
-                draft.cached, draft.judge_prompt = verdict.cached, verdict.call.prompt_tokens
+        draft.cached, draft.judge_prompt = verdict.cached, verdict.prompt_tokens
+        match verdict.ending:
+            case None:
+                pass
             case Ending(outcome="failed", detail=detail):
                 draft.kind, draft.overflow = "failed", OVERFLOW_CODE in detail
                 self._fail(draft, detail)
-            case Ending():
-                draft.kind, draft.asked, draft.cut = "none", (), verdict
+            case cut:
+                draft.kind, draft.asked, draft.cut = "none", (), cut
+
+    async def _ask_judges(self, question: Question) -> Verdict:
+        """All that was asked, from each judge that the rubric names for a part of it."""
+        verdict = Verdict()
+        for part in question.by_judge(self.rubric):
+            said = await self._ask_judge(replace(part, numbered=verdict.findings))
+            if isinstance(said, Ending):
+                return replace(verdict, ending=said)
+            verdict = verdict.with_report(said)
+        return verdict
 
     async def _ask_judge(self, question: Question) -> JudgeReport | Ending:
         """The verdict, asked for again once with what was wrong; else why there is none."""
@@ -137,7 +153,7 @@ class Evaluating(Turning):
             earlier=question.earlier,
         )
         extra = question.output.tokens.total + self.core.task_tokens + JUDGE_PROMPT_TOKENS
-        prompt = self.estimated(extra, role="evaluator")
+        prompt = self.estimated(extra, role="evaluator", model=question.model)
         room = judge_room(self.core, share=share, prompt_tokens=prompt)
         if room is not None and room < LEAST_JUDGE_TOKENS:
             return share_spent(self.core, share)
@@ -149,10 +165,11 @@ class Evaluating(Turning):
             extra_tokens=extra,
             max_tokens=JUDGE_TOKENS if room is None else min(JUDGE_TOKENS, room),
             tools_off=True,
+            model=question.model,
             structured=Judgement(
                 dimensions=question.asked,
                 open_findings=tuple(finding.id for finding in findings),
-                next_finding=next_finding(question.before),
+                next_finding=next_finding(question.before) + question.numbered,
                 pass_score=self.spec.refine.quality_threshold or 1.0,
             ),
         )
@@ -227,11 +244,10 @@ class Evaluating(Turning):
         if isinstance(checked, Broken):
             return None
         names = tuple(item.name for item in self.rubric.judged)
-        verdict = await self._ask_judge(Question(output=output, asked=names)) if names else None
-        judged = verdict.scores if isinstance(verdict, JudgeReport) else None
+        verdict = await self._ask_judges(Question(output=output, asked=names))
         return combined(
             self.rubric,
             checks=checked.dimensions,
-            judged=judged if self.rubric.judged else (),
+            judged=None if verdict.ending else verdict.scores,
             before=None,
         )

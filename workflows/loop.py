@@ -143,7 +143,10 @@ class Loop(Asking):
                 messages=spec.agent.messages,
                 transcript=spec.agent.transcript,
                 converses=converses,
-                chains={role: spec.models.chain(role) for role in ROLES if spec.models.chain(role)},
+                chains={
+                    **{role: spec.models.chain(role) for role in ROLES if spec.models.chain(role)},
+                    **{f"judge {name}": (name,) for name in self.judges()},
+                },
                 assume_price=policy.assume if isinstance(policy, AssumePrice) else None,
                 grant=workspace.grant,
                 tools=workspace.tools,
@@ -154,6 +157,10 @@ class Loop(Asking):
             **options.store_step(self.site, activity_id=activity_id, summary="open run"),
         )
         return await self.watched(handle, activity_id=activity_id)
+
+    def judges(self) -> tuple[str, ...]:
+        """Models that are called beside those of the roles."""
+        return ()
 
     async def checkpoint(self) -> Ending | None:
         """Pass between two steps: roll, pause, stop, clocks; returns why the run must end."""

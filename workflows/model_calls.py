@@ -49,7 +49,8 @@ REPLY_TRIES = 2
 class Ask:
     """What to ask of a role's model chain; `structured` says which structure the reply is to have.
 
-    `extra_tokens` is what entries will add that cannot be counted here.
+    `extra_tokens` is what entries will add that cannot be counted here; `model` is asked instead of
+    the role's chain.
     """
 
     role: str
@@ -64,6 +65,7 @@ class Ask:
     structured: Structured | None = None
     extra_tokens: int = 0
     max_tokens: int = MAX_OUTPUT_TOKENS
+    model: str | None = None
     worker: str | None = None
 
 
@@ -98,10 +100,10 @@ class Calling(Loop):
         Returns a report with status `replied`, a `Refused`, a `Broken` with code `interrupted`, or
         `Unanswered`.
         """
-        chain = self.spec.models.chain(ask.role)
+        chain = (ask.model,) if ask.model else self.spec.models.chain(ask.role)
         compacted = False
         while True:
-            index = self.core.chain_index.get(ask.role, 0)
+            index = 0 if ask.model else self.core.chain_index.get(ask.role, 0)
             model = chain[min(index, len(chain) - 1)]
             called = await self._on_model(ask, model, compact=compacted)
             if not isinstance(called, Broken) or called.code == "interrupted":
@@ -154,10 +156,10 @@ class Calling(Loop):
             problems, tries = called.problems, tries - 1
         return called
 
-    def estimated(self, tokens: int, *, role: str) -> int:
-        """Our own count of a prompt, calibrated for the model that the role calls."""
+    def estimated(self, tokens: int, *, role: str, model: str | None = None) -> int:
+        """Our own count of a prompt, calibrated for a model, or else for that of the role."""
         chain = self.spec.models.chain(role)
-        model = chain[min(self.core.chain_index.get(role, 0), len(chain) - 1)]
+        model = model or chain[min(self.core.chain_index.get(role, 0), len(chain) - 1)]
         return round(tokens * self.core.factors.get(model, 1.0))
 
     async def _on_model(self, ask: Ask, model: str, *, compact: bool) -> Called:

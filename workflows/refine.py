@@ -220,6 +220,9 @@ class RefineLoop(Preparing):
                 rubric = Rubric.model_validate(message.rubric)
             except ValidationError as error:
                 return "; ".join(str(one) for one in problems_of(error, message.rubric))[:500]
+            unknown = [name for name in rubric.judges if name and name not in self.core.cards]
+            if unknown:
+                return f"judge.model: {', '.join(unknown)} is none of the models of this run"
             if problems := settings_problems(self.spec.refine, rubric):
                 return "; ".join(str(problem) for problem in problems)[:500]
         return super()._refusal(message)

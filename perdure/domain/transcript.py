@@ -91,9 +91,11 @@ class Head(Frozen):
     tokens: TokenSizes = TokenSizes()
 
 
-def user_text(text: str, *, pinned: bool = False) -> Message:
-    """A user message of one text block."""
-    return Message(role="user", blocks=(TextBlock(type="text", text=text),), pinned=pinned)
+def user_text(*texts: str, pinned: bool = False) -> Message:
+    """A user message of one text block each; empty texts are left out."""
+    said = [text for text in texts if text] or [""]
+    blocks = tuple(TextBlock(type="text", text=text) for text in said)
+    return Message(role="user", blocks=blocks, pinned=pinned)
 
 
 def assistant_text(text: str) -> Message:

@@ -144,9 +144,19 @@ def _wire(block: Block) -> ContentBlockParam:
 
 
 def _mark_prefix(turns: Sequence[_Turn], contents: Sequence[list[ContentBlockParam]]) -> None:
-    """Mark the ends of the last two user messages: one is read from the cache, one is written."""
+    """Mark the ends of the last two user messages: one is read from the cache, one is written.
+
+    A conversation that begins with several blocks begins with what stays the same in others too:
+    then its first block is marked instead of the message before the last.
+    """
     users = [content for turn, content in zip(turns, contents, strict=True) if turn.role == "user"]
-    for content in users[-BREAKPOINTS_IN_PREFIX:]:
+    first = users[0][0]
+    if len(users[0]) > 1 and first["type"] == "text":
+        first["cache_control"] = EPHEMERAL
+        marked = users[-(BREAKPOINTS_IN_PREFIX - 1) :]
+    else:
+        marked = users[-BREAKPOINTS_IN_PREFIX:]
+    for content in marked:
         last = content[-1]
         if last["type"] == "text" or last["type"] == "tool_result":
             last["cache_control"] = EPHEMERAL

@@ -75,24 +75,27 @@ def excerpt_for_judge(
     return compress(text, keep=around(changed, CONTEXT_LINES), pointed=pointed)
 
 
-def later_messages(task: str, *, previous: Compressed | None, feedback: str) -> tuple[Message, ...]:
+def later_messages(
+    task: str, *, previous: Compressed | None, feedback: str, added: str = ""
+) -> tuple[Message, ...]:
     """The messages of an iteration after the first.
 
     Args:
         task: the task, always there again.
         previous: the previous output, compressed; None when it is not to be shown or is unscored.
         feedback: the delta, or the error of an unscored iteration with the last delta.
+        added: what this iteration is told beyond the task.
 
     Returns:
         The task, then previous output and delta; without an output the delta follows the task in
         one message. What is asked stays word for word through a compaction.
     """
     if previous is None:
-        return (user_text(f"{task}\n\n{feedback}" if feedback else task, pinned=True),)
+        return (user_text(task, added, feedback, pinned=True),)
     return (
         user_text(task, pinned=True),
         assistant_text(previous.text),
-        user_text(_request(feedback, folded=previous.folds > 0), pinned=True),
+        user_text(added, _request(feedback, folded=previous.folds > 0), pinned=True),
     )
 
 

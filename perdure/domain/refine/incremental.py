@@ -6,8 +6,9 @@ for is carried forward with its open findings, which only a look at it can close
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from perdure.domain.agent.turn import Ending
 from perdure.domain.evaluation import (
     DimensionScore,
     Evaluation,
@@ -19,6 +20,7 @@ from perdure.domain.refine.changes import ChangeKind, Changes, Lines
 from perdure.domain.refine.state import Kept
 from perdure.domain.refs import Ref
 from perdure.domain.rubric import Dimension, Rubric
+from perdure.domain.steps import JudgeReport
 
 FULL_FROM = 0.6
 UNJUDGED_UP_TO = 0.1
@@ -52,12 +54,27 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a judge is asked about an output; `changed` lines make it an excerpt of the rest."""
+    """What a judge is asked about an output; `changed` lines make it an excerpt of the rest.
+
+    `model` is the judge that the rubric names, None the run's evaluator; `numbered` is how many new
+    findings other judges of the same output named before.
+    """
 
     output: Ref
     asked: tuple[str, ...]
     before: Evaluation | None = None
     changed: tuple[Lines, ...] = ()
+    model: str | None = None
+    numbered: int = 0
+
+    def by_judge(self, rubric: Rubric) -> tuple["Question", ...]:
+        """One question for each judge with dimensions among those asked for."""
+        found: list[Question] = []
+        for model, names in rubric.judges.items():
+            asked = tuple(name for name in names if name in self.asked)
+            if asked:
+                found.append(replace(self, asked=asked, model=model))
+        return tuple(found)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -76,6 +93,34 @@ class Question:
             for item in items
             if item is not None and item.score is not None
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What all judges of one output said together; `ending` says why one of them gave no verdict.
+
+    `cached`: nobody was asked. `prompt_tokens` is what the judges were sent.
+    """
+
+    scores: tuple[DimensionScore, ...] = ()
+    resolved: tuple[str, ...] = ()
+    cached: bool = False
+    prompt_tokens: int = 0
+    ending: Ending | None = None
+
+    @property
+    def findings(self) -> int:
+        """How many new findings there are."""
+        return sum(len(item.findings) for item in self.scores)
+
+    def with_report(self, report: JudgeReport) -> "Verdict":
+        """With what one more judge said."""
+        return Verdict(
+            scores=(*self.scores, *report.scores),
+            resolved=(*self.resolved, *report.resolved),
+            cached=report.cached and (self.cached or not self.scores),
+            prompt_tokens=self.prompt_tokens + report.call.prompt_tokens,
+        )
 
 
 def look_at(

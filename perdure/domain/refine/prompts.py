@@ -66,7 +66,11 @@ def executor_system(*, small_model: bool) -> str:
 
 
 def task_text(brief: Brief, rubric: Rubric, kind: PartKind = "lines") -> str:
-    """The task as every iteration sees it: goal, demands, inputs, plan, knowledge, guidance."""
+    """The task as every iteration sees it, word for word: goal, demands, inputs, knowledge.
+
+    It begins each prompt, so that a provider's prompt cache reads it there; what changes with the
+    iteration is `added_text`.
+    """
     sections = [brief.goal]
     if demands := _demands(rubric, kind):
         sections.append(demands)
@@ -75,16 +79,20 @@ def task_text(brief: Brief, rubric: Rubric, kind: PartKind = "lines") -> str:
         sections.append(f"Known from earlier work:\n{brief.recalled}")
     if brief.skills:
         sections.append(f"Procedures that served such work before:\n{brief.skills}")
-    if brief.plan:
-        sections.append(f"Plan:\n{brief.plan}")
+    return "\n\n".join(sections)
+
+
+def added_text(brief: Brief) -> str:
+    """What one iteration is told beyond the task: the plan as it stands, and new guidance."""
+    sections = [f"Plan:\n{brief.plan}"] if brief.plan else []
     sections += [f"Guidance: {note}" for note in brief.guidance]
     return "\n\n".join(sections)
 
 
 def first_messages(brief: Brief, rubric: Rubric, output: OutputSettings) -> tuple[Message, ...]:
     """The request for the first draft, after the worked example of the whole if there is one."""
-    task = user_text(task_text(brief, rubric, output.parts), pinned=True)
-    return (*_whole_example(rubric, output), task)
+    request = user_text(task_text(brief, rubric, output.parts), added_text(brief), pinned=True)
+    return (*_whole_example(rubric, output), request)
 
 
 def part_requests(
@@ -160,12 +168,10 @@ def judge_prompt(
         earlier: how the dimensions were scored before the last changes.
         folded: passages of the work that did not change since are left out.
     """
-    # What is the same in each iteration comes first: a provider's prompt cache reads it there.
-    sections = [f"The task was:\n{goal}"]
-    sections += [quoted(f"input {name}", text) for name, text in (inputs or {}).items()]
-    sections.append(
-        "Score these dimensions:\n" + "\n".join(_dimension_line(item) for item in dimensions)
-    )
+    sections = [
+        judge_task(goal, inputs or {}),
+        "Score these dimensions:\n" + "\n".join(_dimension_line(item) for item in dimensions),
+    ]
     if earlier:
         known = "\n".join(f"- {name}: {said}" for name, said in earlier.items())
         sections.append(f"Before the last changes you scored:\n{known}")
@@ -178,6 +184,13 @@ def judge_prompt(
     if problems:
         said = "\n".join(f"- {problem}" for problem in problems)
         sections.append(f"Your first reply could not be used:\n{said}\nReply again, whole.")
+    return "\n\n".join(sections)
+
+
+def judge_task(goal: str, inputs: Mapping[str, str]) -> str:
+    """What each question to a judge begins with, so that a prompt cache reads it there."""
+    sections = [f"The task was:\n{goal}"]
+    sections += [quoted(f"input {name}", text) for name, text in inputs.items()]
     return "\n\n".join(sections)
 
 

@@ -1,5 +1,6 @@
 """What goes over the wire: blocks, breakpoints, tools, schemas; and what is refused before."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,11 @@ from perdure.adapters.models.dialect import CLAUDE as CLAUDE_DIALECT
 from perdure.adapters.models.request import wire_request
 from perdure.domain.model_errors import ModelError
 from perdure.domain.models import ToolOffer
+from perdure.domain.refine.compression import Compressed
+from perdure.domain.refine.feedback import later_messages
+from perdure.domain.refine.prompts import Brief, first_messages, task_text
+from perdure.domain.refine.settings import OutputSettings
+from perdure.domain.rubric import Rubric
 from perdure.domain.transcript import Message, TextBlock, ThinkingBlock, assistant_text, user_text
 from tests.adapters.models.support import (
     CLAUDE,
@@ -270,3 +276,26 @@ def test_long_tool_names_stay_unique_and_short() -> None:
     names = wire_request(request(tools=offers), CLAUDE_DIALECT).names
     assert list(names.values()) == [offer.name for offer in offers]
     assert {len(name) for name in names} == {64}
+
+
+async def test_what_every_iteration_begins_with_is_marked_and_stays_byte_identical() -> None:
+    brief = Brief(goal="Write the report.", context={"notes": "n " * 400}, plan="1. Start.")
+    rubric = Rubric.model_validate([{"name": "tone", "hint": "warm", "evaluator": {"judge": {}}}])
+    task = task_text(brief, rubric)
+    drafts = ("first draft", "second draft", "third draft")
+    later = [
+        later_messages(task, previous=Compressed(text), feedback=f"- {n}", added="Guidance: short")
+        for n, text in enumerate(drafts)
+    ]
+    unscored = later_messages(task, previous=None, feedback="it failed")
+    bodies = [
+        await sent(messages=messages, tools=(READ_TOOL,))
+        for messages in (first_messages(brief, rubric, OutputSettings()), *later, unscored)
+    ]
+    prefixes = [
+        json.dumps([body["system"], body["tools"], body["messages"][0]["content"][0]])
+        for body in bodies
+    ]
+    assert len(set(prefixes)) == 1
+    assert prefixes[0].count("cache_control") == 3, "after system, tools and the task"
+    assert all(str(body).count("cache_control") == 4 for body in bodies)

@@ -175,11 +175,12 @@ def test_the_task_holds_everything_every_time() -> None:
     rubric = Rubric.model_validate(
         [{"name": "tone", "description": "warm and concrete", "evaluator": {"judge": {}}}]
     )
-    text = task_text(
-        Brief("Do it.", {"notes": "n1"}, plan="1. a", recalled="r1", guidance=("g1",)), rubric
-    )
-    for part in ("Do it.", "warm and concrete", "n1", "1. a", "r1", "g1"):
+    brief = Brief("Do it.", {"notes": "n1"}, plan="1. a", recalled="r1", guidance=("g1",))
+    text = task_text(brief, rubric)
+    for part in ("Do it.", "warm and concrete", "n1", "r1"):
         assert part in text
+    (request,) = first_messages(brief, rubric, OutputSettings())
+    assert request.text == f"{text}\n\nPlan:\n1. a\n\nGuidance: g1"
 
 
 def test_a_small_model_gets_no_system_prompt() -> None:
