@@ -16,10 +16,11 @@ from perdure.domain.evaluation_reply import (
     judge_schema,
     read_judgement,
 )
-from perdure.domain.ports import BlobStore, Journal, RecordStore
+from perdure.domain.ports import BlobStore, Journal
 from perdure.domain.refine.frame import refine_frame
 from perdure.domain.refine.prompts import JUDGE_SYSTEM
 from perdure.domain.steps import Frame, JudgeEntry, JudgeReport, JudgeRequest, ModelCallReport
+from perdure.domain.verdicts import VerdictStore
 
 KNOWN = "known verdict"
 
@@ -37,13 +38,13 @@ class Judge:
         calls: CallModel,
         blobs: BlobStore,
         frames: Frames,
-        records: RecordStore,
+        verdicts: VerdictStore,
         journal: Journal,
     ) -> None:
         self._calls = calls
         self._blobs = blobs
         self._frames = frames
-        self._records = records
+        self._verdicts = verdicts
         self._journal = journal
 
     @activity.defn
@@ -65,11 +66,11 @@ class Judge:
         if isinstance(read, BadReply):
             return JudgeReport(call=call, problems=read.problems)
         if key is not None:
-            await self._records.put_verdict(key, text)
+            await self._verdicts.put_verdict(key, text)
         return JudgeReport(call=call, scores=read.scores, resolved=read.resolved)
 
     async def _known(self, step: JudgeRequest, frame: Frame, key: str) -> JudgeReport | None:
-        reply = await self._records.verdict(key)
+        reply = await self._verdicts.verdict(key)
         read = None if reply is None else _read(step, reply)
         if not isinstance(read, Judgement):
             return None

@@ -124,7 +124,7 @@ class Fleet:
             calls=self._calls,
             blobs=stores.blobs,
             frames=self._frames,
-            records=stores.records,
+            verdicts=stores.verdicts,
             journal=stores.journal,
         )
         return self._worker(

@@ -257,14 +257,6 @@ class RecordStore(Protocol):
         """All records of a run in order, as JSON text."""
         ...
 
-    async def verdict(self, key: str) -> str | None:
-        """What a judge replied to the question with this key, or None."""
-        ...
-
-    async def put_verdict(self, key: str, reply: str) -> None:
-        """Keep a usable reply of a judge; the first one for a key stays."""
-        ...
-
     async def script_uses(self, run: str, prefix: str) -> dict[int, int]:
         """How many calls whose key starts with `prefix` took each entry, by entry index."""
         ...

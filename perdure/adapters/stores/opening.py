@@ -18,6 +18,7 @@ from perdure.adapters.stores.table_shelf import TableShelf
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.adapters.stores.vault import Vault
 from perdure.domain.ports import BlobStore, Journal, MemoryStore, RecordStore, TranscriptStore
+from perdure.domain.verdicts import VerdictStore
 
 DATABASE_FILE = "perdure.sqlite"
 BLOBS_FOLDER = "blobs"
@@ -31,6 +32,7 @@ class Stores:
     transcripts: TranscriptStore
     journal: Journal
     records: RecordStore
+    verdicts: VerdictStore
     memory: MemoryStore
     database: Database
 
@@ -69,6 +71,7 @@ async def open_stores(
         transcripts=LinkedTranscripts(blobs),
         journal=SqlJournal(database),
         records=SqlRecords(database),
+        verdicts=SqlRecords(database),
         memory=SqlMemory(database),
         database=database,
     )
