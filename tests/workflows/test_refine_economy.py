@@ -1,6 +1,6 @@
 """What an iteration is not sent and not judged again, on a real server."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from installation import Installation
@@ -29,7 +29,7 @@ def lines(*changed: int, mark: str = "") -> str:
 
 
 def said(
-    scores: dict[str, float], *findings: dict[str, object], resolved: Sequence[str] = ()
+    scores: Mapping[str, float], *findings: Mapping[str, object], resolved: Sequence[str] = ()
 ) -> dict[str, object]:
     """A verdict on some dimensions."""
     rows = [
