@@ -7,6 +7,7 @@ from temporalio import activity
 
 from activities.composing import Composer
 from activities.frames import Frames
+from activities.keep_records import RecordKeeper
 from activities.metering import Metered, MeteredModel, NotSent, call_context, offers_of
 from activities.translate import translated
 from perdure.domain.agent.calls import CallAsked, canonical_json, normalize_name
@@ -41,7 +42,7 @@ class CallModel:
     ) -> None:
         self._blobs = blobs
         self._transcripts = transcripts
-        self._records = records
+        self._keeper = RecordKeeper(blobs=blobs, records=records)
         self._metered = metered
         self._frames = frames
         self._composer = composer
@@ -61,10 +62,8 @@ class CallModel:
     ) -> ModelCallReport:
         """The same for other activities: a schema asks for structured output."""
         frame = await self._frames.load(step.frame)
-        for short in step.records:
-            record = whole(short, model=step.model, head=step.head)
-            await self._records.put_record(frame.run, record.index, record.model_dump_json())
         before = await self._append(step, frame=frame)
+        await self._write_records(step, frame=frame, before=before)
         messages = await self._transcripts.load(before.hash)
         if step.compact:
             before = await self._transcripts.append(None, compact(messages))
@@ -85,6 +84,16 @@ class CallModel:
                 )
             case Metered():
                 return await self._report(step, outcome, frame=frame, before=before, told=told)
+
+    async def _write_records(self, step: ModelCallRequest, *, frame: Frame, before: Head) -> None:
+        """Write the finished iterations; a conversation is taken up again from what was said."""
+        if not step.records:
+            return
+        keeper, address = self._keeper, before.hash
+        if step.state is not None:
+            address = await keeper.state(frame.kind, step.state)
+        records = [whole(short, model=step.model, head=step.head) for short in step.records]
+        await keeper.write(frame.run, records, state_ref=address)
 
     async def _append(self, step: ModelCallRequest, *, frame: Frame) -> Head:
         composed = await self._composer.messages(

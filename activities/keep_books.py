@@ -5,6 +5,7 @@ from datetime import datetime
 
 from temporalio import activity
 
+from activities.keep_records import RecordKeeper
 from activities.stopwatch import Stopwatch
 from activities.translate import translated
 from perdure.domain.memory.course import EndedRun
@@ -48,17 +49,19 @@ class Reconcile:
 class Finish:
     """Stores the end of a run, so that doors can show it without server or worker."""
 
-    def __init__(self, *, records: RecordStore, memory: MemoryStore) -> None:
+    def __init__(self, *, records: RecordStore, blobs: BlobStore, memory: MemoryStore) -> None:
         self._records = records
+        self._keeper = RecordKeeper(blobs=blobs, records=records)
         self._memory = memory
 
     @activity.defn
     @translated
     async def finish(self, step: FinishRequest) -> FinishReport:
         """Write the last records and the result; a repeat writes the same."""
-        for record in step.records:
-            await self._records.put_record(step.run, record.index, record.model_dump_json())
         stored = await self._records.run(step.run)
+        kind = "" if stored is None else stored.kind
+        state = None if step.state is None else await self._keeper.state(kind, step.state)
+        await self._keeper.write(step.run, step.records, state_ref=state)
         if stored is None:
             return FinishReport(stored=False)
         if step.remembered:
@@ -71,6 +74,7 @@ class Finish:
                     "ended_at": datetime.fromisoformat(step.ended_at),
                     "result": step.result,
                     "status": step.status,
+                    "state": state,
                 }
             )
         )

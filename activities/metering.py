@@ -277,8 +277,8 @@ def call_context(step: ModelCallRequest, *, run: str) -> CallContext:
 
 
 def request_hash(step: ModelCallRequest) -> str:
-    """The SHA-256 of what a reply depends on; allowances and records do not change it."""
-    content = step.model_dump(mode="json", exclude={"allowance", "records"})
+    """The SHA-256 of what a reply depends on; allowances and what is only written do not."""
+    content = step.model_dump(mode="json", exclude={"allowance", "records", "state"})
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 

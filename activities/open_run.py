@@ -5,8 +5,10 @@ from datetime import timedelta
 from temporalio import activity
 
 from activities.translate import translated
+from perdure.domain.agent.calls import Tallies
 from perdure.domain.agent.failover import SKIPPED_AFTER_FAILURE_S
 from perdure.domain.agent.prompts import SYSTEM_PROMPT, input_address, input_text, task_text
+from perdure.domain.agent.recounting import recounted, resumable
 from perdure.domain.models import ModelCard
 from perdure.domain.ports import BlobStore, Journal, Models, TranscriptStore
 from perdure.domain.refine.prompts import executor_system
@@ -52,9 +54,11 @@ class OpenRun:
             extra=step.extra,
         )
         address = await self._blobs.put(frame.model_dump_json().encode())
+        head, tallies = await self._conversation(step, inputs)
         return OpenRunReport(
             frame=address,
-            head=await self._opening(step, inputs) if step.converses else None,
+            head=head,
+            tallies=tallies,
             cards=cards,
             system_tokens=_fixed_tokens(frame),
             task_tokens=task_tokens(frame),
@@ -88,6 +92,26 @@ class OpenRun:
 
     async def _read(self, address: str) -> str:
         return await self._blobs.get_text(address)
+
+    async def _conversation(
+        self, step: OpenRunRequest, inputs: dict[str, str]
+    ) -> tuple[Head | None, Tallies | None]:
+        """The transcript that the first call goes on from."""
+        if step.resume is not None:
+            return await self._resumed(step.resume)
+        if step.goes_on or not step.converses:
+            return None, None
+        return await self._opening(step, inputs), None
+
+    async def _resumed(self, head: Head) -> tuple[Head, Tallies]:
+        """A transcript whose open calls are closed, and in which it is the model's turn."""
+        said = await self._transcripts.load(head.hash)
+        ready = resumable(said)
+        if ready[: len(said)] == said:
+            head = await self._transcripts.append(head, ready[len(said) :])
+        else:
+            head = await self._transcripts.append(None, ready)
+        return head, recounted(ready)
 
     async def _opening(self, step: OpenRunRequest, inputs: dict[str, str]) -> Head:
         head: Head | None = None

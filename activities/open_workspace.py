@@ -60,6 +60,8 @@ class OpenWorkspace:
         root = await self._workspaces.prepare(run=step.run, source=step.source, writable=writable)
         if not writable:
             return root, None
+        if step.tree is not None:
+            await self._workspaces.restore(run=step.run, root=root, tree=step.tree, base=step.base)
         base = await self._workspaces.base(run=step.run)
         return root, base.hash
 

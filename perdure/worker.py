@@ -107,7 +107,7 @@ class Fleet:
                 Reframe(blobs=stores.blobs, frames=self._frames).reframe,
                 Reconcile(stores.journal).reconcile,
                 Recall(memory=stores.memory, blobs=stores.blobs).recall,
-                Finish(records=stores.records, memory=stores.memory).finish,
+                Finish(records=stores.records, blobs=stores.blobs, memory=stores.memory).finish,
                 review.review,
                 KeepLearnings(stores.memory).keep_learnings,
                 Mine(stores.memory).mine,

@@ -1,5 +1,6 @@
 """`AgentLoop`: model and tools until the model answers in text, or a limit forces it to."""
 
+from pydantic import JsonValue
 from temporalio import workflow
 
 from perdure.domain import budget as budgets
@@ -7,6 +8,7 @@ from perdure.domain.agent.ends import agent_budget, agent_result
 from perdure.domain.agent.settings import Turns, resolve
 from perdure.domain.agent.turn import Ending, TurnState
 from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.resuming import as_stored, slim_agent, taken_up
 from perdure.domain.run import AgentSpec
 from perdure.domain.state import AgentInput, AgentState
 from workflows.turns import TurnEnd, Turning
@@ -57,18 +59,27 @@ class AgentLoop(Turning):
     async def drive(self) -> RunResult:
         """Open, turn, end."""
         if self.core.frame is None:
-            opened = await self.open(converses=True, extra={})
+            turn = self.core.turn
+            resume = None if turn.entries else turn.head
+            opened = await self.open(
+                converses=True, extra={}, goes_on=turn.head is not None, resume=resume
+            )
             if isinstance(opened, Ending):
                 return await self._close(
                     TurnEnd(opened.outcome, opened.reason, fallback=True, detail=opened.detail)
                 )
-            self.core.turn.head = opened.head
+            self.core.turn = taken_up(turn, opened.head, opened.tallies)
         end = await self.take_turns(self.core.turn, self.turns, role="executor", phase="executing")
         return await self._close(end)
+
+    def last_state(self) -> dict[str, JsonValue]:
+        """The conversation as it stands, with results that no model has seen yet."""
+        return as_stored(slim_agent(self.core))
 
     async def _close(self, end: TurnEnd) -> RunResult:
         """Take the last snapshot, and return what there is."""
         last = await self.snapshot(patch_to="")
+        self.core.tree = last.tree.hash if last else self.core.tree
         result = agent_result(
             self.core,
             run=self.run_id,

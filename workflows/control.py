@@ -20,6 +20,7 @@ from perdure.domain.messages import (
     Pause,
     Receipt,
     Resume,
+    Retry,
     Stop,
 )
 from perdure.domain.result import IterationRecord, SpendReport
@@ -156,6 +157,11 @@ class Controlled:
         """Signal form of `add_input`."""
         self._hear("add_input", message)
 
+    @workflow.signal(name="retry", description='Try a blocked step again. {"note": "why"}')
+    def on_retry(self, message: Retry) -> None:
+        """Signal form of `retry`; a failed run is retried through a door."""
+        self._hear("retry", message)
+
     @workflow.update(name="pause", description="Start no new step.")
     def do_pause(self, message: Pause) -> Receipt:
         """Update form of `pause`."""
@@ -218,6 +224,15 @@ class Controlled:
     @do_add_input.validator
     def _check_add_input(self, message: AddInput) -> None:
         self._validate("add_input", message)
+
+    @workflow.update(name="retry", description="Try a blocked step again.")
+    def do_retry(self, message: Retry) -> Receipt:
+        """Update form of `retry`; a failed run is retried through a door."""
+        return self._receive("retry", message)
+
+    @do_retry.validator
+    def _check_retry(self, message: Retry) -> None:
+        self._validate("retry", message)
 
     @workflow.query(name="status", description="One look at the run.")
     def see_status(self) -> RunStatus:

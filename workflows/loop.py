@@ -40,6 +40,7 @@ from perdure.domain.steps import (
     SnapshotReport,
     SnapshotRequest,
 )
+from perdure.domain.transcript import Head
 from perdure.domain.views import panel
 from workflows import options
 from workflows.asking import Asking
@@ -67,6 +68,14 @@ class Loop(Asking):
     def next_input(self) -> LoopInput:
         """The input of the next execution of this run."""
 
+    def iteration_state(self) -> dict[str, JsonValue] | None:
+        """What the newest finished iteration can be taken up from; None: its transcript."""
+        return None
+
+    def last_state(self) -> dict[str, JsonValue] | None:
+        """What an ended run can be taken up from; None for kinds that cannot."""
+        return None
+
     async def live(self) -> RunResult:
         """Run to the end; a cancellation from outside is a stop, never a lost result."""
         task = asyncio.create_task(self.drive())
@@ -80,8 +89,15 @@ class Loop(Asking):
         deadline.cancel()
         return task.result()
 
-    async def open(self, *, converses: bool, extra: dict[str, JsonValue]) -> OpenRunReport | Ending:
-        """Make the working folder and write the frame."""
+    async def open(
+        self,
+        *,
+        converses: bool,
+        extra: dict[str, JsonValue],
+        goes_on: bool = False,
+        resume: Head | None = None,
+    ) -> OpenRunReport | Ending:
+        """Make the working folder and write the frame; a conversation may go on from a head."""
         self.note("run_started", kind=self.kind)
         self.publish()
         workspace = await self._open_workspace()
@@ -89,7 +105,9 @@ class Loop(Asking):
             return Ending(
                 outcome="failed", reason=_opening_reason(workspace), detail=workspace.message
             )
-        opened = await self._open_run(workspace.report, converses=converses, extra=extra)
+        opened = await self._open_run(
+            workspace.report, converses=converses, extra=extra, goes_on=goes_on, resume=resume
+        )
         if isinstance(opened, Broken):
             return Ending(outcome="failed", reason=_opening_reason(opened), detail=opened.message)
         report, core = opened.report, self.core
@@ -120,6 +138,8 @@ class Loop(Asking):
                 source=self.site.folder,
                 tools=self.spec.tools,
                 tool_timeout_s=resolve(self.spec.agent).tool_timeout,
+                tree=self.core.tree,
+                base=self.core.base_tree,
             ),
             **options.workspace_step(self.site, activity_id=activity_id, summary="open workspace"),
         )
@@ -128,7 +148,13 @@ class Loop(Asking):
         return opened
 
     async def _open_run(
-        self, workspace: OpenWorkspaceReport, *, converses: bool, extra: dict[str, JsonValue]
+        self,
+        workspace: OpenWorkspaceReport,
+        *,
+        converses: bool,
+        extra: dict[str, JsonValue],
+        goes_on: bool,
+        resume: Head | None,
     ) -> Done[OpenRunReport] | Broken:
         spec, policy = self.spec, self.spec.budget.unknown_price
         activity_id = self.next_activity_id()
@@ -151,6 +177,8 @@ class Loop(Asking):
                 grant=workspace.grant,
                 tools=workspace.tools,
                 extra=extra,
+                goes_on=goes_on,
+                resume=resume,
                 root=self.site.root,
                 now=workflow.now(),
             ),
@@ -336,6 +364,7 @@ class Loop(Asking):
                 ended_at=workflow.now().isoformat(),
                 category=self.spec.category,
                 remembered=self.spec.learn,
+                state=self.last_state(),
             ),
             **options.store_step(self.site, summary=f"finish: {ended.outcome}/{ended.reason}"),
         )

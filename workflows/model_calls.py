@@ -234,6 +234,7 @@ class Calling(Loop):
             records=tuple(thin(record, model=model, head=ask.head) for record in ask.records),
             compact=compact,
             worker=ask.worker,
+            state=self.iteration_state() if ask.records else None,
         )
         self.note("model_call_started", model=model, role=ask.role)
         called = await self._perform(ask, request, activity_id)

@@ -26,10 +26,12 @@ from perdure.domain.refine.iteration import (
     rescored,
 )
 from perdure.domain.refine.planning import plan_lines, refined
+from perdure.domain.refine.resuming import between_iterations
 from perdure.domain.refine.scoring import part_states
 from perdure.domain.refine.settings import settings_problems
 from perdure.domain.refine.state import Kept, RefineInput, RefineState, ReframeRequest
 from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.resuming import as_stored
 from perdure.domain.rubric import Rubric
 from workflows import options
 from workflows.learning import start_learning
@@ -89,10 +91,18 @@ class RefineLoop(Preparing):
             started_at=self.core.started_at,
         )
 
+    def iteration_state(self) -> dict[str, JsonValue]:
+        """The state after the iteration before the one in progress."""
+        return as_stored(between_iterations(self.core))
+
+    def last_state(self) -> dict[str, JsonValue]:
+        """The state after the last iteration."""
+        return as_stored(between_iterations(self.core, ended=True))
+
     async def drive(self) -> RunResult:
         """Open, then execute, evaluate, decide, refine until a decision ends it."""
         if self.core.frame is None:
-            opened = await self.open(converses=False, extra=self._extra(self.spec.rubric))
+            opened = await self.open(converses=False, extra=self._extra(self.rubric))
             if isinstance(opened, Ending):
                 return await self._close(opened)
         while True:

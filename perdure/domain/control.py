@@ -139,6 +139,8 @@ def refuse(
         case AddInput():
             return _refuse_input(message, inputs_allowed=inputs_allowed)
         case Retry():
+            if _blocked(state) is not None:
+                return None
             return f"the run is {state.lifecycle}; `retry` goes on after a failure"
         case _:
             assert_never(message)
@@ -185,7 +187,7 @@ def take(
             state.inputs = [*state.inputs, given]
             return Taken(event="input_added", data={"by": message.by})
         case Retry():
-            return Taken()
+            return _unblock(state, message, now=now)
         case _:
             assert_never(message)
 
@@ -266,6 +268,25 @@ def _answer(state: Control, message: Answer, *, now: datetime) -> Taken:
         event="gate_answered",
         data={"gate": gate.id, "kind": gate.kind, "answer": said, "by": message.by},
     )
+
+
+def _blocked(state: Control) -> Gate | None:
+    """The open gate that `retry` answers."""
+    return next((gate for gate in state.open_gates if gate.kind == "blocked"), None)
+
+
+def _unblock(state: Control, message: Retry, *, now: datetime) -> Taken:
+    gate = _blocked(state)
+    if gate is None:
+        return Taken()
+    answer = Answer(
+        by=message.by,
+        request_id=message.request_id,
+        gate=gate.id,
+        choice="retry",
+        text=message.note or None,
+    )
+    return _answer(state, answer, now=now)
 
 
 def _amend(

@@ -208,7 +208,11 @@ class Journal(Protocol):
 
 
 class StoredRun(Frozen):
-    """What the store knows of a run, for doors that work without server or worker."""
+    """What the store knows of a run, for doors that work without server or worker.
+
+    `spec` and `state` are addresses of blobs: the specification it was started with, and the state
+    that it ended in.
+    """
 
     id: str
     kind: str
@@ -220,6 +224,8 @@ class StoredRun(Frozen):
     ended_at: datetime | None = None
     result: str | None = None
     status: str | None = None
+    spec: str | None = None
+    state: str | None = None
 
 
 class RecordStore(Protocol):
@@ -239,6 +245,13 @@ class RecordStore(Protocol):
 
     async def put_run(self, run: StoredRun) -> None:
         """Insert or replace the row of a run (compared by id)."""
+        ...
+
+    async def reopen_run(self, run: StoredRun, *, ended_at: datetime) -> bool:
+        """Replace the row of a run that ended at `ended_at`; False when it was replaced already.
+
+        Of several callers at once one alone succeeds.
+        """
         ...
 
     async def run(self, run: str) -> StoredRun | None:
@@ -341,8 +354,8 @@ class Workspaces(Protocol):
         """Store the tree (path → blob) and return the reference of its manifest."""
         ...
 
-    async def restore(self, *, run: str, root: str, tree: str) -> None:
-        """Make the working folder equal to a stored tree."""
+    async def restore(self, *, run: str, root: str, tree: str, base: str | None = None) -> None:
+        """Make the working folder equal to a stored tree; a `base` becomes what it began with."""
         ...
 
     async def patch(self, *, base: str, tree: str) -> str:

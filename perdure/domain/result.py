@@ -62,7 +62,9 @@ class DimensionRecord(Frozen):
 class IterationRecord(Frozen):
     """What one iteration did, used and decided; `index` counts from 1.
 
-    `saved` is the share of input tokens that a loop which resends everything would have sent more.
+    `saved` is the share of input tokens that a loop which resends everything would have sent more;
+    `state_ref` the address of the state after it, from which a fork starts; `origin` the run that
+    made it, where a fork took it over.
     """
 
     index: int
@@ -85,6 +87,7 @@ class IterationRecord(Frozen):
     stop_reason: str | None = None
     break_reason: str | None = None
     output_ref: str | None = None
+    output_hash: str | None = None
     tree_ref: str | None = None
     adaptation: str | None = None
     transcript: str | None = None
@@ -92,6 +95,14 @@ class IterationRecord(Frozen):
     gain: float | None = None
     saved: float | None = None
     error: str | None = None
+    origin: str | None = None
+
+
+class Origin(Frozen):
+    """Where a fork began: after an iteration of another run."""
+
+    run: str
+    iteration: int
 
 
 class Mark(Frozen):
@@ -180,6 +191,7 @@ class RunResult(Frozen):
     models_used: tuple[str, ...] = ()
     truncated: bool = False
     error: str | None = None
+    forked_from: Origin | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
 

@@ -12,7 +12,7 @@ from perdure.domain.control import Control, Phase
 from perdure.domain.events import Ring
 from perdure.domain.models import ModelCard
 from perdure.domain.outcomes import Outcome
-from perdure.domain.result import IterationRecord, Mark
+from perdure.domain.result import IterationRecord, Mark, Origin
 from perdure.domain.run import AgentSpec, LoopInput
 from perdure.domain.usage import Usage
 
@@ -61,6 +61,7 @@ class CoreState(BaseModel):
     last: Mark | None = None
     best: Mark | None = None
     rolls: int = 0
+    forked_from: Origin | None = None
     asking: dict[str, str] = {}
     told: dict[str, int] = {}
     outcome: Outcome | None = None

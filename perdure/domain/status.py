@@ -11,7 +11,7 @@ from perdure.domain.budget import BudgetLimits
 from perdure.domain.control import Lifecycle, Phase
 from perdure.domain.events import Event
 from perdure.domain.gates import Gate
-from perdure.domain.result import Mark
+from perdure.domain.result import Mark, Origin
 
 
 class CurrentStep(Frozen):
@@ -85,6 +85,7 @@ class RunStatus(Frozen):
     reason: str | None = None
     explanation: str | None = None
     trouble: str | None = None
+    forked_from: Origin | None = None
     source: Literal["run", "store"] = "run"
     links: dict[str, str] = {}
     started_at: datetime | None = None

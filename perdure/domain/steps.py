@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from perdure.domain.agent.calls import CallAsked, ToolTerms
+from perdure.domain.agent.calls import CallAsked, Tallies, ToolTerms
 from perdure.domain.agent.settings import InitialMessage, ToolsSpec
 from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
@@ -46,12 +46,18 @@ class Frame(Frozen):
 
 
 class OpenWorkspaceRequest(StepMessage):
-    """Make the run's working folder and pin its tools."""
+    """Make the run's working folder and pin its tools.
+
+    A run that is taken up again names the `tree` its files are restored to, and the `base` that its
+    changes are counted from.
+    """
 
     run: str
     source: str | None
     tools: ToolsSpec
     tool_timeout_s: float | None = None
+    tree: str | None = None
+    base: str | None = None
 
 
 class OpenWorkspaceReport(StepMessage):
@@ -65,7 +71,11 @@ class OpenWorkspaceReport(StepMessage):
 
 
 class OpenRunRequest(StepMessage):
-    """Write the frame and the first messages of a run."""
+    """Write the frame and the first messages of a run.
+
+    A conversation that `goes_on` has its first messages already; `resume` is its transcript, where
+    that must be made ready for the next call.
+    """
 
     run: str
     kind: str
@@ -81,13 +91,16 @@ class OpenRunRequest(StepMessage):
     tools: tuple[ToolFact, ...] = ()
     extra: dict[str, JsonValue] = {}
     root: str = ""
+    goes_on: bool = False
+    resume: Head | None = None
     now: datetime
 
 
 class OpenRunReport(StepMessage):
     """The frame's address, the first transcript, and what decisions need of the models.
 
-    `failing` are models of the chains that failed for other runs a moment ago.
+    `failing` are models of the chains that failed for other runs a moment ago; `tallies` what the
+    tool calls of a resumed transcript add up to.
     """
 
     frame: str
@@ -96,6 +109,7 @@ class OpenRunReport(StepMessage):
     system_tokens: int = 0
     task_tokens: int = 0
     failing: tuple[str, ...] = ()
+    tallies: Tallies | None = None
 
 
 class SayEntry(StepMessage):
@@ -197,7 +211,10 @@ class Allowance(StepMessage):
 
 
 class ModelCallRequest(StepMessage):
-    """One logical model call."""
+    """One logical model call; `records` of finished iterations travel along to be written.
+
+    `state` is what the newest of them can be taken up from. Without one it is the transcript.
+    """
 
     frame: str
     role: str = "executor"
@@ -212,6 +229,7 @@ class ModelCallRequest(StepMessage):
     records: tuple[IterationRecord, ...] = ()
     compact: bool = False
     worker: str | None = None
+    state: dict[str, JsonValue] | None = None
 
 
 CallStatus = Literal["replied", "does_not_fit", "interrupted", "sealed"]
@@ -321,7 +339,7 @@ class ReconcileRequest(StepMessage):
 
 
 class FinishRequest(StepMessage):
-    """Write the last records and the result of a run; repeats replace.
+    """Write the last records, the result and the last state of a run; repeats replace.
 
     `remembered`: memory keeps an event of it, under its `category`, for pattern mining.
     """
@@ -335,6 +353,7 @@ class FinishRequest(StepMessage):
     ended_at: str
     category: str | None = None
     remembered: bool = False
+    state: dict[str, JsonValue] | None = None
 
 
 class FinishReport(StepMessage):

@@ -69,6 +69,7 @@ def status_of(
         outcome=core.outcome,
         reason=core.reason,
         explanation=core.explanation,
+        forked_from=core.forked_from,
         started_at=core.started_at,
     )
 

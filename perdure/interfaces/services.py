@@ -64,6 +64,22 @@ class RunGateway(Protocol):
         """Refuse a specification that cannot run here, without a server; raises `InvalidInput`."""
         ...
 
+    async def fork_spec(self, run: str, iteration: int) -> Spec:
+        """What a fork from an iteration is told, before anything is changed."""
+        ...
+
+    async def fork(
+        self,
+        run: str,
+        iteration: int,
+        spec: Spec,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> str:
+        """Start a new run that goes on from an iteration of another, and return its id."""
+        ...
+
     async def readiness(self, spec: Spec) -> Sequence[QueueState]:
         """Who answers on the queues that a run of this specification needs."""
         ...

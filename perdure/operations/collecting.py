@@ -58,7 +58,13 @@ async def _roots(stores: Stores, gateway: RunGateway) -> set[str]:
     """Every address that rows, records and open histories name."""
     found: set[str] = set()
     for run in await stores.records.find_runs(limit=ALL_RUNS):
-        texts = [run.result or "", run.status or "", *await stores.records.records(run.id)]
+        texts = [
+            run.result or "",
+            run.status or "",
+            run.spec or "",
+            run.state or "",
+            *await stores.records.records(run.id),
+        ]
         found |= _named("\n".join(texts).encode())
         if run.ended_at is None:
             found |= _named(await gateway.history_export(run.id))

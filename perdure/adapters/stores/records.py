@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from sqlalchemy import Table, delete, func, or_, select
+from sqlalchemy import Table, and_, delete, func, or_, select, update
 
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
@@ -62,6 +62,12 @@ class SqlRecords:
 
     async def put_run(self, run: StoredRun) -> None:
         await self._replace(runs, **run.model_dump())
+
+    async def reopen_run(self, run: StoredRun, *, ended_at: datetime) -> bool:
+        ended = and_(runs.c.id == run.id, runs.c.ended_at == ended_at)
+        changed = update(runs).where(ended).values(run.model_dump(exclude={"id"}))
+        async with self._database.write() as connection:
+            return (await connection.execute(changed)).rowcount == 1
 
     async def run(self, run: str) -> StoredRun | None:
         async with self._database.read() as connection:

@@ -110,6 +110,8 @@ runs = Table(
     Column("ended_at", UtcTime),
     Column("result", Text),
     Column("status", Text),
+    Column("spec", Text),
+    Column("state", Text),
 )
 
 iterations = Table(

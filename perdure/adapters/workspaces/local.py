@@ -91,8 +91,10 @@ class LocalWorkspaces:
         known = await load_tree(self._blobs, note.base.hash) if note else {}
         return await store_tree(self._blobs, await self._snapshots.take(root, also=known))
 
-    async def restore(self, *, run: str, root: str, tree: str) -> None:
+    async def restore(self, *, run: str, root: str, tree: str, base: str | None = None) -> None:
         """Make the working folder equal to a stored tree; ignored files stay.
+
+        With a `base`, what the run changed is counted from that tree from now on.
 
         Raises:
             NotAllowed: `root` is not the working folder of this run.
@@ -106,6 +108,8 @@ class LocalWorkspaces:
         known = await load_tree(self._blobs, note.base.hash)
         present = await list_files(root, also=known)
         await restore(self._blobs, root=root, tree=wanted, present=present)
+        if base is not None and base != note.base.hash:
+            self._keep(note.model_copy(update={"base": Ref(hash=base)}))
 
     async def patch(self, *, base: str, tree: str) -> str:
         """The unified diff from one stored tree to another."""
@@ -146,10 +150,14 @@ class LocalWorkspaces:
         tree = await self._snapshots.take(root)
         base = await store_tree(self._blobs, tree)
         note = WorkingFolder(run=run, kind=kind, source=source, root=root, base=base)
+        self._keep(note)
+        return note
+
+    def _keep(self, note: WorkingFolder) -> None:
+        place = self._place(note.run)
         draft = place / "note.new"
         draft.write_text(note.model_dump_json(), encoding="utf-8")
         draft.replace(place / "note.json")
-        return note
 
     async def _copy(self, source: str, root: str) -> Kind:
         paths = await list_files(source)

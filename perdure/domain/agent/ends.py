@@ -83,6 +83,7 @@ def agent_result(
         models_used=tuple(core.models_used),
         truncated=end.truncated,
         error=end.detail or None if end.outcome == "failed" else None,
+        forked_from=core.forked_from,
         started_at=core.started_at,
     )
 

@@ -56,6 +56,7 @@ def refine_result(
         ),
         models_used=tuple(state.models_used),
         error=detail or None if outcome == "failed" else None,
+        forked_from=state.forked_from,
         started_at=state.started_at,
     )
 

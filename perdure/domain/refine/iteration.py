@@ -32,9 +32,8 @@ def fold(state: RefineState, rubric: Rubric) -> None:
     score = None if draft.failure is not None else score_of(rubric, draft.evaluation)
     state.trajectory = state.trajectory.after(score, has_output=version is not None)
     if draft.output_hash is not None:
-        others = tuple(known for known in state.seen.hashes if known != draft.output_hash)
-        draft.repeated = len(others) < len(state.seen.hashes)
-        state.seen = state.seen.model_copy(update={"hashes": (*others, draft.output_hash)})
+        draft.repeated = draft.output_hash in state.seen.hashes
+        state.seen = state.seen.noted(draft.output_hash)
     state.failures_in_a_row = state.failures_in_a_row + 1 if draft.failure is not None else 0
     state.last_error = draft.failure or (draft.cut.detail if draft.cut else None)
     # Counted here and not when it starts: inside it, the last permitted one is not yet spent.
@@ -164,6 +163,7 @@ def record_of(
             "model_calls": used.attempts,
             "duration_s": used.seconds,
             "output_ref": output.hash if output else None,
+            "output_hash": draft.output_hash,
             "tree_ref": draft.tree,
             "transcript": state.turn.head.hash if state.turn.head else base.transcript,
             "break_reason": decision.row if decision.ends else base.break_reason,

@@ -25,8 +25,10 @@ class SeenOutputs(Frozen):
     def after(self, output: str | None) -> "SeenOutputs":
         """With one more output; absent and known ones add nothing, a known one becomes last."""
         key = output_hash(output)
-        if key is None:
-            return self
+        return self if key is None else self.noted(key)
+
+    def noted(self, key: str) -> "SeenOutputs":
+        """With the hash of one more output."""
         others = tuple(known for known in self.hashes if known != key)
         return SeenOutputs(hashes=(*others, key))
 

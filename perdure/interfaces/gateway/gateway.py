@@ -29,12 +29,15 @@ from perdure.interfaces.gateway.facts import (
     Waits,
 )
 from perdure.interfaces.gateway.following import Follower
+from perdure.interfaces.gateway.forking import Forking
 from perdure.interfaces.gateway.listing import Listing
 from perdure.interfaces.gateway.looking import Looking
 from perdure.interfaces.gateway.mining import Mining
+from perdure.interfaces.gateway.retrying import Retrying
 from perdure.interfaces.gateway.server import Connect, Look, Server
 from perdure.interfaces.gateway.starting import Starter, checked_id
 from perdure.interfaces.gateway.steering import Steering
+from perdure.interfaces.gateway.stored_states import StoredStates
 from perdure.interfaces.gateway.visibility import OURS, every
 
 GATES = list[Gate]
@@ -87,7 +90,23 @@ class Gateway:
         self._now = now
         self._server = Server(connect, address=facts.address, waits=self._waits)
         self._starter = Starter(
-            server=self._server, records=records, facts=facts, resolve=resolve, now=now
+            server=self._server,
+            blobs=blobs,
+            records=records,
+            facts=facts,
+            resolve=resolve,
+            now=now,
+        )
+        states = StoredStates(blobs=blobs, records=records)
+        self._forking = Forking(states=states, starter=self._starter, now=now)
+        retrying = Retrying(
+            server=self._server,
+            blobs=blobs,
+            records=records,
+            journal=journal,
+            states=states,
+            starter=self._starter,
+            now=now,
         )
         self._looking = Looking(
             server=self._server,
@@ -97,7 +116,9 @@ class Gateway:
             links=self._links,
             now=now,
         )
-        self._steering = Steering(server=self._server, blobs=blobs, records=records)
+        self._steering = Steering(
+            server=self._server, blobs=blobs, records=records, retrying=retrying
+        )
         self._listing = Listing(server=self._server, records=records)
         self._mining = Mining(server=self._server, records=records)
 
@@ -124,6 +145,43 @@ class Gateway:
             InvalidInput: it names models or tools that are not there.
         """
         await self._resolve(spec)
+
+    async def fork_spec(self, run: str, iteration: int) -> Spec:
+        """What a fork from an iteration of a run is told, before anything is changed.
+
+        Raises:
+            InvalidInput: the run has no such iteration; the message says which it has.
+            NotAllowed: nothing can start from it.
+        """
+        return await self._forking.spec(run, iteration)
+
+    async def fork(
+        self,
+        run: str,
+        iteration: int,
+        spec: Spec,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> str:
+        """Start a new run that goes on from an iteration of another, and return its id.
+
+        It has a budget and an account of its own; the other run is not touched.
+
+        Args:
+            run: the other run, open or ended.
+            iteration: the one that it goes on from.
+            spec: what `fork_spec` gave, with the wanted changes.
+            run_id: the id it gets; the same id twice is one run.
+            idempotency_key: the same key with the same goal is one run.
+
+        Raises:
+            InvalidInput: there is no such iteration, or settings that do not fit it.
+            NotAllowed: nothing can start from it.
+            NoReadyWorker: nobody would work on it; nothing was started.
+        """
+        named = checked_id(run_id) if run_id is not None else None
+        return await self._forking.fork(run, iteration, spec, fork_id=named, key=idempotency_key)
 
     async def readiness(self, spec: Spec) -> tuple[QueueState, ...]:
         """Whether somebody answers on each queue that a specification needs."""

@@ -3,33 +3,33 @@
 from collections.abc import Callable
 
 from perdure.domain.errors import InvalidInput
-from perdure.domain.refine.state import RefineInput
+from perdure.domain.refine.state import RefineInput, RefineState
 from perdure.domain.run import AgentSpec, LoopInput, RefineSpec, Site
-from perdure.domain.state import AgentInput
+from perdure.domain.state import AgentInput, AgentState, CoreState
 from perdure.interfaces.gateway.facts import Spec
 
-MakeInput = Callable[[Spec, str, Site], LoopInput]
+MakeInput = Callable[[Spec, str, Site, CoreState | None], LoopInput]
 
 
-def agent_input(spec: Spec, run: str, site: Site) -> LoopInput:
+def agent_input(spec: Spec, run: str, site: Site, state: CoreState | None) -> LoopInput:
     """Input of `AgentLoop`."""
-    if not isinstance(spec, AgentSpec):
-        raise TypeError(f"an agent loop is started with a {type(spec).__name__}")
-    return AgentInput(run=run, site=site, spec=spec)
+    if not isinstance(spec, AgentSpec) or not isinstance(state, AgentState | None):
+        raise TypeError(f"an agent loop is started with {_types(spec, state)}")
+    return AgentInput(run=run, site=site, spec=spec, state=state)
 
 
-def refine_input(spec: Spec, run: str, site: Site) -> LoopInput:
+def refine_input(spec: Spec, run: str, site: Site, state: CoreState | None) -> LoopInput:
     """Input of `RefineLoop`."""
-    if not isinstance(spec, RefineSpec):
-        raise TypeError(f"a refine loop is started with a {type(spec).__name__}")
-    return RefineInput(run=run, site=site, spec=spec)
+    if not isinstance(spec, RefineSpec) or not isinstance(state, RefineState | None):
+        raise TypeError(f"a refine loop is started with {_types(spec, state)}")
+    return RefineInput(run=run, site=site, spec=spec, state=state)
 
 
 LOOP_INPUTS: dict[str, MakeInput] = {"agent": agent_input, "refine": refine_input}
 
 
-def loop_input(spec: Spec, run: str, site: Site) -> LoopInput:
-    """The input of the workflow that runs this specification.
+def loop_input(spec: Spec, run: str, site: Site, state: CoreState | None = None) -> LoopInput:
+    """The input of the workflow that runs this specification, fresh or from a state.
 
     Raises:
         InvalidInput: this build has no loop of that kind.
@@ -40,4 +40,8 @@ def loop_input(spec: Spec, run: str, site: Site) -> LoopInput:
             f"kind: found {spec.kind}; runs of this kind cannot be started yet.",
             cure=f"Use one of {', '.join(sorted(LOOP_INPUTS))}.",
         )
-    return make(spec, run, site)
+    return make(spec, run, site, state)
+
+
+def _types(spec: Spec, state: CoreState | None) -> str:
+    return f"{type(spec).__name__} and {type(state).__name__}"

@@ -61,7 +61,7 @@ _REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """A workflow to start."""
+    """A workflow to start; `again` takes the id of one that ended badly, and of no other."""
 
     id: str
     kind: str
@@ -70,6 +70,7 @@ class Order:
     summary: str
     memo: Mapping[str, str]
     keywords: Mapping[str, str]
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,9 @@ class Server:
                     static_summary=order.summary,
                     memo=dict(order.memo),
                     search_attributes=_keywords(order.keywords),
-                    id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                    id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
+                    if order.again
+                    else WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 )
             except WorkflowAlreadyStartedError:
                 return False

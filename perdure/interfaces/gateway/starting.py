@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.errors import InvalidInput, NoReadyWorker, NotAllowed, PerdureError
@@ -14,8 +15,10 @@ from perdure.domain.names import (
     run_id,
     tools_queue,
 )
-from perdure.domain.ports import RecordStore, StoredRun
+from perdure.domain.ports import BlobStore, RecordStore, StoredRun
+from perdure.domain.result import IterationRecord
 from perdure.domain.run import Site
+from perdure.domain.state import CoreState
 from perdure.interfaces.gateway.facts import QueueState, ResolveModels, SiteFacts, Spec
 from perdure.interfaces.gateway.inputs import loop_input
 from perdure.interfaces.gateway.server import Look, Order, Server
@@ -26,6 +29,14 @@ SUMMARY_CHARACTERS = 150
 FRESH_IDS = 5
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What a run begins with that goes on from another: its first state, and records before it."""
+
+    state: CoreState
+    records: tuple[IterationRecord, ...] = ()
+
+
 class Starter:
     """Starts runs; nothing is started when anything is missing."""
 
@@ -33,18 +44,22 @@ class Starter:
         self,
         *,
         server: Server,
+        blobs: BlobStore,
         records: RecordStore,
         facts: SiteFacts,
         resolve: ResolveModels,
         now: Callable[[], datetime],
     ) -> None:
         self._server = server
+        self._blobs = blobs
         self._records = records
         self._facts = facts
         self._resolve = resolve
         self._now = now
 
-    async def start(self, spec: Spec, *, run: str | None, key: str | None) -> str:
+    async def start(
+        self, spec: Spec, *, run: str | None, key: str | None, beginning: Beginning | None = None
+    ) -> str:
         """Start a run, or find the one that the same id or key already started.
 
         Raises:
@@ -52,16 +67,16 @@ class Starter:
             NoReadyWorker: a queue that the run needs has no worker; nothing was started.
             NotAllowed: the id or key belongs to another specification.
         """
-        digest = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()
+        digest = _digest(spec, beginning)
         named = run or (run_id(spec.kind, spec.goal, f"key:{key}") if key else None)
         if named is not None and (known := await self._server.look(named)) is not None:
             return _same(known, digest)
         ready = await self._resolve(spec)
-        site = await self.site(ready)
-        await self._require(site)
+        site = await self.ready_site(ready)
         for _ in range(FRESH_IDS):
             chosen = named or run_id(spec.kind, spec.goal, uuid.uuid4().hex)
-            if await self._begin(ready, chosen, site, digest):
+            order = order_of(ready, chosen, site, digest=digest, state=_state_of(beginning))
+            if await self._begin(ready, order, beginning):
                 return chosen
             known = await self._server.look(chosen)
             if named is not None and known is not None:
@@ -70,6 +85,12 @@ class Starter:
             f"The id {named or 'of the run'} is taken by a run whose history is gone.",
             cure="Start it under another id.",
         )
+
+    async def ready_site(self, spec: Spec) -> Site:
+        """Where the run will live; raises `NoReadyWorker` unless every queue there is served."""
+        site = await self.site(spec)
+        await self._require(site)
+        return site
 
     async def site(self, spec: Spec) -> Site:
         """Where a run of this specification will live."""
@@ -115,11 +136,12 @@ class Starter:
             cure=cure,
         )
 
-    async def _begin(self, spec: Spec, run: str, site: Site, digest: str) -> bool:
-        order = _order(spec, run, site.model_copy(update={"root": run}), digest)
-        row = self._row(spec, run)
-        if await self._records.run(run) is None:
+    async def _begin(self, spec: Spec, order: Order, beginning: Beginning | None) -> bool:
+        row = await self._row(spec, order.id, beginning)
+        if await self._records.run(order.id) is None:
             await self._records.put_run(row)
+        for record in beginning.records if beginning else ():
+            await self._records.put_record(order.id, record.index, record.model_dump_json())
         try:
             return await self._server.start(order)
         except PerdureError:
@@ -136,8 +158,12 @@ class Starter:
             ended = {"lifecycle": "failed", "outcome": "failed", "ended_at": self._now()}
             await self._records.put_run(row.model_copy(update=ended))
 
-    def _row(self, spec: Spec, run: str) -> StoredRun:
+    async def _row(self, spec: Spec, run: str, beginning: Beginning | None) -> StoredRun:
         now = self._now()
+        state = _state_of(beginning)
+        status = first_status(spec, run, now=now)
+        if state is not None:
+            status = status.model_copy(update={"forked_from": state.forked_from})
         return StoredRun(
             id=run,
             kind=spec.kind,
@@ -146,11 +172,34 @@ class Starter:
             lifecycle="running",
             outcome=None,
             started_at=now,
-            status=first_status(spec, run, now=now).model_dump_json(),
+            status=status.model_dump_json(),
+            spec=await self._blobs.put(spec.model_dump_json(by_alias=True).encode()),
         )
 
 
-def _order(spec: Spec, run: str, site: Site, digest: str) -> Order:
+def _state_of(beginning: Beginning | None) -> CoreState | None:
+    return None if beginning is None else beginning.state
+
+
+def _digest(spec: Spec, beginning: Beginning | None) -> str:
+    """What the same id or key must stand for: the specification, and where a fork began."""
+    told = spec.model_dump_json()
+    state = _state_of(beginning)
+    if state is not None and state.forked_from is not None:
+        told += state.forked_from.model_dump_json()
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def order_of(
+    spec: Spec,
+    run: str,
+    site: Site,
+    *,
+    digest: str,
+    state: CoreState | None = None,
+    again: bool = False,
+) -> Order:
+    """The workflow to start for a run, fresh or from a state; `again` under the same id."""
     goal = " ".join(spec.goal.split())
     label = spec.metadata.label
     keywords = {
@@ -165,10 +214,11 @@ def _order(spec: Spec, run: str, site: Site, digest: str) -> Order:
         id=run,
         kind=spec.kind,
         queue=site.loops,
-        input=loop_input(spec, run, site),
+        input=loop_input(spec, run, site.model_copy(update={"root": run}), state),
         summary=f"{spec.kind}: {goal[:SUMMARY_CHARACTERS]}",
         memo=memo,
         keywords=keywords,
+        again=again,
     )
 
 

@@ -20,6 +20,7 @@ from perdure.domain.names import LoopKind
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.interfaces.gateway.facts import BulkReport
 from perdure.interfaces.gateway.faults import unknown_run
+from perdure.interfaces.gateway.retrying import Retrying
 from perdure.interfaces.gateway.server import Look, Server
 from perdure.interfaces.gateway.visibility import OURS, every, quoted
 
@@ -40,8 +41,11 @@ STALE_NOTE = "Runs started in the last seconds may be missing; ask again to be s
 class Steering:
     """Sends verbs, and says in plain words why one was not taken."""
 
-    def __init__(self, *, server: Server, blobs: BlobStore, records: RecordStore) -> None:
+    def __init__(
+        self, *, server: Server, blobs: BlobStore, records: RecordStore, retrying: Retrying
+    ) -> None:
         self._server = server
+        self._retrying = retrying
         self._blobs = blobs
         self._records = records
 
@@ -49,6 +53,8 @@ class Steering:
         """Ask a run to do something; see `Gateway.verb`."""
         sent = await self._shortened(message)
         try:
+            if isinstance(sent, Retry):
+                return await self._retrying.retry(run, sent)
             return await self._server.update(run, VERB_OF[type(message)], sent)
         except NotFound:
             raise await self._why_not(run) from None

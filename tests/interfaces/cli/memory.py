@@ -20,6 +20,7 @@ from perdure.domain.messages import AnyMessage, Receipt
 from perdure.domain.models import ModelCard, Price
 from perdure.domain.ports import AttemptRow, Endpoints
 from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.run import AgentSpec
 from perdure.domain.status import RunStatus
 from perdure.interfaces.cli.app import main
 from perdure.interfaces.gateway.facts import (
@@ -81,6 +82,8 @@ class MemoryGateway:
     attempts: list[AttemptRow] = field(default_factory=list)
     schedule: MiningSchedule | None = None
     mined: MineReport = field(default_factory=lambda: MineReport(events=4, found=2, proposed=1))
+    forkable: Spec | None = None
+    forked: list[tuple[str, int]] = field(default_factory=list)
 
     async def start(
         self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
@@ -98,6 +101,23 @@ class MemoryGateway:
     async def check(self, spec: Spec) -> None:
         if self.check_error is not None:
             raise self.check_error
+
+    async def fork_spec(self, run: str, iteration: int) -> Spec:
+        if run in self.refusals:
+            raise self.refusals[run]
+        self.forked.append((run, iteration))
+        return self.forkable or AgentSpec(kind="agent", goal="say it")
+
+    async def fork(
+        self,
+        run: str,
+        iteration: int,
+        spec: Spec,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> str:
+        return await self.start(spec, run_id=run_id, idempotency_key=idempotency_key)
 
     async def readiness(self, spec: Spec) -> Sequence[QueueState]:
         if self.away is not None:

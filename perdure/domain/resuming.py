@@ -1,0 +1,273 @@
+"""From what a run is taken up again: its state without what is stored elsewhere or only shows.
+
+A *slim* state is stored with the record of an iteration, and once more at the end. `fork_of` makes
+the first state of a new run from one, `retry_of` the next state of the same run after a failure.
+Both are opened like a fresh run: frame, prices and working folder are made anew.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import TypeVar
+
+from pydantic import JsonValue
+
+from perdure.domain.agent.calls import Tallies
+from perdure.domain.agent.settings import resolve
+from perdure.domain.agent.turn import TurnState
+from perdure.domain.base import Frozen
+from perdure.domain.budget import Budget, BudgetLimits, Spent
+from perdure.domain.control import Control
+from perdure.domain.events import Ring
+from perdure.domain.ports import AttemptRow
+from perdure.domain.result import IterationRecord, Origin
+from perdure.domain.run import AgentSpec
+from perdure.domain.spend import charged
+from perdure.domain.state import RECORDS_KEPT, AgentState, CoreState, Slice
+from perdure.domain.transcript import Head
+from perdure.domain.usage import Account
+
+S = TypeVar("S", bound=CoreState)
+UNCONFIRMED = frozenset({"lost", "duplicate"})
+
+
+class StoredState(Frozen):
+    """A slim state as it is stored; defaults are left out."""
+
+    kind: str
+    state: dict[str, JsonValue]
+
+
+class Booked(Frozen):
+    """What the journal says that a run spent."""
+
+    account: Account = Account()
+    by_phase: dict[str, Slice] = {}
+    by_model: dict[str, Slice] = {}
+
+
+def slim(core: S, *, whole_control: bool = False) -> S:
+    """The state without what opening makes anew, what records and journal hold, and what shows.
+
+    With `whole_control` what people asked of the run stays, so that a repeated request is known.
+    """
+    return core.model_copy(
+        update={
+            "control": _idle(core.control) if whole_control else _pending(core.control),
+            "budget": core.budget.model_copy(update={"reserved": {}}),
+            "ring": Ring(last=core.ring.last),
+            "phase": "starting",
+            "step": None,
+            "step_since": None,
+            "frame": None,
+            "root": "",
+            "terms": [],
+            "cards": {},
+            "chain_index": {},
+            "system_tokens": 0,
+            "task_tokens": 0,
+            "by_phase": {},
+            "by_model": {},
+            "records": [],
+            "record_count": 0,
+            "rolls": 0,
+            "asking": {},
+            "told": {},
+            "outcome": None,
+            "reason": None,
+            "explanation": None,
+        }
+    )
+
+
+def as_stored(state: CoreState) -> dict[str, JsonValue]:
+    """A slim state as JSON data."""
+    return state.model_dump(mode="json", exclude_defaults=True)
+
+
+def slim_agent(core: AgentState) -> AgentState:
+    """An agent run's state at its end: a batch that was cut short is left to its transcript."""
+    turn = core.turn
+    kept = TurnState(
+        head=turn.head,
+        iteration=turn.iteration,
+        entries=[] if turn.batch is not None else turn.entries,
+        tallies=turn.tallies.model_copy(update={"strikes": 0}),
+        deferred=turn.deferred,
+        awaiting_results=turn.awaiting_results and turn.batch is None,
+        tools_succeeded=turn.tools_succeeded,
+        unread=turn.unread,
+    )
+    return slim(core, whole_control=True).model_copy(update={"turn": kept})
+
+
+def agent_state(head: Head, *, iteration: int, at: datetime) -> AgentState:
+    """The state of an agent run after a turn, of which its transcript says everything."""
+    turn = TurnState(head=head, iteration=iteration)
+    return AgentState(started_at=at, budget=Budget(limits=BudgetLimits()), turn=turn)
+
+
+def taken_up(turn: TurnState, head: Head | None, tallies: Tallies | None) -> TurnState:
+    """The turns of an opened conversation; counters that were not stored come from its text."""
+    counted = turn.tallies if turn.tallies.used or tallies is None else tallies
+    return turn.model_copy(
+        update={
+            "head": head or turn.head,
+            "tallies": counted,
+            "tools_succeeded": turn.tools_succeeded or bool(counted.succeeded),
+        }
+    )
+
+
+def with_records(state: S, records: Sequence[IterationRecord]) -> S:
+    """The state with its iterations so far, and the files as the newest of them left them."""
+    trees = [record.tree_ref for record in records if record.tree_ref]
+    return state.model_copy(
+        update={
+            "records": list(records)[-RECORDS_KEPT:],
+            "record_count": max((record.index for record in records), default=0),
+            "tree": trees[-1] if trees else state.tree or state.base_tree,
+        }
+    )
+
+
+def inherited(records: Iterable[IterationRecord], run: str) -> tuple[IterationRecord, ...]:
+    """The records as a fork of `run` takes them over: each says who made it."""
+    return tuple(record.model_copy(update={"origin": record.origin or run}) for record in records)
+
+
+def fork_of(
+    state: S, *, now: datetime, limits: BudgetLimits, origin: Origin, say: str | None = None
+) -> S:
+    """The first state of a new run that goes on from another's, with an account of its own.
+
+    `say` is told to the model before its next call.
+    """
+    control = state.control
+    guidance = [*control.guidance, *([say] if say else [])]
+    return state.model_copy(
+        update={
+            "started_at": now,
+            "budget": Budget(limits=limits, complete_output=state.budget.complete_output),
+            "control": Control(guidance=guidance, inputs=control.inputs),
+            "ring": Ring(),
+            "models_used": [],
+            "forked_from": origin,
+        }
+    )
+
+
+def retry_of(
+    state: S,
+    *,
+    booked: Booked,
+    now: datetime,
+    ended_at: datetime,
+    note: str = "",
+    request_id: str | None = None,
+) -> S:
+    """The next state of the same run after it failed: what it spent is carried, to the token.
+
+    The time between the failure and now is nobody's: the clock goes on where it stood.
+    """
+    control = state.control
+    requests = [*control.requests, *([request_id] if request_id else [])]
+    return state.model_copy(
+        update={
+            "started_at": state.started_at + max(now - ended_at, now - now),
+            "budget": state.budget.model_copy(
+                update={"spent": spent_with(state.budget, booked.account), "reserved": {}}
+            ),
+            "by_phase": booked.by_phase,
+            "by_model": booked.by_model,
+            "control": control.model_copy(
+                update={
+                    "requests": requests,
+                    "guidance": [*control.guidance, *([note] if note else [])],
+                }
+            ),
+        }
+    )
+
+
+def anew(fresh: S, before: CoreState) -> S:
+    """A first state of a run that did nothing yet, with what people asked of it so far."""
+    return fresh.model_copy(
+        update={
+            "started_at": before.started_at,
+            "budget": before.budget,
+            "control": before.control,
+            "ring": before.ring,
+            "forked_from": before.forked_from,
+        }
+    )
+
+
+def forgiving_agent(spec: AgentSpec) -> AgentSpec:
+    """The specification with one turn more, for the one that was lost to the failure."""
+    turns = resolve(spec.agent).max_iterations + 1
+    agent = spec.agent.model_copy(update={"max_iterations": turns})
+    return spec.model_copy(update={"agent": agent})
+
+
+def booked(rows: Iterable[AttemptRow]) -> Booked:
+    """Add up the journal's rows of a run."""
+    found = Booked()
+    for row in rows:
+        account = account_of(row)
+        found = Booked(
+            account=found.account + account,
+            by_phase=charged(found.by_phase, row.phase, account),
+            by_model=charged(found.by_model, row.model, account),
+        )
+    return found
+
+
+def account_of(row: AttemptRow) -> Account:
+    """One attempt as an account; what died with its worker is unconfirmed."""
+    if row.state in UNCONFIRMED:
+        return Account(
+            attempts=1,
+            unconfirmed=row.usage,
+            unconfirmed_cost_usd=row.cost_usd,
+            seconds=row.seconds,
+        )
+    return Account(attempts=1, usage=row.usage, cost_usd=row.cost_usd, seconds=row.seconds)
+
+
+def spent_with(budget: Budget, account: Account) -> Spent:
+    """What was spent, with everything that the journal knows taken from there."""
+    total = account.total_usage
+    return budget.spent.model_copy(
+        update={
+            "tokens": total.counted_tokens(count_cache_reads=budget.limits.count_cache_reads),
+            "output_tokens": total.output_tokens,
+            "model_calls": account.attempts,
+            "cost_usd": account.total_cost_usd or Decimal(0),
+            "unpriced": account.total_cost_usd is None,
+            "usage": account.usage,
+            "unconfirmed": account.unconfirmed,
+            "unconfirmed_cost_usd": account.unconfirmed_cost_usd or Decimal(0),
+        }
+    )
+
+
+def _pending(control: Control) -> Control:
+    """What nobody has heard yet."""
+    return Control(
+        gates_opened=control.gates_opened, guidance=control.guidance, inputs=control.inputs
+    )
+
+
+def _idle(control: Control) -> Control:
+    """The same control, of a run that nobody pauses or stops."""
+    return control.model_copy(
+        update={
+            "paused": False,
+            "stop": None,
+            "stopped_by": None,
+            "escalation": None,
+            "gates": {name: gate for name, gate in control.gates.items() if not gate.open},
+            "ended": False,
+        }
+    )

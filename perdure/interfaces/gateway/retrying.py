@@ -1,0 +1,169 @@
+"""Retries: a failed run goes on under its own id, in a new execution, with its spend carried."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from perdure.domain.agent.ends import agent_budget
+from perdure.domain.agent.settings import resolve
+from perdure.domain.budget import Budget
+from perdure.domain.errors import NotAllowed, PerdureError
+from perdure.domain.messages import Receipt, Retry
+from perdure.domain.ports import BlobStore, Journal, RecordStore, StoredRun
+from perdure.domain.refine.resuming import cleared, forgiving
+from perdure.domain.refine.state import RefineState
+from perdure.domain.resuming import Booked, anew, booked, forgiving_agent, retry_of
+from perdure.domain.run import AgentSpec
+from perdure.domain.state import AgentState, CoreState
+from perdure.interfaces.gateway.facts import Spec
+from perdure.interfaces.gateway.faults import unknown_run
+from perdure.interfaces.gateway.server import Look, Server
+from perdure.interfaces.gateway.starting import Starter, order_of
+from perdure.interfaces.gateway.statuses import first_status, torn_lifecycle
+from perdure.interfaces.gateway.stored_states import StoredStates
+
+HAD_EFFECT = "had its effect"
+
+
+class Retrying:
+    """Takes failed runs up again."""
+
+    def __init__(
+        self,
+        *,
+        server: Server,
+        blobs: BlobStore,
+        records: RecordStore,
+        journal: Journal,
+        states: StoredStates,
+        starter: Starter,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._server = server
+        self._blobs = blobs
+        self._records = records
+        self._journal = journal
+        self._states = states
+        self._starter = starter
+        self._now = now
+
+    async def retry(self, run: str, message: Retry) -> Receipt:
+        """Go on after a failure; an open run is asked itself (see `Gateway.verb`)."""
+        look = await self._server.look(run)
+        if look is not None and look.open:
+            return await self._server.update(run, "retry", message)
+        row = await self._records.run(run)
+        if row is None:
+            raise unknown_run(run) if look is None else _not_ours(run)
+        state, _ = await self._states.newest(row)
+        if state is not None and message.request_id in state.control.requests:
+            return Receipt(verb="retry", lifecycle=row.lifecycle, note=HAD_EFFECT)
+        _require_failed(row, look)
+        await self._start_again(row, look, message, state)
+        return Receipt(verb="retry", lifecycle="running")
+
+    async def _start_again(
+        self, row: StoredRun, look: Look | None, message: Retry, state: CoreState | None
+    ) -> None:
+        spec = _forgiven(await self._states.spec(row), state)
+        site = await self._starter.ready_site(spec)
+        ended_at = row.ended_at or (look.closed_at if look else None) or self._now()
+        if look is not None:
+            # Nothing that the failed execution left behind may still spend.
+            await self._journal.seal_and_sum(look.execution)
+        following = retry_of(
+            _usable(state) or _fresh(spec, row.started_at, state),
+            booked=await self._booked(row.id),
+            now=self._now(),
+            ended_at=ended_at,
+            note=message.note,
+            request_id=message.request_id,
+        )
+        digest = look.memo.get("spec", "") if look is not None else ""
+        order = order_of(spec, row.id, site, digest=digest, state=following, again=True)
+        await self._reopen(row, spec)
+        try:
+            started = await self._server.start(order)
+        except PerdureError:
+            await self._records.put_run(row)
+            raise
+        if not started:
+            raise _taken(row.id)
+
+    async def _booked(self, run: str) -> Booked:
+        return booked(await self._journal.rows(run))
+
+    async def _reopen(self, row: StoredRun, spec: Spec) -> None:
+        """Make the row that of a running run; of several retries at once one goes on."""
+        status = first_status(spec, row.id, now=row.started_at)
+        reopened = row.model_copy(
+            update={
+                "lifecycle": "running",
+                "outcome": None,
+                "ended_at": None,
+                "result": None,
+                "status": status.model_dump_json(),
+                "spec": await self._blobs.put(spec.model_dump_json(by_alias=True).encode()),
+            }
+        )
+        if row.ended_at is None:
+            await self._records.put_run(reopened)
+        elif not await self._records.reopen_run(reopened, ended_at=row.ended_at):
+            raise _taken(row.id)
+
+
+def _require_failed(row: StoredRun, look: Look | None) -> None:
+    if look is not None and look.parent is not None:
+        raise NotAllowed(
+            f"{row.id} works for {look.parent}, which decides what happens after it.",
+            cure=f"Retry that one: perdure retry {look.parent}",
+        )
+    stands = row.lifecycle
+    if row.ended_at is None:
+        stands = torn_lifecycle(look.ending) if look is not None and look.ending else "failed"
+    if stands != "failed":
+        outcome = f" ({row.outcome})" if row.outcome else ""
+        raise NotAllowed(
+            f"{row.id} is {stands}{outcome}; `retry` goes on after a failure only.",
+            cure=f"Start from one of its iterations: perdure fork {row.id} --from-iteration N",
+        )
+
+
+def _forgiven(spec: Spec, state: CoreState | None) -> Spec:
+    """Iterations that were lost to the failure do not count against the limit."""
+    if isinstance(spec, AgentSpec):
+        lost = isinstance(state, AgentState) and state.turn.iteration > 0
+        return forgiving_agent(spec) if lost else spec
+    return forgiving(spec, state.failures_in_a_row) if isinstance(state, RefineState) else spec
+
+
+def _usable(state: CoreState | None) -> CoreState | None:
+    """A state that something was done in; what failed before its first iteration starts anew."""
+    match state:
+        case RefineState() if state.iteration > 0:
+            return cleared(state)
+        case AgentState() if state.turn.head is not None and state.record_count > 0:
+            return state
+        case _:
+            return None
+
+
+def _fresh(spec: Spec, at: datetime, before: CoreState | None) -> CoreState:
+    """A first state; limits that people changed and what they asked for stay."""
+    fresh: CoreState
+    if isinstance(spec, AgentSpec):
+        fresh = AgentState(started_at=at, budget=agent_budget(spec, resolve(spec.agent)))
+    else:
+        fresh = RefineState(started_at=at, budget=Budget(limits=spec.budget))
+    return fresh if before is None else anew(fresh, before)
+
+
+def _taken(run: str) -> NotAllowed:
+    return NotAllowed(
+        f"{run} goes on already: somebody else retried it.", cure=f"Watch it: perdure watch {run}"
+    )
+
+
+def _not_ours(run: str) -> NotAllowed:
+    return NotAllowed(
+        f"The store has nothing of {run}, so it cannot go on.", cure="Start it again as a new run."
+    )

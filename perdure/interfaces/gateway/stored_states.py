@@ -1,0 +1,117 @@
+"""What the store keeps of a run so that another can begin from it: specification and states."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from perdure.domain.errors import InvalidInput, NotAllowed, StoreError
+from perdure.domain.ports import BlobStore, RecordStore, StoredRun
+from perdure.domain.refine.resuming import completed
+from perdure.domain.refine.state import RefineState
+from perdure.domain.result import IterationRecord
+from perdure.domain.resuming import StoredState, agent_state, with_records
+from perdure.domain.run import RUN_SPEC
+from perdure.domain.state import AgentState, CoreState
+from perdure.domain.transcript import Head, Link
+from perdure.interfaces.gateway.facts import Spec
+from perdure.interfaces.gateway.faults import unknown_run
+
+
+class StoredStates:
+    """Reads what runs left behind."""
+
+    def __init__(self, *, blobs: BlobStore, records: RecordStore) -> None:
+        self._blobs = blobs
+        self._records = records
+
+    async def row(self, run: str) -> StoredRun:
+        """The row of a run; raises `NotFound`."""
+        found = await self._records.run(run)
+        if found is None:
+            raise unknown_run(run)
+        return found
+
+    async def spec(self, row: StoredRun) -> Spec:
+        """What a run was started with; raises `NotAllowed` for one of an older version."""
+        if row.spec is None:
+            raise NotAllowed(
+                f"The store does not have the specification of {row.id}: "
+                "an older version started it, or no door of Perdure did.",
+                cure="Run its task again.",
+            )
+        return RUN_SPEC.validate_json(await self._blobs.get(row.spec))
+
+    async def records(self, run: str) -> list[IterationRecord]:
+        """All iterations of a run."""
+        texts = await self._records.records(run)
+        return [IterationRecord.model_validate_json(text) for text in texts]
+
+    async def after(
+        self, row: StoredRun, iteration: int
+    ) -> tuple[CoreState, tuple[IterationRecord, ...]]:
+        """The state after an iteration, and the records up to it.
+
+        Raises:
+            InvalidInput: there is no such iteration; the message says which there are.
+            NotAllowed: it has no state.
+        """
+        records = await self.records(row.id)
+        upto = tuple(record for record in records if record.index <= iteration)
+        wanted = next((record for record in upto if record.index == iteration), None)
+        if wanted is None:
+            raise InvalidInput(f"{row.id} has no iteration {iteration}.", cure=_which(records))
+        if wanted.state_ref is None:
+            usable = [record for record in records if record.state_ref]
+            raise NotAllowed(
+                f"Nothing can start from iteration {iteration} of {row.id}: "
+                "no state was kept of it.",
+                cure=_which(usable) if usable else "An older version made this run; run it again.",
+            )
+        state = await self._state(row.kind, wanted.state_ref, iteration, at=row.started_at)
+        return _with(state, upto), upto
+
+    async def newest(self, row: StoredRun) -> tuple[CoreState | None, tuple[IterationRecord, ...]]:
+        """The state that a run ended in, or else that after its newest iteration that has one."""
+        records = tuple(await self.records(row.id))
+        if row.ended_at is not None and row.state is not None:
+            state = await self._state(row.kind, row.state, len(records), at=row.started_at)
+            return _with(state, records), records
+        for record in reversed(records):
+            if record.state_ref is not None:
+                return await self.after(row, record.index)
+        return None, ()
+
+    async def _state(self, kind: str, address: str, iteration: int, *, at: datetime) -> CoreState:
+        data = await self._blobs.get(address)
+        try:
+            return _read(kind, address, data, iteration, at)
+        except ValidationError as error:
+            raise StoreError(
+                f"The blob {address} is no state that this version of Perdure can read.",
+                cure="Use the version that wrote it.",
+            ) from error
+
+
+def _read(kind: str, address: str, data: bytes, iteration: int, at: datetime) -> CoreState:
+    """A stored state; for an agent's turn the link of its transcript says everything."""
+    if kind == "refine":
+        return RefineState.model_validate(StoredState.model_validate_json(data).state)
+    try:
+        return AgentState.model_validate(StoredState.model_validate_json(data).state)
+    except ValidationError:
+        link = Link.model_validate_json(data)
+        head = Head(hash=address, messages=link.messages_total, tokens=link.tokens_total)
+        return agent_state(head, iteration=iteration, at=at)
+
+
+def _with(state: CoreState, records: Sequence[IterationRecord]) -> CoreState:
+    if isinstance(state, RefineState):
+        return completed(state, records)
+    return with_records(state, records)
+
+
+def _which(records: Sequence[IterationRecord]) -> str:
+    if not records:
+        return "It has none yet."
+    return f"It has: {', '.join(str(record.index) for record in records)}."
