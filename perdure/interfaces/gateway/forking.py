@@ -12,7 +12,7 @@ from perdure.domain.errors import InvalidInput, NotAllowed
 from perdure.domain.refine.resuming import refine_fork
 from perdure.domain.refine.state import RefineState
 from perdure.domain.result import IterationRecord, Origin
-from perdure.domain.resuming import fork_of, inherited
+from perdure.domain.resuming import fork_of, inherited, with_records
 from perdure.domain.run import AgentSpec, RefineSpec
 from perdure.domain.state import AgentState, CoreState
 from perdure.interfaces.gateway.facts import Spec
@@ -47,7 +47,8 @@ class Forking:
         _require_fitting(run, before, spec, state, records)
         origin = Origin(run=run, iteration=iteration)
         first = _first_state(state, spec, before=before, now=self._now(), origin=origin)
-        beginning = Beginning(state=first, records=inherited(records, run))
+        taken = inherited(records, run)
+        beginning = Beginning(state=with_records(first, taken), records=taken)
         return await self._starter.start(spec, run=fork_id, key=key, beginning=beginning)
 
 
