@@ -61,6 +61,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "ended_at": "required",
             "category": None,
             "remembered": False,
+            "state": None,
         },
         "JudgeEntry": {
             "type": "required",
@@ -138,6 +139,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "records": [],
             "compact": False,
             "worker": None,
+            "state": None,
         },
         "ModelFailure": {"facts": "required", "account": "required"},
         "NotifyReport": {"delivered": False},
@@ -156,6 +158,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "system_tokens": 0,
             "task_tokens": 0,
             "failing": [],
+            "tallies": None,
         },
         "OpenRunRequest": {
             "run": "required",
@@ -172,6 +175,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tools": [],
             "extra": {},
             "root": "",
+            "goes_on": False,
+            "resume": None,
             "now": "required",
         },
         "OpenWorkspaceReport": {
@@ -186,6 +191,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "source": "required",
             "tools": "required",
             "tool_timeout_s": None,
+            "tree": None,
+            "base": None,
         },
         "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},
         "PlanReport": {"call": "required", "problems": [], "plan": {"steps": [], "risks": []}},

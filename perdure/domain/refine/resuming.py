@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from perdure.domain.agent.turn import TurnState
+from perdure.domain.refine.planning import refined
 from perdure.domain.refine.repeats import SeenOutputs
 from perdure.domain.refine.settings import MAX_ITERATIONS
 from perdure.domain.refine.state import Draft, RefineState
@@ -37,6 +38,7 @@ def between_iterations(core: RefineState, *, ended: bool = False) -> RefineState
             "newest": None if core.newest == core.kept else core.newest,
             "tool_loop": "none",
             "notes": [],
+            "plan": core.plan if core.turning else refined(core.plan, core.draft.evaluation),
             "budget": kept.budget.model_copy(update={"spent": spent}),
             "control": kept.control.model_copy(update={"guidance": guidance, "inputs": inputs}),
         }
@@ -70,7 +72,9 @@ def refine_fork(
     economy = state.economy.model_copy(
         update={"spared": 0, "evaluations_skipped": 0, "judge_calls_saved": 0}
     )
-    forked = forked.model_copy(update={"rubric": None, "economy": economy})
+    # What a run took for a question is work once somebody goes on from its answer.
+    fresh = {"rubric": None, "economy": economy, "answer_only": None}
+    forked = forked.model_copy(update=fresh)
     if spec.rubric.digest != before.digest:
         changed = spec.rubric.model_dump(mode="json", by_alias=True)
         control = forked.control.model_copy(update={"rubric": changed})

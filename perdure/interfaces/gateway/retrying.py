@@ -153,7 +153,7 @@ def _fresh(spec: Spec, at: datetime, before: CoreState | None) -> CoreState:
     if isinstance(spec, AgentSpec):
         fresh = AgentState(started_at=at, budget=agent_budget(spec, resolve(spec.agent)))
     else:
-        fresh = RefineState(started_at=at, budget=Budget(limits=spec.budget))
+        fresh = RefineState(started_at=at, budget=Budget(limits=spec.budget), stage="plan")
     return fresh if before is None else anew(fresh, before)
 
 

@@ -130,3 +130,16 @@ async def test_the_first_verdict_on_a_question_stays(records: SqlRecords) -> Non
     await records.put_verdict("q1", "another")
     assert await records.verdict("q1") == '{"dimensions": []}'
     assert await records.verdict("q2") is None
+
+
+async def test_of_several_who_reopen_a_run_one_succeeds(records: SqlRecords) -> None:
+    ended_at = START + timedelta(hours=1)
+    ended = _run("a", lifecycle="failed").model_copy(
+        update={"ended_at": ended_at, "result": "{}", "spec": "sha256:s", "state": "sha256:t"}
+    )
+    await records.put_run(ended)
+    reopened = ended.model_copy(update={"lifecycle": "running", "ended_at": None, "result": None})
+    tries = [records.reopen_run(reopened, ended_at=ended_at) for _ in range(4)]
+    assert sorted(await asyncio.gather(*tries)) == [False, False, False, True]
+    assert await records.run("a") == reopened
+    assert not await records.reopen_run(_run("b"), ended_at=ended_at)

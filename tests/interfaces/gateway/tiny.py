@@ -34,6 +34,7 @@ from perdure.domain.run import AgentSpec
 from perdure.domain.state import AgentInput
 from perdure.domain.status import BudgetStatus, RunStatus
 from perdure.domain.steps import ReadyReport
+from perdure.domain.usage import Account
 from perdure.interfaces.gateway import Gateway, Waits
 
 ADDRESS = "the test server"
@@ -258,6 +259,12 @@ class MemoryRecords:
     async def put_run(self, run: StoredRun) -> None:
         self.rows[run.id] = run
 
+    async def reopen_run(self, run: StoredRun, *, ended_at: datetime) -> bool:
+        if self.rows[run.id].ended_at != ended_at:
+            return False
+        self.rows[run.id] = run
+        return True
+
     async def run(self, run: str) -> StoredRun | None:
         return self.rows.get(run)
 
@@ -281,6 +288,9 @@ class MemoryJournal:
 
     async def rows(self, run: str) -> list[AttemptRow]:
         return [row for row in self.kept if row.run == run]
+
+    async def seal_and_sum(self, execution: str) -> Account:
+        return Account()
 
 
 @dataclass
