@@ -208,11 +208,7 @@ class Journal(Protocol):
 
 
 class StoredRun(Frozen):
-    """What the store knows of a run, for doors that work without server or worker.
-
-    `spec` and `state` are addresses of blobs: the specification it was started with, and the state
-    that it ended in.
-    """
+    """What the store knows of a run; `spec` and `state`, in which it ended, are addresses."""
 
     id: str
     kind: str
@@ -248,10 +244,7 @@ class RecordStore(Protocol):
         ...
 
     async def reopen_run(self, run: StoredRun, *, ended_at: datetime) -> bool:
-        """Replace the row of a run that ended at `ended_at`; False when it was replaced already.
-
-        Of several callers at once one alone succeeds.
-        """
+        """Replace the row of a run that ended then; of several callers at once one succeeds."""
         ...
 
     async def run(self, run: str) -> StoredRun | None:

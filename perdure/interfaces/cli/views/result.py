@@ -23,6 +23,7 @@ from perdure.interfaces.cli.views.wording import (
     model_name,
     money,
     one_line,
+    origin_words,
     plural,
     safe,
     score,
@@ -40,6 +41,7 @@ def result_view(
     """The output first, then the facts about it."""
     facts: list[tuple[str, Text | str | None]] = [
         ("run", result.id),
+        ("fork of", origin_words(result.forked_from)),
         ("why", f"{result.explanation} ({result.outcome}/{result.reason})"),
         ("score", _scores(result)),
         ("spend", spend_words(result.spend)),

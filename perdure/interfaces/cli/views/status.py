@@ -24,6 +24,7 @@ from perdure.interfaces.cli.views.wording import (
     duration,
     money,
     one_line,
+    origin_words,
     plural,
     safe,
     score,
@@ -39,6 +40,7 @@ def status_view(status: RunStatus) -> Group:
     rows: list[tuple[str, Text | str | None]] = [
         ("goal", one_line(status.goal, 300)),
         ("label", status.label),
+        ("fork of", origin_words(status.forked_from)),
         ("state", state_line(status)),
         ("step", step_line(status)),
         ("trouble", trouble_line(status)),

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from perdure.domain.names import short_model_name
+from perdure.domain.result import Origin
 
 BARS = "▁▂▃▄▅▆▇█"
 REF_DIGITS = 12
@@ -14,6 +15,11 @@ _CENT = Decimal("0.01")
 # model or a tool must not move the cursor, recolour the screen or reverse what is read.
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def origin_words(origin: Origin | None) -> str | None:
+    """Where a fork began."""
+    return f"{origin.run}, after iteration {origin.iteration}" if origin else None
 
 
 def safe(text: str) -> str:
