@@ -16,6 +16,7 @@ from perdure.domain.rubric import PartKind, Rubric
 from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
 from perdure.domain.transcript import Head, Message
 from perdure.domain.usage import Account, Usage
+from perdure.domain.workspaces import Workspaces as Workspaces
 
 AttemptState = Literal["started", "answered", "failed", "lost", "duplicate"]
 
@@ -329,41 +330,6 @@ class CheckRunner(Protocol):
 
     def evaluate(self, rubric: Rubric, output: str, parts: PartKind) -> tuple[DimensionScore, ...]:
         """Score every dimension that is a check; blocking, bounded in time."""
-        ...
-
-
-class Workspaces(Protocol):
-    """Working copies of a user's folder, their snapshots and patches."""
-
-    async def prepare(self, *, run: str, source: str | None, writable: bool) -> str:
-        """Make (or find again) the run's working folder and return its absolute path."""
-        ...
-
-    async def base(self, *, run: str) -> Ref:
-        """The tree that the working folder began with; `NotFound` for a run that works in place."""
-        ...
-
-    async def snapshot(self, *, run: str, root: str) -> Ref:
-        """Store the tree (path → blob) and return the reference of its manifest."""
-        ...
-
-    async def restore(self, *, run: str, root: str, tree: str, base: str | None = None) -> None:
-        """Make the working folder equal to a stored tree; a `base` becomes what it began with."""
-        ...
-
-    async def patch(self, *, base: str, tree: str) -> str:
-        """The unified diff from one stored tree to another."""
-        ...
-
-    async def apply(self, *, base: str, tree: str, target: str) -> tuple[str, ...]:
-        """Write the changes into the user's folder, all or nothing; returns changed paths.
-
-        Raises `NotAllowed` naming the files that changed meanwhile.
-        """
-        ...
-
-    async def release(self, *, run: str) -> None:
-        """Remove the run's working folder; stored trees stay. A repeat does nothing."""
         ...
 
 

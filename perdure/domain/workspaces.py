@@ -1,0 +1,40 @@
+"""The port to working copies: a run never writes into the user's own folder."""
+
+from typing import Protocol
+
+from perdure.domain.refs import Ref
+
+
+class Workspaces(Protocol):
+    """Working copies of a user's folder, their snapshots and patches."""
+
+    async def prepare(self, *, run: str, source: str | None, writable: bool) -> str:
+        """Make (or find again) the run's working folder and return its absolute path."""
+        ...
+
+    async def base(self, *, run: str) -> Ref:
+        """The tree that the working folder began with; `NotFound` for a run that works in place."""
+        ...
+
+    async def snapshot(self, *, run: str, root: str) -> Ref:
+        """Store the tree (path → blob) and return the reference of its manifest."""
+        ...
+
+    async def restore(self, *, run: str, root: str, tree: str, base: str | None = None) -> None:
+        """Make the working folder equal to a stored tree; a `base` becomes what it began with."""
+        ...
+
+    async def patch(self, *, base: str, tree: str) -> str:
+        """The unified diff from one stored tree to another."""
+        ...
+
+    async def apply(self, *, base: str, tree: str, target: str) -> tuple[str, ...]:
+        """Write the changes into the user's folder, all or nothing; returns changed paths.
+
+        Raises `NotAllowed` naming the files that changed meanwhile.
+        """
+        ...
+
+    async def release(self, *, run: str) -> None:
+        """Remove the run's working folder; stored trees stay. A repeat does nothing."""
+        ...
