@@ -1,5 +1,6 @@
 """Forks on a real server: from every iteration, with files, from the store alone."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ async def forked(
     site: Installation,
     run: str,
     iteration: int,
-    replies: list[Reply],
+    replies: Sequence[Reply],
     /,
     **changes: object,
 ) -> RunResult:
@@ -29,12 +30,12 @@ async def fork(
     site: Installation,
     run: str,
     iteration: int,
-    replies: list[Reply],
+    replies: Sequence[Reply],
     /,
     **changes: object,
 ) -> str:
     told = await site.gateway.fork_spec(run, iteration)
-    model = await site.script({"replies": replies})
+    model = await site.script({"replies": list(replies)})
     models = told.models.model_copy(update={"executor": model})
     return await site.gateway.fork(
         run, iteration, told.model_copy(update={"models": models, **changes})
