@@ -8,7 +8,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench test test-slow record check browser-setup pictures fmt lock audit clean
+.PHONY: help setup demo up bench test test-slow record check browser-setup sandbox-setup pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -67,6 +67,9 @@ check: .venv/.installed  ## format, lint, types, layers, dependencies, spelling,
 
 browser-setup:  ## install the Chromium that the browser tests and the pictures need
 	@ops/browser.sh
+
+sandbox-setup:  ## install bubblewrap, in which checks run programs
+	@ops/sandbox.sh
 
 pictures: .venv/.model  ## take the pictures of docs/pictures anew (needs browser-setup)
 	@PYTHONPATH=tests/support $(BIN)/python -P ops/pictures.py

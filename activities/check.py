@@ -42,7 +42,7 @@ class Check:
             text = expand(text, previous)
         # A stored output is tidy already: tidying again would close up its empty lines.
         tidy = text if step.stored else tidy_output(text, frame.rubric, frame.output.parts)
-        if step.known is not None and output_hash(tidy) == step.known:
+        if step.known is not None and output_hash(tidy, tree=step.tree) == step.known:
             version = Version(tidy, Evaluation())
         else:
             version = await asyncio.to_thread(
@@ -50,7 +50,7 @@ class Check:
             )
         return CheckReport(
             output=await self._blobs.put_text(version.text),
-            output_hash=output_hash(version.text),
+            output_hash=output_hash(version.text, tree=step.tree),
             dimensions=version.evaluation.dimensions,
             changes=await self._changes(step, previous, version.text),
             seconds=watch.seconds,

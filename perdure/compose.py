@@ -22,14 +22,16 @@ from perdure.adapters.models.catalog import (
 )
 from perdure.adapters.pricing import ModelPrices, load_price_sheet
 from perdure.adapters.runtime import EmbeddedRuntime
+from perdure.adapters.sandbox.commands import Allowance, LocalCommands
 from perdure.adapters.sandbox.snippets import SnippetRunner
-from perdure.adapters.settings import Settings
+from perdure.adapters.settings import Settings, search_path
 from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal import address_of, connect
 from perdure.adapters.tools.builtin import builtin_tools
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.plugins import has_plugins, plugin_tools
+from perdure.adapters.verifying.verifier import Verifier
 from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.domain.ports import Endpoints
 from perdure.domain.run import Timing
@@ -52,6 +54,7 @@ class Parts:
     tools: LocalToolHost
     workspaces: LocalWorkspaces
     checks: RubricChecks
+    verifier: Verifier
     default_model: str
     telemetry: Telemetry
 
@@ -84,6 +87,7 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             tools=LocalToolHost((*builtin_tools(stores.blobs), *extra)),
             workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
             checks=RubricChecks(snippets=snippets, plugins=checks),
+            verifier=Verifier(LocalCommands(_allowance(settings))),
             default_model=default_model(access),
             telemetry=telemetry,
         )
@@ -107,6 +111,16 @@ async def services(
         endpoints = state.endpoints if state is not None else named_endpoints(settings)
     async with open_parts(settings) as parts:
         yield _services(parts, endpoints)
+
+
+def _allowance(settings: Settings) -> Allowance:
+    return Allowance(
+        commands=settings.allow_commands,
+        plain=settings.plain_commands,
+        readable=settings.sandbox_paths,
+        timeout_s=settings.command_timeout_s,
+        search=search_path(),
+    )
 
 
 def named_endpoints(settings: Settings) -> Endpoints:

@@ -33,6 +33,7 @@ from activities.plan import Plan
 from activities.ready import Ready
 from activities.recall import Recall
 from activities.reframe import Reframe
+from activities.verify import Verify
 from perdure.adapters.logging import configure_logging
 from perdure.adapters.notices import notifier
 from perdure.adapters.runtime import announce_ready
@@ -153,12 +154,19 @@ class Fleet:
             frames=self._frames,
             host=parts.tools,
         )
+        verify = Verify(
+            blobs=stores.blobs,
+            frames=self._frames,
+            workspaces=parts.workspaces,
+            verifier=parts.verifier,
+        )
         return self._worker(
             tools_queue(self._installation, workspace),
             activities=[
                 opening.open_workspace,
                 tool.call_tool,
                 Check(blobs=stores.blobs, frames=self._frames, checks=parts.checks).check,
+                verify.verify,
                 Snapshot(workspaces=parts.workspaces, blobs=stores.blobs).snapshot,
                 Ready(version=VERSION, workspace=folder).ready,
             ],

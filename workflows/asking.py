@@ -41,6 +41,7 @@ class Asking(Stepping):
         *,
         choices: tuple[str, ...] | None = None,
         free_text: bool = False,
+        scores: tuple[str, ...] = (),
     ) -> Gate | None:
         """Ask people one thing and wait for the answer; None when the run must end first.
 
@@ -48,7 +49,9 @@ class Asking(Stepping):
         """
         asking = self.core.asking.get(kind)
         if asking is None:
-            asking = self.open_gate(kind, prompt, choices=choices, free_text=free_text).id
+            asking = self.open_gate(
+                kind, prompt, choices=choices, free_text=free_text, scores=scores
+            ).id
             self.core.asking = {**self.core.asking, kind: asking}
         gate = await self.answered(asking)
         self.core.asking = {k: v for k, v in self.core.asking.items() if k != kind}
@@ -63,6 +66,7 @@ class Asking(Stepping):
         free_text: bool = False,
         args_hash: str | None = None,
         subject: str | None = None,
+        scores: tuple[str, ...] = (),
     ) -> Gate:
         """Open a gate without waiting."""
         gate = rules.open_gate(
@@ -76,6 +80,7 @@ class Asking(Stepping):
             on_expiry=self.spec.gates.on_expiry,
             args_hash=args_hash,
             subject=subject,
+            scores=scores,
         )
         self.note("gate_opened", gate=gate.id, kind=kind, prompt=prompt[:200])
         return gate

@@ -9,40 +9,29 @@ from perdure.domain import budget as budgets
 from perdure.domain.agent.failover import OVERFLOW_CODE
 from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Refused
-from perdure.domain.evaluation import Evaluation
+from perdure.domain.evaluation import DimensionScore, Evaluation
 from perdure.domain.names import short_model_name
 from perdure.domain.refine.compression import UNCOMPRESSED_CHARACTERS
 from perdure.domain.refine.economy import judge_room, share_spent
 from perdure.domain.refine.incremental import Look, Question, Verdict, evidence_of, look_at, noted
 from perdure.domain.refine.parts import bind_findings
-from perdure.domain.refine.scoring import combined, next_finding, unscored
-from perdure.domain.refine.state import CheckReport, CheckRequest, Draft, RefineState
+from perdure.domain.refine.scoring import combined, completed, next_finding, unscored
+from perdure.domain.refine.state import CheckReport, CheckRequest, Draft
 from perdure.domain.refs import Ref
-from perdure.domain.rubric import Rubric
-from perdure.domain.run import RefineSpec
 from perdure.domain.steps import JudgeEntry, JudgeReport
 from workflows import options
 from workflows.model_calls import REPLY_TRIES, Ask, Called, Unanswered, Unpriced
 from workflows.steps import Broken, Done
 from workflows.structured import Judgement
-from workflows.turns import Turning
+from workflows.verifying import Verifying
 
 JUDGE_TOKENS = 4_096
 JUDGE_PROMPT_TOKENS = 400
 LEAST_JUDGE_TOKENS = 256
 
 
-class Evaluating(Turning):
+class Evaluating(Verifying):
     """Adds evaluation to a loop."""
-
-    # Narrowed once, by `__init__`: nothing assigns a wider value afterwards.
-    spec: RefineSpec  # pyright: ignore[reportIncompatibleVariableOverride]
-    core: RefineState  # pyright: ignore[reportIncompatibleVariableOverride]
-
-    @property
-    def rubric(self) -> Rubric:
-        """The rubric in force: frozen at the start, replaced only by a person's `amend`."""
-        return self.core.rubric or self.spec.rubric
 
     def judges(self) -> tuple[str, ...]:
         """The models that the rubric names as judges."""
@@ -54,6 +43,15 @@ class Evaluating(Turning):
         if draft.failure is not None or not (draft.pieces or draft.replies):
             return
         self.enter("evaluating")
+        if not draft.reviewing:
+            await self._evaluate(draft)
+        if draft.reviewing:
+            await self._review(draft)
+        scores = draft.evaluation.scores() if draft.evaluation else {}
+        self.note("evaluated", kind=draft.kind, scores=scores, error=draft.failure)
+
+    async def _evaluate(self, draft: Draft) -> None:
+        """What code, programs and models say; `reviewing` is set when a person is to be asked."""
         checked = await self._check(self._check_request(draft))
         if isinstance(checked, Broken):
             self._unchecked(draft, checked)
@@ -62,20 +60,36 @@ class Evaluating(Turning):
         else:
             draft.output, draft.output_hash = checked.output, checked.output_hash
             await self._score(draft, checked)
-        scores = draft.evaluation.scores() if draft.evaluation else {}
-        self.note("evaluated", kind=draft.kind, scores=scores, error=draft.failure)
+
+    async def _review(self, draft: Draft) -> None:
+        """Add a person's scores; an evaluation that waits for them survives a roll."""
+        given = await self.score_by_person()
+        draft.reviewing = False
+        if not isinstance(given, Ending) and draft.evaluation is not None:
+            draft.evaluation = completed(self.rubric, draft.evaluation, given)
+        elif isinstance(given, Ending) and given.outcome == "failed":
+            self._fail(draft, given.detail)
+        elif isinstance(given, Ending):
+            draft.cut, draft.kind = given, "none"
 
     async def _score(self, draft: Draft, checked: CheckReport) -> None:
-        """Checks as they are; of the judge only what the change calls for."""
+        """Checks and programs as they are; of the judge only what the change calls for."""
         previous, rubric = self.core.newest, self.rubric
         before = previous.evaluation if previous else None
+        identical = previous is not None and previous.output_hash == draft.output_hash
+        if not identical:
+            verified = await self.verify(draft)
+            if isinstance(verified, Broken):
+                return self._unchecked(draft, verified)
+            every = (*checked.dimensions, *verified)
+            checked = checked.model_copy(update={"dimensions": every})
         look = look_at(
             rubric,
             previous=previous,
             follows=previous is not None and previous.iteration == self.iteration - 1,
             checks=checked.dimensions,
             changes=checked.changes,
-            identical=previous is not None and previous.output_hash == draft.output_hash,
+            identical=identical,
             is_long=checked.output.bytes > UNCOMPRESSED_CHARACTERS,
             confidence=self.spec.refine.skip_eval_confidence,
             threshold=self.spec.refine.quality_threshold,
@@ -90,9 +104,12 @@ class Evaluating(Turning):
                 rubric, checks=checked.dimensions, judged=(), before=before, asked=()
             )
         draft.evaluation = noted(draft.evaluation, look, before, checked.changes)
-        missing = unscored(draft.evaluation) if draft.evaluation else None
+        missing = unscored(draft.evaluation, rubric) if draft.evaluation else None
         if missing and draft.failure is None and draft.cut is None:
             self._fail(draft, missing)
+        afresh = draft.failure is None and draft.cut is None and "skipped" not in draft.kind
+        draft.reviewing = bool(rubric.human) and afresh
+        return None
 
     async def _judge(
         self, draft: Draft, checked: CheckReport, before: Evaluation | None, look: Look
@@ -223,6 +240,7 @@ class Evaluating(Turning):
             known=newest.output_hash if newest and newest.evaluation else None,
             previous=newest.output.hash if newest else None,
             evidence=evidence_of(newest.evaluation if newest else None),
+            tree=draft.tree,
         )
 
     def _unchecked(self, draft: Draft, broken: Broken) -> None:
@@ -243,11 +261,21 @@ class Evaluating(Turning):
         checked = await self._check(request)
         if isinstance(checked, Broken):
             return None
+        verified = await self.verify_tree(self.core.kept.tree if self.core.kept else None, output)
+        if isinstance(verified, Broken):
+            return None
         names = tuple(item.name for item in self.rubric.judged)
         verdict = await self._ask_judges(Question(output=output, asked=names))
         return combined(
             self.rubric,
-            checks=checked.dimensions,
+            checks=(*checked.dimensions, *verified, *self._given_before()),
             judged=None if verdict.ending else verdict.scores,
             before=None,
         )
+
+    def _given_before(self) -> tuple[DimensionScore, ...]:
+        """What a person said of the best output stands under another rubric too."""
+        kept = self.core.kept
+        known = kept.evaluation if kept else None
+        given = (known.get(item.name) for item in self.rubric.human) if known else ()
+        return tuple(score for score in given if score is not None and score.source == "human")

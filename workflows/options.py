@@ -15,6 +15,7 @@ SUMMARY_CHARACTERS = 180
 STORE_ATTEMPTS = 0
 NOTICE_S = 60.0
 NOTICE_ATTEMPTS = 3
+VERIFICATION_S = 3_600.0
 
 
 def model_call(site: Site, *, summary: str, role: str, activity_id: str) -> ActivityConfig:
@@ -51,6 +52,18 @@ def workspace_step(site: Site, *, summary: str, activity_id: str) -> ActivityCon
         activity_id=activity_id,
         summary=summary,
         seconds=site.timing.model_call,
+        heartbeat=site.timing.heartbeat,
+        attempts=site.timing.attempts,
+    )
+
+
+def verification(site: Site, *, summary: str, activity_id: str) -> ActivityConfig:
+    """Programs on a snapshot: each has its own time limit, and all of them this one."""
+    return _config(
+        site.tools,
+        activity_id=activity_id,
+        summary=summary,
+        seconds=max(site.timing.model_call, VERIFICATION_S),
         heartbeat=site.timing.heartbeat,
         attempts=site.timing.attempts,
     )

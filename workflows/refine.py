@@ -261,7 +261,8 @@ class RefineLoop(Preparing):
     async def _cut_short(self, ending: Ending) -> RunResult:
         """End inside an iteration: what was written still takes part in the choice of the best."""
         core = self.core
-        if core.stage == "evaluate" and self.interruption is None and not self.rubric.judged:
+        opinions = self.rubric.judged or self.rubric.human
+        if core.stage == "evaluate" and self.interruption is None and not opinions:
             # Checks cost nothing, and a draft that nobody scored could not be returned as the best.
             await self.evaluate()
         if core.turning or core.stage == "evaluate":

@@ -67,7 +67,10 @@ class Settings(BaseSettings):
     max_concurrent_workflow_tasks: int = Field(50, ge=1)
     max_cached_workflows: int = Field(1000, ge=0)
     model_calls_per_second: float | None = Field(None, gt=0)
-    allow_commands: Names = ()
+    allow_commands: Names = ()  # programs that checks may run, in a sandbox
+    plain_commands: Names = ()  # those of them that may run without one, where there is none
+    sandbox_paths: Names = ()  # folders that sandboxed programs may read beside the system
+    command_timeout_s: float = Field(120, gt=0)
 
     # People and privacy
     notify_webhook: SecretStr | None = None
@@ -94,7 +97,14 @@ class Settings(BaseSettings):
     def _absolute(cls, home: Path) -> Path:
         return home.expanduser().absolute()
 
-    @field_validator("plugins", "allow_commands", "encryption_old_keys", mode="before")
+    @field_validator(
+        "plugins",
+        "allow_commands",
+        "plain_commands",
+        "sandbox_paths",
+        "encryption_old_keys",
+        mode="before",
+    )
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str) and value.lstrip().startswith("["):
@@ -178,6 +188,11 @@ def inherited_environment(*, minimal: bool = False) -> dict[str, str]:
         return dict(os.environ)
     basics = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "SYSTEMROOT")
     return {name: os.environ[name] for name in basics if name in os.environ}
+
+
+def search_path() -> str:
+    """Where programs are looked for."""
+    return os.environ.get("PATH", os.defpath)
 
 
 def unknown_variables() -> list[str]:

@@ -4,6 +4,7 @@ Which programs may run is the worker's to say; a specification only names one of
 """
 
 import shlex
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -87,3 +88,41 @@ def score_of_tests(*, passed: int, total: int) -> float:
 def score_of_lint(*, errors: int, warnings: int) -> float:
     """1.0 when clean, never below 0.2."""
     return 1.0 - min(1.0 - LOWEST_LINT_SCORE, ERROR_COST * errors + WARNING_COST * warnings)
+
+
+OUTPUT_CAP = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A program to run on a folder of its own.
+
+    `{output}` among the words of `argv` stands for the path of a file that holds `output`, which is
+    on standard input too. `cap` is what is kept of each stream, in bytes.
+    """
+
+    argv: tuple[str, ...]
+    folder: str
+    output: str = ""
+    timeout_s: float | None = None
+    cap: int = OUTPUT_CAP
+    environment: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The command as a person would type it."""
+        return shlex.join(self.argv)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """How a program ended; `code` is None when its time was over, negative after a signal.
+
+    The middle of a stream above the cap is left out, which its text says.
+    """
+
+    code: int | None
+    out: str = ""
+    err: str = ""
+    seconds: float = 0.0
+    timeout_s: float = 0.0

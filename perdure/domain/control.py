@@ -215,6 +215,7 @@ def open_gate(
     on_expiry: str = gating.WAIT,
     args_hash: str | None = None,
     subject: str | None = None,
+    scores: tuple[str, ...] = (),
 ) -> Gate:
     """Open a gate under the next run-wide id."""
     state.gates_opened += 1
@@ -229,6 +230,7 @@ def open_gate(
         on_expiry=on_expiry,
         args_hash=args_hash,
         subject=subject,
+        scores=scores,
     )
     state.gates = {**_newest_answered(state.gates), gate.id: gate}
     return gate

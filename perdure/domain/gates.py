@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from perdure.domain.base import Frozen
+from perdure.domain.review import BadScores, read_scores
 
 GateKind = Literal["question", "escalation", "tool_approval", "budget", "review", "blocked"]
 
@@ -51,7 +52,10 @@ class GateAnswer(Frozen):
 
 
 class Gate(Frozen):
-    """One question. Its id is run-wide (`g1`, `g2`, …), its deadline absolute."""
+    """One question. Its id is run-wide (`g1`, `g2`, …), its deadline absolute.
+
+    `scores` are the dimensions that the answer must score.
+    """
 
     id: str
     kind: GateKind
@@ -63,6 +67,7 @@ class Gate(Frozen):
     on_expiry: str = WAIT
     args_hash: str | None = None
     subject: str | None = None
+    scores: tuple[str, ...] = ()
     answer: GateAnswer | None = None
 
     @property
@@ -95,6 +100,9 @@ def refusal(
     if choice is None and not (gate.free_text and text):
         wanted = ", ".join(gate.choices) or "a text"
         return f"gate {gate.id} needs {wanted}"
+    if gate.scores:
+        read = read_scores(" ".join(filter(None, (choice, text))), gate.scores)
+        return f"gate {gate.id}: {read.problem}" if isinstance(read, BadScores) else None
     return None
 
 

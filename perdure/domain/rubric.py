@@ -113,6 +113,11 @@ class Dimension(Frozen):
         return self.evaluator.judge.model if isinstance(self.evaluator, JudgeEvaluator) else None
 
     @property
+    def question(self) -> str:
+        """What a person is asked about it, beside its description."""
+        return self.evaluator.human.prompt if isinstance(self.evaluator, HumanEvaluator) else ""
+
+    @property
     def source(self) -> ScoreSource:
         """Where its scores come from."""
         if self.is_human:

@@ -1,5 +1,6 @@
 """The port to working copies: a run never writes into the user's own folder."""
 
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from perdure.domain.refs import Ref
@@ -22,6 +23,10 @@ class Workspaces(Protocol):
 
     async def restore(self, *, run: str, root: str, tree: str, base: str | None = None) -> None:
         """Make the working folder equal to a stored tree; a `base` becomes what it began with."""
+        ...
+
+    def checkout(self, *, tree: str) -> AbstractAsyncContextManager[str]:
+        """A fresh folder with a stored tree, by absolute path; removed at the end."""
         ...
 
     async def patch(self, *, base: str, tree: str) -> str:

@@ -47,6 +47,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "replies": {},
             "previous": None,
             "evidence": {},
+            "tree": None,
         },
         "ExtractReport": {"call": "required", "problems": [], "learnings": []},
         "ExtractRequest": {"call": "required"},
@@ -301,6 +302,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "ref": None,
             "note": "",
         },
+        "VerifyReport": {"dimensions": [], "interrupted": None, "seconds": 0.0},
+        "VerifyRequest": {"frame": "required", "output": None, "tree": None, "active_time_s": None},
     }
 )
 CASES = [(name, payload) for name, payloads in GOLDEN.items() for payload in payloads]

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -110,6 +111,18 @@ class LocalWorkspaces:
         await restore(self._blobs, root=root, tree=wanted, present=present)
         if base is not None and base != note.base.hash:
             self._keep(note.model_copy(update={"base": Ref(hash=base)}))
+
+    @asynccontextmanager
+    async def checkout(self, *, tree: str) -> AsyncGenerator[str]:
+        """A fresh folder with a stored tree; whatever is done in it is thrown away."""
+        self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        root = await asyncio.to_thread(tempfile.mkdtemp, prefix=".check-", dir=self._home)
+        try:
+            wanted = await load_tree(self._blobs, tree)
+            await restore(self._blobs, root=root, tree=wanted, present=())
+            yield root
+        finally:
+            await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
 
     async def patch(self, *, base: str, tree: str) -> str:
         """The unified diff from one stored tree to another."""

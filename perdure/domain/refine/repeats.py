@@ -33,13 +33,15 @@ class SeenOutputs(Frozen):
         return SeenOutputs(hashes=(*others, key))
 
 
-def output_hash(output: str | None) -> str | None:
-    """The hash of the canonical form; None for an absent or blank output."""
+def output_hash(output: str | None, *, tree: str | None = None) -> str | None:
+    """The hash of the canonical form; None for an absent or blank output.
+
+    With a `tree` the same words about other files are another output.
+    """
     if output is None or not output.strip():
         return None
-    return hashlib.sha256(canonical(output).encode("utf-8", "surrogatepass")).hexdigest()[
-        :HASH_CHARACTERS
-    ]
+    whole = canonical(output) if tree is None else f"{canonical(output)}\n{tree}"
+    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_CHARACTERS]
 
 
 def canonical(output: str) -> str:

@@ -14,7 +14,7 @@ from perdure.domain.evaluation import (
 )
 from perdure.domain.refine.parts import part_label
 from perdure.domain.result import DimensionRecord
-from perdure.domain.rubric import Rubric
+from perdure.domain.rubric import Rubric, ScoreSource
 
 DETAIL_CHARACTERS = 400
 FINDINGS_KEPT = 60
@@ -48,7 +48,9 @@ def combined(
     for dimension in rubric.dimensions:
         item = fresh.get(dimension.name)
         known = before.get(dimension.name) if before else None
-        skipped = dimension.is_judged and asked is not None and dimension.name not in asked
+        unasked = asked is not None and dimension.name not in asked
+        # People are asked after everybody else; until then what they said before stands.
+        skipped = dimension.is_human or (dimension.is_judged and unasked)
         if item is None and skipped and known is not None:
             dimensions.append(known.model_copy(update={"carried": True}))
         elif item is None:
@@ -93,9 +95,25 @@ def findings_of(evaluation: Evaluation | None) -> tuple[dict[str, JsonValue], ..
     return tuple(finding.model_dump(mode="json", exclude_none=True) for finding in found)
 
 
-def unscored(evaluation: Evaluation) -> str | None:
-    """Which dimensions could not be scored and why, or None."""
-    missing = [item for item in evaluation.dimensions if item.score is None or item.stale]
+def completed(
+    rubric: Rubric, evaluation: Evaluation, given: Sequence[DimensionScore]
+) -> Evaluation:
+    """An evaluation with the scores that a person gave."""
+    rest = [item for item in evaluation.dimensions if item.source != "human"]
+    by_name = {item.name: item for item in (*rest, *given)}
+    dimensions = [by_name[item.name] for item in rubric.dimensions if item.name in by_name]
+    clipped = tuple(_clipped(item) for item in dimensions)
+    return evaluation.model_copy(update={"dimensions": clipped})
+
+
+def unscored(evaluation: Evaluation, rubric: Rubric) -> str | None:
+    """Which dimensions could not be scored and why, or None; people are asked last."""
+    asked = {item.name for item in rubric.human}
+    missing = [
+        item
+        for item in evaluation.dimensions
+        if (item.score is None or item.stale) and item.name not in asked
+    ]
     return "; ".join(f"{item.name}: {item.gap}" for item in missing)[:500] or None
 
 
@@ -137,11 +155,12 @@ def _judged(
     )
 
 
-def _missing(name: str, source: str, known: DimensionScore | None) -> DimensionScore:
+def _missing(name: str, source: ScoreSource, known: DimensionScore | None) -> DimensionScore:
     if known is not None:
         return stale_copy(known)
-    return DimensionScore.model_validate(
-        {"name": name, "score": None, "source": source, "gap": "the judge gave no usable verdict"}
+    whose = {"judge": "the judge gave no usable verdict", "human": "no person has scored it"}
+    return DimensionScore(
+        name=name, score=None, source=source, gap=whose.get(source, "it was not checked")
     )
 
 

@@ -27,7 +27,8 @@ class Draft(BaseModel):
     `pieces` are joined to the output; `replies` are new versions of its parts, by the part
     as text. `cut` says which limit or person cut the iteration short; `began` is what was spent
     before it. `asked` are the dimensions that a judge scored, with a prompt of `judge_prompt`
-    tokens; `cached`: it had scored this very output before.
+    tokens; `cached`: it had scored this very output before. `reviewing` waits for a person's
+    scores: all else is evaluated.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -49,6 +50,7 @@ class Draft(BaseModel):
     overflow: bool = False
     cut: Ending | None = None
     tree: str | None = None
+    reviewing: bool = False
     began: Spent = Spent()
     sent: dict[str, int] = {}
 
@@ -147,7 +149,7 @@ class CheckRequest(StepMessage):
     `kept` and `replies` the output is the merge of new versions of parts into the kept one. An
     output with the hash `known` is not checked again. `previous` is the output that a new one is
     compared with, and that passages it did not repeat are taken from; `evidence` names places in
-    it, by dimension.
+    it, by dimension. The snapshot `tree` is part of the output.
     """
 
     frame: str
@@ -159,6 +161,7 @@ class CheckRequest(StepMessage):
     replies: dict[str, str] = {}
     previous: str | None = None
     evidence: dict[str, tuple[str, ...]] = {}
+    tree: str | None = None
 
 
 class CheckReport(StepMessage):
@@ -171,6 +174,27 @@ class CheckReport(StepMessage):
     output_hash: str | None = None
     dimensions: tuple[DimensionScore, ...] = ()
     changes: Changes | None = None
+    seconds: float = 0.0
+
+
+class VerifyRequest(StepMessage):
+    """Commands, tests and linters on one snapshot, as one activity.
+
+    Without a `tree` the working folder is read as it is: the run cannot write to it. `output` is
+    the address of what the model wrote beside the files.
+    """
+
+    frame: str
+    output: str | None = None
+    tree: str | None = None
+    active_time_s: float | None = None
+
+
+class VerifyReport(StepMessage):
+    """The scores; `interrupted` says why there are none."""
+
+    dimensions: tuple[DimensionScore, ...] = ()
+    interrupted: str | None = None
     seconds: float = 0.0
 
 

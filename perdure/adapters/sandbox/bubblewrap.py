@@ -1,0 +1,113 @@
+"""The command line of bubblewrap: own namespaces, a read-only system, one writable folder.
+
+bubblewrap itself is started with an empty environment: its process 1 inside keeps what it got, and
+the program could read it there.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+WORK = "/perdure/work"
+OUTPUT = "/perdure/output.txt"
+TEMPORARY_BYTES = 256 << 20
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+_CONFIGURATION = (
+    "/etc/alternatives",
+    "/etc/group",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+)
+_SEPARATE = (
+    "--unshare-all",
+    "--unshare-user",
+    "--disable-userns",
+    "--die-with-parent",
+    "--new-session",
+    "--clearenv",
+    "--cap-drop", "ALL",
+    "--hostname", "sandbox",
+)  # fmt: skip
+
+
+def find_bubblewrap(search: str) -> str | None:
+    """The absolute path of `bwrap`, or None."""
+    return shutil.which("bwrap", path=search)
+
+
+def wrapped(
+    bwrap: str,
+    argv: Sequence[str],
+    *,
+    folder: str | None = None,
+    output: str | None = None,
+    readable: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> tuple[str, ...]:
+    """The command that runs `argv` inside.
+
+    Args:
+        bwrap: absolute path of bubblewrap.
+        argv: the program by the path that it has inside, and its arguments.
+        folder: what is writable, as `/perdure/work`.
+        output: a file that can be read as `/perdure/output.txt`.
+        readable: further folders and files that can be read, at their own paths.
+        environment: every variable that the program gets.
+    """
+    words: list[str] = [bwrap, *_SEPARATE]
+    for path in _SYSTEM:
+        if os.path.islink(path):
+            words += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            words += ["--ro-bind", path, path]
+    for path in _CONFIGURATION:
+        words += ["--ro-bind-try", path, path]
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    words += ["--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp"]
+    for path in readable:
+        words += ["--ro-bind", path, path]
+    if output is not None:
+        words += ["--ro-bind", output, OUTPUT]
+    words += ["--bind", folder, WORK, "--chdir", WORK] if folder is not None else ["--chdir", "/"]
+    for name, value in (environment or {}).items():
+        words += ["--setenv", name, value]
+    return (*words, "--", *argv)
+
+
+def homes_of(program: str) -> tuple[str, ...]:
+    """The folders outside the system that a program needs: its installation, its interpreter's.
+
+    A program in a virtual environment brings that environment and the Python behind it.
+    """
+    found: dict[str, None] = {}
+    for path in (program, os.path.realpath(program)):
+        for place in _installation(Path(path)):
+            found[str(place)] = None
+    system = [place for place in found if not _in_system(place)]
+    return tuple(sorted(system, key=len))
+
+
+def _installation(program: Path) -> list[Path]:
+    prefix = program.parent.parent
+    if program.parent.name not in {"bin", "sbin"} or not (prefix / "lib").is_dir():
+        return [program]
+    places = [prefix]
+    configuration = prefix / "pyvenv.cfg"
+    if configuration.is_file():
+        for line in configuration.read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition("=")
+            if name.strip() == "home":
+                places.append(Path(os.path.realpath(value.strip())).parent)
+    python = prefix / "bin" / "python3"
+    if python.exists():
+        places.append(Path(os.path.realpath(python)).parent.parent)
+    return places
+
+
+def _in_system(place: str) -> bool:
+    return any(place == one or place.startswith(f"{one}/") for one in _SYSTEM)

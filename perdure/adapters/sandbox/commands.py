@@ -1,0 +1,184 @@
+"""Runs programs on the files of an iteration: in bubblewrap, or plainly where the worker allows it.
+
+The worker's settings name every program that may run; a specification only picks one of them.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure.adapters.sandbox.bubblewrap import OUTPUT, WORK, find_bubblewrap, homes_of, wrapped
+from perdure.adapters.sandbox.process import Launch, run_process
+from perdure.domain.commands import Command, Ran
+from perdure.domain.errors import NotAllowed
+
+PROBE_S = 20.0
+PROBE_BYTES = 2_000
+PLACEHOLDER = "{output}"
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What the worker's settings allow.
+
+    Args:
+        commands: programs that may run in the sandbox.
+        plain: those of them that may run without one, where there is no bubblewrap.
+        readable: folders outside the system that sandboxed programs may read.
+        timeout_s: the longest that a program may take.
+        search: where programs are looked for, as in `PATH`.
+    """
+
+    commands: tuple[str, ...] = ()
+    plain: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    timeout_s: float = 120.0
+    search: str = SYSTEM_PATH
+
+
+class LocalCommands:
+    """The port `CommandRunner` on this machine."""
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowed = allowance
+        self._probing = asyncio.Lock()
+        self._bwrap: str | None = None
+        self._trouble: str | None = None
+
+    def allows(self, program: str) -> bool:
+        """Whether the worker's settings name a program."""
+        return program in self._allowed.commands
+
+    async def run(self, command: Command) -> Ran:
+        """Run a program on its folder.
+
+        Raises:
+            NotAllowed: the settings do not name it, it is not installed, or there is no sandbox.
+        """
+        program = self._program(command.argv[0])
+        given = command.timeout_s or self._allowed.timeout_s
+        with tempfile.TemporaryDirectory(prefix="perdure-output-") as scratch:
+            output = Path(scratch) / "output.txt"
+            output.write_bytes(command.output.encode("utf-8", "replace"))
+            launch = Launch(
+                argv=(),
+                folder=command.folder,
+                environment={},
+                stdin=output.read_bytes(),
+                timeout_s=min(given, self._allowed.timeout_s),
+                cap=command.cap,
+            )
+            if await self._sandbox() is not None:
+                return await self._enclosed(command, program, launch, str(output))
+            return await self._plain(command, program, launch, str(output))
+
+    async def _enclosed(self, command: Command, program: str, launch: Launch, output: str) -> Ran:
+        homes = homes_of(program)
+        path = os.pathsep.join([*(f"{home}/bin" for home in homes), SYSTEM_PATH])
+        argv = wrapped(
+            self._bwrap or "",
+            [program, *_filled(command.argv[1:], OUTPUT)],
+            folder=command.folder,
+            output=output,
+            readable=tuple(dict.fromkeys((*homes, *self._allowed.readable))),
+            environment=_variables(command, path=path, home="/tmp", folder=WORK),
+        )
+        return await run_process(_with(launch, argv=argv, environment={}))
+
+    async def _plain(self, command: Command, program: str, launch: Launch, output: str) -> Ran:
+        name = command.argv[0]
+        if name not in self._allowed.plain:
+            raise NotAllowed(
+                f"{name} was not run: {self._trouble}.",
+                cure="Install bubblewrap (make sandbox-setup), or name the program in "
+                "PERDURE_PLAIN_COMMANDS to have it run without a sandbox.",
+            )
+        with tempfile.TemporaryDirectory(prefix="perdure-home-") as home:
+            variables = _variables(command, path=self._search, home=home, folder=command.folder)
+            argv = (program, *_filled(command.argv[1:], output))
+            return await run_process(_with(launch, argv=argv, environment=variables))
+
+    def _program(self, name: str) -> str:
+        if name not in self._allowed.commands:
+            allowed = ", ".join(self._allowed.commands) or "none"
+            raise NotAllowed(
+                f"{name} may not run on this worker; allowed: {allowed}.",
+                cure="Name it in the worker's setting PERDURE_ALLOW_COMMANDS.",
+            )
+        found = shutil.which(name, path=self._search)
+        if found is None:
+            raise NotAllowed(
+                f"{name} is not installed on this worker (looked in {self._search}).",
+                cure="Install it, or start the worker with a PATH that leads to it.",
+            )
+        return os.path.abspath(found)
+
+    @property
+    def _search(self) -> str:
+        # Last, the programs beside the worker's own Python.
+        return os.pathsep.join([self._allowed.search, os.path.dirname(sys.executable)])
+
+    async def _sandbox(self) -> str | None:
+        """bubblewrap, if it is there and works; tried once."""
+        async with self._probing:
+            if self._bwrap is None and self._trouble is None:
+                await self._probe()
+        return self._bwrap
+
+    async def _probe(self) -> None:
+        found = find_bubblewrap(self._allowed.search)
+        if found is None:
+            self._trouble = "bubblewrap is not installed"
+            return
+        ran = await run_process(
+            Launch(
+                argv=wrapped(found, ["/bin/true"]),
+                folder="/",
+                environment={},
+                stdin=b"",
+                timeout_s=PROBE_S,
+                cap=PROBE_BYTES,
+            )
+        )
+        if ran.code == 0:
+            self._bwrap = found
+        else:
+            said = " ".join(ran.err.split()) or f"exit code {ran.code}"
+            self._trouble = f"bubblewrap does not work here ({said[:300]})"
+
+
+def _filled(words: tuple[str, ...], output: str) -> list[str]:
+    return [word.replace(PLACEHOLDER, output) for word in words]
+
+
+def _variables(command: Command, *, path: str, home: str, folder: str) -> Mapping[str, str]:
+    fixed = {
+        "PATH": path,
+        "HOME": home,
+        "TMPDIR": home,
+        "LANG": "C.UTF-8",
+        "CI": "1",
+        "NO_COLOR": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return {
+        **fixed,
+        **{name: value.replace("{folder}", folder) for name, value in command.environment},
+    }
+
+
+def _with(launch: Launch, *, argv: tuple[str, ...], environment: Mapping[str, str]) -> Launch:
+    return Launch(
+        argv=argv,
+        folder=launch.folder,
+        environment=environment,
+        stdin=launch.stdin,
+        timeout_s=launch.timeout_s,
+        cap=launch.cap,
+    )

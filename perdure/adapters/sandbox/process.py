@@ -1,0 +1,163 @@
+"""One process: its input, its capped output, its limits, and the end of all that it started."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import psutil
+
+from perdure.domain.commands import Ran
+
+CHUNK_BYTES = 65_536
+FILE_BYTES = 256 << 20
+DATA_BYTES = 4 << 30
+OPEN_FILES = 4_096
+# What is still written after the end of the program comes from children that outlived it.
+DRAIN_S = 2.0
+# Sets the limits in the process that becomes the program: nothing runs between fork and exec here.
+LAUNCHER = (
+    "import os, resource as r, sys\n"
+    "for word in sys.argv[1].split(','):\n"
+    "    name, value = word.split('=')\n"
+    "    hard = r.getrlimit(getattr(r, name))[1]\n"
+    "    most = int(value) if hard == r.RLIM_INFINITY else min(int(value), hard)\n"
+    "    r.setrlimit(getattr(r, name), (most, most))\n"
+    "os.environ.pop('LC_CTYPE', None)\n"  # Python's own addition where no language is set
+    "os.execv(sys.argv[2], sys.argv[2:])\n"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A program by absolute path, and what it gets."""
+
+    argv: Sequence[str]
+    folder: str
+    environment: Mapping[str, str]
+    stdin: bytes
+    timeout_s: float
+    cap: int
+
+
+async def run_process(launch: Launch) -> Ran:
+    """Run a program to its end, or end it with all it started when its time is over.
+
+    A cancellation ends it as well, and is passed on once nothing of it is left.
+    """
+    began = time.monotonic()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", "-c", LAUNCHER, _limits(launch.timeout_s), *launch.argv),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=launch.folder,
+        env=dict(launch.environment),
+        start_new_session=True,
+    )
+    out, err = Excerpt(launch.cap), Excerpt(launch.cap)
+    talks = [
+        asyncio.ensure_future(_feed(process.stdin, launch.stdin)),
+        asyncio.ensure_future(_read(process.stdout, out)),
+        asyncio.ensure_future(_read(process.stderr, err)),
+    ]
+    ended = asyncio.ensure_future(process.wait())
+    try:
+        await asyncio.wait({ended}, timeout=launch.timeout_s)
+        in_time = ended.done()
+        if in_time:
+            await asyncio.wait(talks, timeout=DRAIN_S)
+    finally:
+        await _end(process, ended, talks)
+    return Ran(
+        code=process.returncode if in_time else None,
+        out=out.text,
+        err=err.text,
+        seconds=time.monotonic() - began,
+        timeout_s=launch.timeout_s,
+    )
+
+
+class Excerpt:
+    """The beginning and the end of a stream, never more than `cap` bytes."""
+
+    def __init__(self, cap: int) -> None:
+        self._half = cap // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._left_out = 0
+
+    def add(self, data: bytes) -> None:
+        """Take what was read."""
+        room = self._half - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:] if room < len(data) else b""
+        surplus = len(self._tail) - self._half
+        if surplus > 0:
+            self._left_out += surplus
+            del self._tail[:surplus]
+
+    @property
+    def text(self) -> str:
+        """What was kept, with a line that says what was left out."""
+        head, tail = (bytes(part).decode("utf-8", "replace") for part in (self._head, self._tail))
+        said = f"\n[… {self._left_out:,} bytes left out …]\n" if self._left_out else ""
+        return head + said + tail
+
+
+def _limits(timeout_s: float) -> str:
+    wanted = {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_FSIZE": FILE_BYTES,
+        "RLIMIT_DATA": DATA_BYTES,
+        "RLIMIT_NOFILE": OPEN_FILES,
+        # A process that leaves its group still ends when it used all processors for that long.
+        "RLIMIT_CPU": int(timeout_s * (os.cpu_count() or 1)) + 1,
+    }
+    return ",".join(f"{name}={value}" for name, value in wanted.items())
+
+
+async def _feed(stream: asyncio.StreamWriter | None, data: bytes) -> None:
+    if stream is None:
+        return
+    # A program need not read its input.
+    with contextlib.suppress(ConnectionError, OSError):
+        stream.write(data)
+        await stream.drain()
+    with contextlib.suppress(ConnectionError, OSError):
+        stream.close()
+
+
+async def _read(stream: asyncio.StreamReader | None, into: Excerpt) -> None:
+    while stream is not None and (data := await stream.read(CHUNK_BYTES)):
+        into.add(data)
+
+
+async def _end(
+    process: asyncio.subprocess.Process,
+    ended: "asyncio.Future[int]",
+    talks: Sequence["asyncio.Future[None]"],
+) -> None:
+    """Kill what is left of the group, also what left the group, and reap it."""
+    for child in _descendants(process.pid):
+        with contextlib.suppress(psutil.Error):
+            child.kill()
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    while not ended.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({ended})
+    for talk in talks:
+        talk.cancel()
+    await asyncio.gather(*talks, return_exceptions=True)
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []

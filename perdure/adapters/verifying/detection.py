@@ -1,0 +1,139 @@
+"""Which test program and which linter fit a folder, told by its files."""
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+LOOKED_AT = 400
+READ_BYTES = 20_000
+_SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "target", "__pycache__"})
+_NO_TEST = "no test specified"
+# The folder itself is importable, as with `python -m pytest`.
+PYTHON_PATH = (("PYTHONPATH", "{folder}"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A command that fits the files, with the variables that it needs."""
+
+    argv: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+def find_tests(folder: str) -> Program | None:
+    """The test program of a folder, or None when it has no tests that are known."""
+    root = Path(folder)
+    if _is_configured_for_pytest(root):
+        return _PYTEST
+    if _npm_test(root):
+        return Program(("npm", "test", "--silent"))
+    if (root / "Cargo.toml").is_file():
+        return Program(("cargo", "test", "--offline"))
+    if (root / "go.mod").is_file():
+        return Program(("go", "test", "-v", "./..."))
+    return _python_tests(root)
+
+
+def find_linter(folder: str) -> Program | None:
+    """The linter of a folder, or None when nothing that is known fits."""
+    root = Path(folder)
+    if _names(root, "ruff.toml", ".ruff.toml") or _has_table(root, "ruff"):
+        return _RUFF
+    if _names(root, ".flake8") or _has_section(root, "flake8"):
+        return Program(("flake8", "."))
+    if _is_configured_for_eslint(root):
+        return Program(("eslint", "--format", "json", "."))
+    return _RUFF if next(_files(root, ".py"), None) is not None else None
+
+
+_PYTEST = Program(("pytest", "-q", "--color=no"), PYTHON_PATH)
+_RUFF = Program(("ruff", "check", "--no-cache", "--output-format", "json", "."))
+
+
+def _python_tests(root: Path) -> Program | None:
+    tests = [path for path in _files(root, ".py") if _is_test_file(path.name)]
+    if not tests:
+        return None
+    texts = [_text(path) for path in tests]
+    if any("pytest" in text or re.search(r"^(async )?def test_", text, re.M) for text in texts):
+        return _PYTEST
+    if not any("unittest" in text for text in texts):
+        return _PYTEST
+    apart = (root / "tests").is_dir() and not (root / "tests" / "__init__.py").exists()
+    where = ("-s", "tests") if apart else ()
+    return Program(("python3", "-m", "unittest", "discover", *where), PYTHON_PATH)
+
+
+def _is_test_file(name: str) -> bool:
+    return name.startswith("test_") or name.endswith("_test.py") or name == "tests.py"
+
+
+def _is_configured_for_pytest(root: Path) -> bool:
+    return (
+        _names(root, "pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py")
+        or _has_table(root, "pytest")
+        or _has_section(root, "tool:pytest", files=("setup.cfg",))
+        or _has_section(root, "pytest", files=("tox.ini",))
+    )
+
+
+def _npm_test(root: Path) -> bool:
+    scripts = _package(root).get("scripts")
+    test = scripts.get("test") if isinstance(scripts, dict) else None
+    return isinstance(test, str) and _NO_TEST not in test
+
+
+def _is_configured_for_eslint(root: Path) -> bool:
+    names = [path.name for path in root.iterdir()] if root.is_dir() else []
+    configured = any(name.startswith(("eslint.config.", ".eslintrc")) for name in names)
+    return configured or "eslintConfig" in _package(root)
+
+
+def _package(root: Path) -> dict[str, object]:
+    try:
+        value = json.loads(_text(root / "package.json") or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _has_table(root: Path, name: str) -> bool:
+    try:
+        tool = tomllib.loads(_text(root / "pyproject.toml")).get("tool")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return False
+    return isinstance(tool, dict) and name in tool
+
+
+def _has_section(
+    root: Path, name: str, *, files: tuple[str, ...] = ("setup.cfg", "tox.ini")
+) -> bool:
+    return any(f"[{name}]" in _text(root / file) for file in files)
+
+
+def _names(root: Path, *names: str) -> bool:
+    return any((root / name).is_file() for name in names)
+
+
+def _text(path: Path) -> str:
+    # A link may lead out of the copy: what is judged is its own files.
+    if path.is_symlink() or not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return file.read(READ_BYTES).decode("utf-8", "replace")
+
+
+def _files(root: Path, suffix: str) -> Iterator[Path]:
+    seen = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        for name in sorted(names):
+            seen += 1
+            if name.endswith(suffix):
+                yield Path(folder, name)
+            if seen > LOOKED_AT:
+                return

@@ -1,0 +1,31 @@
+"""The ports behind evaluation by programs: what runs them, and what reads their reports."""
+
+from typing import Protocol
+
+from perdure.domain.commands import Command, Ran
+from perdure.domain.evaluation import DimensionScore
+from perdure.domain.rubric import Rubric
+
+
+class CommandRunner(Protocol):
+    """Runs programs that nobody here wrote."""
+
+    async def run(self, command: Command) -> Ran:
+        """Run a program on its folder, to its end or that of its time.
+
+        Raises `NotAllowed` when the installation does not allow it, or has no sandbox for it.
+        """
+        ...
+
+
+class Verifier(Protocol):
+    """Evaluates the files of an iteration by running programs on them."""
+
+    async def verify(
+        self, rubric: Rubric, *, folder: str, output: str
+    ) -> tuple[DimensionScore, ...]:
+        """Score every dimension that is a command, a test suite or a linter.
+
+        `folder` is the verifier's to change, `output` what the model wrote beside the files.
+        """
+        ...
