@@ -85,6 +85,8 @@ async def test_a_fall_is_remembered(site: Installation) -> None:
     assert may_enter(lesson)
     assert learned.output == "1 learning kept"
     assert learned.spend.model_calls == 0
+    told = {event.type: event.data for event in (await site.status(learned.id)).events}
+    assert told["learned"] == {"source": result.id, "kept": 1, "reinforced": 0, "heard": 0}
 
 
 async def test_a_model_is_asked_on_an_account_of_its_own(site: Installation) -> None:

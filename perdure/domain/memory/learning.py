@@ -109,7 +109,8 @@ def learning_budget(limits: BudgetLimits) -> BudgetLimits:
     """
     cost = None if not limits.cost_usd else min(COST_USD, limits.cost_usd * SHARE)
     return BudgetLimits(
-        tokens=min(TOKENS, int(limits.tokens * SHARE)) if limits.tokens else TOKENS,
+        # Never zero, which would mean unlimited.
+        tokens=max(1, min(TOKENS, int(limits.tokens * SHARE))) if limits.tokens else TOKENS,
         cost_usd=cost,
         active_time=ACTIVE_TIME_S,
         model_calls=MODEL_CALLS,
