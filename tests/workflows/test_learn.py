@@ -1,11 +1,12 @@
 """Learning after a run: a child that outlives it, with its own books, adding nothing twice."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
-from installation import Installation, eventually
+from installation import Installation, eventually, installation
 from refining import TONE, drafts, judged, spec, verdict, written
-from temporalio.testing import ActivityEnvironment
+from temporalio.testing import ActivityEnvironment, WorkflowEnvironment
 
 from activities.frames import Frames
 from activities.learn import Review
@@ -14,6 +15,7 @@ from perdure.domain.memory.learning import ReviewRequest
 from perdure.domain.messages import Stop
 from perdure.domain.names import learn_run_id
 from perdure.domain.result import RunResult
+from perdure.domain.run import Timing
 
 PRICE = {"input_per_million": 3, "output_per_million": 15}
 FAULTS = [
@@ -200,6 +202,21 @@ async def test_a_review_that_is_repeated_says_and_keeps_the_same(site: Installat
     report = await ActivityEnvironment().run(again.review, request)
     assert (report.kept, report.reinforced) == (1, 0)
     assert await kept(site) == before
+
+
+async def test_it_continues_as_new_between_rules_and_model(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    address = server.client.service_client.config.target_host
+    timing = Timing(heartbeat=4.0, roll_events=8)
+    async with installation(tmp_path / "home", address, timing=timing) as site, site.worker():
+        run = await site.start(task(TONE), {"replies": [*HARD, *learner([LESSON])]})
+        await site.gateway.result(run)
+        learned = await ended(site, run)
+        assert learned.output == "1 learning kept"
+        first = (await site.history(learned.id))[0]["workflowExecutionStartedEventAttributes"]
+        assert first["continuedExecutionRunId"]  # type: ignore[index]
+        assert [len(await kept(site, kind)) for kind in ("learning", "episode")] == [1, 1]
 
 
 async def test_costs_show_it_beside_the_run(site: Installation) -> None:
