@@ -63,7 +63,12 @@ class Preparing(Executing):
             skills=tuple(skill.name for skill in report.skills),
         )
         self.charge(budgets.work(core.budget, report.seconds))
-        self.note("recalled", text=report.summary, missing=list(report.missing) or None)
+        self.note(
+            "recalled",
+            text=report.summary,
+            missing=list(report.missing) or None,
+            left_out=list(report.left_out) or None,
+        )
         fixed = [skill.name for skill in report.skills if skill.requested and skill.deterministic]
         if fixed and self.spec.refine.classify != "off":
             why = f"the skill {fixed[0]} always does the same"

@@ -44,6 +44,22 @@ async def test_the_first_prompt_knows_what_earlier_runs_learned(site: Installati
     assert (await site.parts.stores.memory.get("l1")).uses == 1
 
 
+async def test_what_found_no_place_is_named(site: Installation) -> None:
+    for number in range(12):
+        text = f"Tree {number}: " + " ".join(f"about{number}x{word}" for word in range(9))
+        await site.parts.stores.memory.put(
+            SHRUBS.model_copy(update={"id": f"t{number}", "text": text})
+        )
+    replies = [*written("x"), *judged(verdict(0.9))]
+    run = await site.start(task(), {"replies": replies})
+    await site.gateway.result(run)
+    story = {event.type: event.data for event in await events(site, run)}
+    assert story["recalled"]["text"] == "10 anti-patterns, 2 left out"
+    left_out = story["recalled"]["left_out"]
+    assert isinstance(left_out, list)
+    assert len(left_out) == 2
+
+
 async def test_the_planner_knows_it_too(site: Installation) -> None:
     await site.parts.stores.memory.put(SHRUBS)
     asked = {"role": "planner", "contains": "Never count shrubs"}

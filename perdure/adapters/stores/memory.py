@@ -12,14 +12,13 @@ from perdure.adapters.stores.memory_terms import holders, holding
 from perdure.adapters.stores.tables import memory, memory_uses
 from perdure.domain.errors import InvalidInput, NotFound
 from perdure.domain.memory.entries import Kind, Learning, MemoryEntry, Skill
-from perdure.domain.memory.merging import merged, same_lesson
+from perdure.domain.memory.merging import merged, same_lesson, telltale_terms
 from perdure.domain.memory.ranking import selective
 from perdure.domain.memory.skills import after_outcome
 from perdure.domain.memory.store import Candidates, Corpus, Kept
-from perdure.domain.memory.words import overlap, question
+from perdure.domain.memory.words import overlap, terms
 
 LOCK = "perdure memory"
-COMPARED_AT_MOST = 2_000
 NAMED_AT_MOST = 3
 FORGETFUL: tuple[Kind, ...] = ("learning", "episode")
 
@@ -141,37 +140,36 @@ class SqlMemory:
             return await _skill(connection, entry.name)
         if not isinstance(entry, Learning):
             return None
-        found = await self._candidates(
-            connection,
-            question(entry.text, None),
-            kinds=("learning",),
-            limit=COMPARED_AT_MOST,
-        )
-        twins = [other for other in found.entries if same_lesson(other, entry)]
+        held = sorted(set(terms(entry.text)))
+        telltale = telltale_terms(entry.text, await self._corpus(connection, held))
+        if not telltale:
+            return None
+        alike = (memory.c.kind == "learning") & holding(self._database, telltale)
+        twins = [other for other in await _entries(connection, alike) if same_lesson(other, entry)]
         return min(twins, key=lambda twin: (-overlap(twin.text, entry.text), twin.id), default=None)
 
     async def _candidates(
         self,
         connection: AsyncConnection,
-        terms: Sequence[str],
+        asked: Sequence[str],
         *,
         kinds: Sequence[Kind],
         limit: int,
     ) -> Candidates:
-        corpus = await self._corpus(connection, terms)
-        chosen = selective(terms, corpus, limit=limit)
+        corpus = await self._corpus(connection, asked)
+        chosen = selective(asked, corpus, limit=limit)
         if not chosen:
             return Candidates(corpus=corpus)
         wanted = memory.c.kind.in_(kinds) & holding(self._database, chosen)
         return Candidates(entries=tuple(await _entries(connection, wanted)), corpus=corpus)
 
-    async def _corpus(self, connection: AsyncConnection, terms: Sequence[str]) -> Corpus:
+    async def _corpus(self, connection: AsyncConnection, asked: Sequence[str]) -> Corpus:
         totals = select(func.count(), func.coalesce(func.sum(memory.c.length), 0))
         counted = await connection.execute(totals.where(memory.c.length > 0))
         entries, length = counted.one()
-        if not entries or not terms:
+        if not entries or not asked:
             return Corpus(entries=entries)
-        known = await connection.execute(holders(self._database, terms))
+        known = await connection.execute(holders(self._database, asked))
         return Corpus(
             entries=entries,
             mean_terms=int(length) / entries,

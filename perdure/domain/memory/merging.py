@@ -14,7 +14,8 @@ from perdure.domain.memory.entries import (
     Skill,
     may_enter,
 )
-from perdure.domain.memory.words import NEGATIONS, overlap, words
+from perdure.domain.memory.store import Corpus
+from perdure.domain.memory.words import NEGATIONS, overlap, terms, words
 
 SAME_ABOVE = 0.8
 REINFORCEMENT = 0.25
@@ -34,6 +35,17 @@ def same_lesson(one: MemoryEntry, other: MemoryEntry) -> bool:
         and overlap(one.text, other.text) > SAME_ABOVE
         and _turning_words(one.text) == _turning_words(other.text)
     )
+
+
+def telltale_terms(text: str, corpus: Corpus) -> tuple[str, ...]:
+    """The fewest terms of which every near-duplicate of a text holds one at least.
+
+    A near-duplicate lacks less than a fifth of the text's words, so it holds one of any larger
+    set of them; the rarest ones bring the fewest others along.
+    """
+    held = sorted(set(terms(text)), key=lambda term: (corpus.holders.get(term, 0), term))
+    enough = int((1 - SAME_ABOVE) * len(set(words(text)))) + 1
+    return tuple(term for term in held[:enough] if corpus.holders.get(term))
 
 
 def merged(known: MemoryEntry, incoming: MemoryEntry) -> MemoryEntry:

@@ -5,11 +5,19 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from remembering import START, avoid, episode, learning, learnings, skill
+from remembering import START, avoid, candidates, episode, learning, learnings, skill, texts
 
 from perdure.domain.errors import InvalidInput, NotAllowed
 from perdure.domain.memory.entries import Origin, Pattern
-from perdure.domain.memory.merging import ORIGINS_KEPT, merged, reinforced, same_lesson
+from perdure.domain.memory.merging import (
+    ORIGINS_KEPT,
+    merged,
+    reinforced,
+    same_lesson,
+    telltale_terms,
+)
+from perdure.domain.memory.store import Corpus
+from perdure.domain.memory.words import terms
 
 SAID = "count requests per address and user, over a sliding window of sixty seconds"
 OTHER = Origin(run="refine-b", outcome="accepted")
@@ -43,6 +51,22 @@ FAILED = Origin(run="refine-c", outcome="regressed")
 )
 def test_near_duplicates(one, other, expected: bool) -> None:
     assert same_lesson(one, other) is same_lesson(other, one) is expected
+
+
+@given(texts(most=30), texts(most=30))
+def test_near_duplicates_hold_a_telltale_term(one: str, other: str) -> None:
+    known = candidates(learning("a", one), learning("b", "rate")).corpus
+    telltale = telltale_terms(other, known)
+    if same_lesson(learning("a", one), learning("b", other)) and "the" not in one:
+        assert set(telltale) & set(terms(one))
+
+
+def test_telltale_terms_are_few_and_rare() -> None:
+    corpus = Corpus(entries=9, mean_terms=3, holders={"common": 9, "some": 4, "rare": 1})
+    text = "common some rare and of the common words"
+    assert telltale_terms(text, corpus) == ("rare",)
+    assert telltale_terms("common", corpus) == ("common",)
+    assert telltale_terms("new words", corpus) == ()
 
 
 @pytest.mark.parametrize(
