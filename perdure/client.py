@@ -27,6 +27,7 @@ from perdure.domain.messages import (
     Pause,
     Receipt,
     Resume,
+    Retry,
     Stop,
 )
 from perdure.domain.ports import BlobStore
@@ -35,7 +36,7 @@ from perdure.domain.run import AgentSpec, RefineSpec
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway import Spec
 from perdure.interfaces.services import RunGateway, Services
-from perdure.interfaces.submission import Flags, Surroundings, load, load_data, store
+from perdure.interfaces.submission import Flags, Surroundings, load, load_data, revise, store
 
 COMPOSITION = "perdure.compose"
 DEFAULTS_FILE = "perdure.yaml"
@@ -130,6 +131,14 @@ class RunHandle:
         """Say something to the model before its next call; long texts are stored."""
         return await self._send(AddInput(text=text))
 
+    async def retry(self, note: str = "") -> Receipt:
+        """Go on after a failure, under the same id and on the same account.
+
+        Raises:
+            NotAllowed: the run has not failed.
+        """
+        return await self._send(Retry(note=note))
+
     async def _send(self, message: AnyMessage) -> Receipt:
         signed = {"by": self._by, "request_id": uuid.uuid4().hex}
         return await self._gateway.verb(self.id, message.model_copy(update=signed))
@@ -220,6 +229,46 @@ class Client:
     async def run(self, task: Task, *, flags: Flags | None = None) -> RunResult:
         """Start a run and wait for its result."""
         return await (await self.start(task, flags=flags)).result()
+
+    async def fork(
+        self,
+        name: str,
+        *,
+        from_iteration: int,
+        flags: Flags | None = None,
+        goal: str | None = None,
+        label: str | None = None,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> RunHandle:
+        """Start a new run that goes on from an iteration of another, with changed settings.
+
+        It has a budget and an account of its own; the other run is not touched.
+
+        Args:
+            name: the other run by its id, a unique beginning of it, or `@last`.
+            from_iteration: the iteration after which the new run begins.
+            flags: what is changed; `sets` reach any field.
+            goal: another goal.
+            label: another label.
+            run_id: the id it gets; the same id twice is one run.
+            idempotency_key: the same key with the same goal is one run.
+
+        Raises:
+            InvalidInput: there is no such iteration, or settings that do not fit it.
+            NotAllowed: nothing can start from it.
+            NoReadyWorker: nobody would work on it; nothing was started.
+        """
+        run = await self.gateway.resolve(name)
+        told = await self.gateway.fork_spec(run, from_iteration)
+        changed = revise(
+            told, flags or Flags(), surroundings=self.surroundings, goal=goal, label=label
+        )
+        spec = await store(changed, self.blobs)
+        started = await self.gateway.fork(
+            run, from_iteration, spec, run_id=run_id, idempotency_key=idempotency_key
+        )
+        return self._handle(started)
 
     async def attach(self, name: str) -> RunHandle:
         """A run by its id, a unique beginning of it, or `@last`."""

@@ -26,6 +26,7 @@ class Recorder:
 
     started: list[tuple[Spec, str | None, str | None]] = field(default_factory=list)
     sent: list[tuple[str, AnyMessage]] = field(default_factory=list)
+    forked: list[tuple[str, int]] = field(default_factory=list)
 
     async def start(
         self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
@@ -44,6 +45,21 @@ class Recorder:
     async def verb(self, run: str, message: AnyMessage) -> Receipt:
         self.sent.append((run, message))
         return Receipt(verb=type(message).__name__.lower(), lifecycle="running")
+
+    async def fork_spec(self, run: str, iteration: int) -> Spec:
+        self.forked.append((run, iteration))
+        return AgentSpec(kind="agent", goal="say it")
+
+    async def fork(
+        self,
+        run: str,
+        iteration: int,
+        spec: Spec,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> str:
+        return await self.start(spec, run_id=run_id, idempotency_key=idempotency_key)
 
     async def resolve(self, name: str) -> str:
         if name != "@last":
@@ -194,3 +210,13 @@ def test_the_composition_root_has_what_the_client_asks_for() -> None:
     compose = pytest.importorskip("perdure.compose")
     for name in ("Settings", "services", "access_from", "default_model"):
         assert hasattr(compose, name), name
+
+
+async def test_a_fork_is_told_what_changes_and_a_failed_run_goes_on(
+    client: Client, gateway: Recorder
+) -> None:
+    fork = await client.fork("@last", from_iteration=2, goal="say more", run_id="agent-2")
+    assert (fork.id, gateway.forked) == ("agent-2", [("agent-1", 2)])
+    assert gateway.started[0][0].goal == "say more"
+    assert (await fork.retry("again")).verb == "retry"
+    assert gateway.sent[0][1].request_id

@@ -16,6 +16,7 @@ from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.interfaces.cli.commands import (
     demo,
     files,
+    forking,
     installation,
     look,
     made,
@@ -61,7 +62,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
         help_format="plaintext",
         default_parameter=Parameter(negative=()),
     )
-    for command in (running.run, running.watch, demo.demo):
+    for command in (running.run, running.watch, forking.fork, demo.demo):
         app.command(command, group=START)
     for command in (look.status, look.history, look.costs, look.result, look.gates, look.explain):
         app.command(command, group=LOOK)
@@ -70,7 +71,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
         app.command(command, group=LOOK)
     for command in (steer.pause, steer.resume, steer.stop, steer.escalate, steer.amend):
         app.command(command, group=STEER)
-    for command in (steer.answer, steer.add):
+    for command in (steer.answer, steer.add, steer.retry):
         app.command(command, group=STEER)
     for command in (files.new, files.validate, files.schema, files.definitions):
         app.command(command, group=WRITE)

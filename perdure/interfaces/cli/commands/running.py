@@ -48,11 +48,16 @@ async def run(
         for note in submission.notes:
             session.output.note(note)
         started = await services.gateway.start(spec, run_id=id)
-        if detach:
-            return _detached(session, services, started)
-        if not session.output.is_terminal:
-            session.output.note(f"started {started}")
-        return await follow_to_end(session, services, started)
+        return await follow_started(session, services, started, detach=detach)
+
+
+async def follow_started(session: Session, services: Services, run: str, *, detach: bool) -> int:
+    """Say that a run was started, and follow it unless it is to be left."""
+    if detach:
+        return _detached(session, services, run)
+    if not session.output.is_terminal:
+        session.output.note(f"started {run}")
+    return await follow_to_end(session, services, run)
 
 
 async def watch(run: OneRun = LAST, /, *, session: Given) -> int:

@@ -1,4 +1,4 @@
-"""Steering: pause, resume, stop, escalate, amend, answer, add."""
+"""Steering: pause, resume, stop, escalate, retry, amend, answer, add."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,10 +20,12 @@ from perdure.domain.messages import (
     Pause,
     Receipt,
     Resume,
+    Retry,
     Stop,
 )
 from perdure.interfaces.cli.commands.given import Given, Ids, Kind, OneRun
 from perdure.interfaces.cli.session import ALL, Session, each_run
+from perdure.interfaces.cli.views.layout import DIM
 from perdure.interfaces.cli.views.runs import bulk_view, receipt_view
 from perdure.interfaces.gateway.facts import OpenGate
 from perdure.interfaces.services import Services
@@ -74,6 +76,19 @@ async def escalate(*runs: Ids, note: str = "", kind: KindFilter = None, session:
     """
     message = Escalate(by=session.context.user, note=note)
     return await steer(session, runs, message, kind=kind)
+
+
+async def retry(*runs: Ids, note: str = "", session: Given) -> int:
+    """Go on after a failure, under the same id and on the same account.
+
+    Args:
+        runs: Run ids, unique beginnings of them, or @last.
+        note: Words for the next prompt.
+    """
+    code = await steer(session, runs, Retry(by=session.context.user, note=note))
+    if code == 0:
+        session.output.note(f"Watch it: perdure watch {runs[0]}", style=DIM)
+    return code
 
 
 async def amend(

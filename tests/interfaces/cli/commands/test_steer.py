@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from perdure.domain.errors import NoReadyWorker, NotAllowed
-from perdure.domain.messages import AddInput, Amend, Answer, Escalate, Pause, Resume, Stop
+from perdure.domain.messages import AddInput, Amend, Answer, Escalate, Pause, Resume, Retry, Stop
 from perdure.interfaces.gateway.facts import BulkReport
 from tests.interfaces.cli.memory import Installation
 from tests.interfaces.cli.samples import RUN, gate, status
@@ -20,6 +20,7 @@ from tests.interfaces.cli.samples import RUN, gate, status
         (("stop", "@last"), Stop(by="ann")),
         (("stop", RUN, "--now"), Stop(by="ann", mode="now")),
         (("escalate", RUN, "--note", "look"), Escalate(by="ann", note="look")),
+        (("retry", RUN, "--note", "again"), Retry(by="ann", note="again")),
         (("add", RUN, "also blue"), AddInput(by="ann", text="also blue")),
         (("add", RUN, "--", "--json"), AddInput(by="ann", text="--json")),
         (("amend", RUN, "--budget", "cost_usd=3"), Amend(by="ann", budget={"cost_usd": 3})),
