@@ -98,6 +98,7 @@ class RefinePrompts:
             recalled=await self._read(entry.recalled),
             skills=await self._read(entry.skills),
             guidance=entry.guidance,
+            approach=entry.approach,
         )
 
     async def _read(self, address: str | None) -> str:

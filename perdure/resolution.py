@@ -1,5 +1,6 @@
 """Filling in what a specification leaves to the installation, and refusing what it cannot run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perdure.domain.agent.selection import select
@@ -8,6 +9,7 @@ from perdure.domain.commands import VERIFIED_KINDS
 from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
 from perdure.domain.ports import ModelClient, Models, ToolHost
+from perdure.domain.refine.strategies import StrategyTools
 from perdure.domain.run import ROLES, AgentSpec, ModelsSpec, RefineSpec
 
 Spec = AgentSpec | RefineSpec
@@ -50,8 +52,9 @@ class Resolver:
         models = self._with_executor(spec.models)
         problems: list[str] = []
         cards: dict[str, ModelCard] = {}
-        for name, role in _first_named(spec.models, models).items():
-            await self._card(role, name, cards, problems)
+        named = {name: f"models.{role}" for name, role in _first_named(spec.models, models).items()}
+        for name, path in {**_of_strategies(spec), **named}.items():
+            await self._card(path, name, cards, problems)
         first = cards.get(models.chain("executor")[0])
         level = spec.tools.access or ("readonly" if first is None or first.tools else "minimal")
         tools = spec.tools.model_copy(update={"access": level})
@@ -70,6 +73,7 @@ class Resolver:
             )
         problems += _judges(spec, models, cards)
         problems += self._unknown_checks(spec)
+        problems += () if self._plugins.tools else _beyond(spec, selection.names)
         if problems:
             listed = "\n".join(f"  {problem}" for problem in problems)
             raise InvalidInput(f"The run cannot start:\n{listed}", cure="Correct these and retry.")
@@ -93,7 +97,7 @@ class Resolver:
         ]
 
     async def _card(
-        self, role: str, name: str, cards: dict[str, ModelCard], problems: list[str]
+        self, path: str, name: str, cards: dict[str, ModelCard], problems: list[str]
     ) -> None:
         if name in self._plugins.models:
             return
@@ -101,7 +105,7 @@ class Resolver:
             client: ModelClient = self._models.resolve(name)
             cards[name] = await client.card(name)
         except PerdureError as error:
-            problems.append(f"models.{role}: {error}")
+            problems.append(f"{path}: {error}")
 
 
 def _first_named(given: ModelsSpec, filled: ModelsSpec) -> dict[str, str]:
@@ -112,6 +116,30 @@ def _first_named(given: ModelsSpec, filled: ModelsSpec) -> dict[str, str]:
         for name in filled.chain(role):
             first.setdefault(name, role)
     return first
+
+
+def _of_strategies(spec: Spec) -> dict[str, str]:
+    """The models that strategies bring, with where each is named."""
+    if not isinstance(spec, RefineSpec):
+        return {}
+    return {
+        name: f"refine.strategies[{index}].model"
+        for index, strategy in enumerate(spec.refine.strategies)
+        for name in strategy.chain
+    }
+
+
+def _beyond(spec: Spec, names: Sequence[str]) -> list[str]:
+    """Tools that strategies name and the run does not have: a strategy can only narrow."""
+    if not isinstance(spec, RefineSpec):
+        return []
+    have = ", ".join(names) or "none"
+    return [
+        f"refine.strategies[{index}].tools.allow: the run has no tool {pattern!r}; it has {have}"
+        for index, strategy in enumerate(spec.refine.strategies)
+        for pattern in (strategy.tools.allow if strategy.tools else None) or ()
+        if not StrategyTools(allow=(pattern,)).offered(names)
+    ]
 
 
 def _judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) -> list[str]:

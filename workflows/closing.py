@@ -54,13 +54,15 @@ class Closing(Batches):
     ) -> tuple[Called, Sent]:
         """Make a call and put it on the open record; what it was made of comes back beside it."""
         sent = Sent(state.head, tuple(state.entries), tuple(state.unread))
-        before, index = self.core.budget.spent, self.core.chain_index.get(ask.role, 0)
+        seat = self.seat(ask.role)
+        before, index = self.core.budget.spent, self.core.chain_index.get(seat, 0)
         called = await self.call_model(ask)
         record = self._open_record(state)
         record = with_account(record, spent_since(before, self.core.budget.spent))
-        if self.core.chain_index.get(ask.role, 0) != index:
-            why = f"model_failed_over from {self.spec.models.chain(ask.role)[index]}"
-            record = record.model_copy(update={"adaptation": why})
+        if self.core.chain_index.get(seat, 0) != index:
+            why = f"model_failed_over from {self.chain(ask.role)[index]}"
+            said = f"{record.adaptation}; {why}" if record.adaptation else why
+            record = record.model_copy(update={"adaptation": said})
         if isinstance(called, ModelCallReport):
             record = with_reply(record, called, tools_offered=tools_offered)
             state.head, state.entries = called.head, []
@@ -121,8 +123,7 @@ class Closing(Batches):
 
     def wrap_up_fits(self, state: TurnState, *, role: str) -> bool:
         """Whether a closing call of the role's present model fits, the reserve opened."""
-        chain = self.spec.models.chain(role)
-        model = chain[min(self.core.chain_index.get(role, 0), len(chain) - 1)]
+        model = self.model_of(role)
         card = self.core.cards.get(model)
         told = (state.head.tokens.total if state.head else 0) + self.core.system_tokens
         told += entries_tokens(_closing_entries(state))

@@ -17,6 +17,7 @@ from perdure.domain.refine.parts import (
 )
 from perdure.domain.refine.planning import plan_text
 from perdure.domain.refine.state import Draft, Kept, Recollection
+from perdure.domain.refine.strategies import Strategy, strategy_of
 from perdure.domain.result import IterationRecord
 from perdure.domain.rubric import Part
 from perdure.domain.steps import Entry, ModelCallReport, RefineEntry, SayEntry
@@ -59,21 +60,64 @@ class Executing(Evaluating):
         tallies.strikes = 0
         core.turn = TurnState(
             tallies=tallies,
-            record=IterationRecord(index=core.iteration, started_at=workflow.now()),
+            record=IterationRecord(
+                index=core.iteration, started_at=workflow.now(), adaptation=self._adaptation()
+            ),
             unwritten=core.turn.unwritten,
             unread=core.turn.unread,
         )
         core.notes, core.control.guidance = list(core.control.guidance), []
         core.turn.entries = [self._entry()]
         self.note("iteration_started")
+        self._note_switch()
         self.enter("executing")
         self.publish()
 
+    @property
+    def strategy(self) -> Strategy | None:
+        """The approach of the iteration in progress, with the pattern `strategies`."""
+        return strategy_of(self.spec.refine.strategies, self.core.iteration)
+
+    def _adaptation(self) -> str | None:
+        return f"strategy {self.strategy.name}" if self.strategy else None
+
+    def _note_switch(self) -> None:
+        before = strategy_of(self.spec.refine.strategies, self.core.iteration - 1)
+        now = self.strategy
+        if now is not None and before is not None and now != before:
+            self.note("strategy_switched", failed=before.name, to=now.name)
+
+    def chain(self, role: str) -> tuple[str, ...]:
+        """The models of a role; a strategy may bring its own to execute."""
+        own = self.strategy.chain if role == "executor" and self.strategy else ()
+        return (own[:1] if self.spec.models.pinned else own) or super().chain(role)
+
+    def seat(self, role: str) -> str:
+        """A strategy with its own models fails over by itself."""
+        own = role == "executor" and self.strategy is not None and self.strategy.chain
+        return f"{role}:{self.strategy.name}" if own and self.strategy else role
+
+    def more_chains(self) -> dict[str, tuple[str, ...]]:
+        """The models that strategies bring."""
+        each = self.spec.refine.strategies
+        return {f"executor:{one.name}": one.chain for one in each if one.chain}
+
+    def on_offer(self, state: TurnState) -> tuple[str, ...]:
+        """A strategy narrows the tools; a model that cannot choose any gets none."""
+        names, strategy = super().on_offer(state), self.strategy
+        if strategy is None:
+            return names
+        if strategy.chain and not self.core.cards[self.model_of("executor")].tools:
+            return ()
+        return names if strategy.tools is None else strategy.tools.offered(names)
+
     def _entry(self, part: Part | None = None) -> RefineEntry:
-        core = self.core
+        core, strategy = self.core, self.strategy
         newest = core.newest if part is None else None
         previous = core.kept if part is not None else newest
-        fresh = part is None and not self._shows_draft(newest)
+        if strategy is not None:
+            previous = None  # another approach begins anew, with what the last one lacked
+        fresh = part is None and not (previous and self._shows_draft(newest))
         plan = plan_text(core.plan) if fresh else ""
         known = core.recollection if fresh else Recollection()
         evaluation = newest.evaluation if newest else None
@@ -85,18 +129,19 @@ class Executing(Evaluating):
             evaluation=evaluation,
             threshold=self.spec.refine.quality_threshold,
             guidance=tuple(core.notes),
-            error=core.last_error if part is None else None,
+            error=core.last_error if part is None and strategy is None else None,
             part=part,
             tokens=later_tokens(core, newest) + known.tokens + estimate(plan).total,
             plan=plan,
-            changed=newest.changed if newest else (),
+            changed=newest.changed if newest and previous else (),
             recalled=known.text,
             skills=known.skills_text,
+            approach=strategy.approach if strategy else "",
         )
 
     def _shows_draft(self, newest: Kept | None) -> bool:
         """Whether an earlier output stands in the prompt, so that the plan need not."""
-        model = self.spec.models.chain("executor")[0]
+        model = self.chain("executor")[0]
         small = self.core.cards[model].small
         return newest is not None and self.spec.refine.output.shows_draft(small_model=small)
 

@@ -89,6 +89,23 @@ class Loop(Asking):
         deadline.cancel()
         return task.result()
 
+    def chain(self, role: str) -> tuple[str, ...]:
+        """The models that play a role now, in order of preference."""
+        return self.spec.models.chain(role)
+
+    def seat(self, role: str) -> str:
+        """Under which name the state keeps how far the role's present chain has failed over."""
+        return role
+
+    def model_of(self, role: str) -> str:
+        """The model that a role calls next."""
+        chain = self.chain(role)
+        return chain[min(self.core.chain_index.get(self.seat(role), 0), len(chain) - 1)]
+
+    def more_chains(self) -> dict[str, tuple[str, ...]]:
+        """Chains that are no role's own, so that their models are known from the start."""
+        return {}
+
     async def open(
         self,
         *,
@@ -172,6 +189,7 @@ class Loop(Asking):
                 chains={
                     **{role: spec.models.chain(role) for role in ROLES if spec.models.chain(role)},
                     **{f"judge {name}": (name,) for name in self.judges()},
+                    **self.more_chains(),
                 },
                 assume_price=policy.assume if isinstance(policy, AssumePrice) else None,
                 grant=workspace.grant,
@@ -295,6 +313,7 @@ class Loop(Asking):
             score=record.score,
             evaluation=record.evaluation,
             saved=record.saved,
+            adaptation=record.adaptation,
             missing=lacking(record) or None,
         )
 

@@ -100,10 +100,11 @@ class Calling(Loop):
         Returns a report with status `replied`, a `Refused`, a `Broken` with code `interrupted`, or
         `Unanswered`.
         """
-        chain = (ask.model,) if ask.model else self.spec.models.chain(ask.role)
+        own, seat = ask.model, self.seat(ask.role)
+        chain = (own,) if own else self.chain(ask.role)
         compacted = False
         while True:
-            index = 0 if ask.model else self.core.chain_index.get(ask.role, 0)
+            index = 0 if own else self.core.chain_index.get(seat, 0)
             model = chain[min(index, len(chain) - 1)]
             called = await self._on_model(ask, model, compact=compacted)
             if not isinstance(called, Broken) or called.code == "interrupted":
@@ -118,7 +119,7 @@ class Calling(Loop):
                 return Unanswered(called.code, called.message)
             # The next model gets the conversation whole: the shorter form was for this one.
             compacted = False
-            self.core.chain_index = {**self.core.chain_index, ask.role: following}
+            self.core.chain_index = {**self.core.chain_index, seat: following}
             self.note("model_failed_over", failed=model, to=chain[following], why=called.code)
 
     async def budget_raised(self, spent: Refused) -> bool:
@@ -158,8 +159,7 @@ class Calling(Loop):
 
     def estimated(self, tokens: int, *, role: str, model: str | None = None) -> int:
         """Our own count of a prompt, calibrated for a model, or else for that of the role."""
-        chain = self.spec.models.chain(role)
-        model = model or chain[min(self.core.chain_index.get(role, 0), len(chain) - 1)]
+        model = model or self.model_of(role)
         return round(tokens * self.core.factors.get(model, 1.0))
 
     async def _on_model(self, ask: Ask, model: str, *, compact: bool) -> Called:

@@ -67,7 +67,7 @@ class Turning(Closing):
             return await self.end(state, ending, role=role)
         self.begin_iteration(state)
         self.enter(phase)
-        on_offer = self._on_offer(state)
+        on_offer = self.on_offer(state)
         called, sent = await self.recorded_call(
             state,
             self._ask(state, on_offer, role=role, phase=phase),
@@ -153,8 +153,8 @@ class Turning(Closing):
     ) -> TurnEnd | None:
         """The next model of the chain gets the same question; without one the run has failed."""
         self.complete_iteration(state, break_reason="refusal")
-        chain = self.spec.models.chain(role)
-        index = self.core.chain_index.get(role, 0)
+        chain, seat = self.chain(role), self.seat(role)
+        index = self.core.chain_index.get(seat, 0)
         if index + 1 >= len(chain):
             return TurnEnd(
                 outcome="failed",
@@ -164,7 +164,7 @@ class Turning(Closing):
                 detail=f"model_refusal: {short_model_name(called.model)} refused",
             )
         self.drop_reply(state, called, sent)
-        self.core.chain_index = {**self.core.chain_index, role: index + 1}
+        self.core.chain_index = {**self.core.chain_index, seat: index + 1}
         self.note("model_failed_over", failed=called.model, to=chain[index + 1], why="refusal")
         return None
 
@@ -192,7 +192,8 @@ class Turning(Closing):
                 ending = Ending(outcome="failed", reason="internal")
         return await self.end(state, ending, role=role)
 
-    def _on_offer(self, state: TurnState) -> tuple[str, ...]:
+    def on_offer(self, state: TurnState) -> tuple[str, ...]:
+        """The tools that the next call may use."""
         return callrules.offered(
             self.core.terms,
             self.spec.tools.filter,

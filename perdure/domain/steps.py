@@ -144,8 +144,8 @@ class RefineEntry(StepMessage):
     """The context of a refine iteration, composed where the content is.
 
     `previous` is the address of the last output, `evaluation` what it lacks at `threshold`;
-    `part` asks for one part only; `tokens` is what all that will add to the prompt, estimated;
-    `changed` are the lines that the last iteration changed.
+    `part` asks for one part only, `approach` for this way of doing it; `tokens` is what all that
+    will add to the prompt, estimated; `changed` are the lines that the last iteration changed.
     `plan` and the blobs `recalled` and `skills` are for a prompt that shows no earlier output.
     """
 
@@ -161,6 +161,7 @@ class RefineEntry(StepMessage):
     plan: str = ""
     recalled: str | None = None
     skills: str | None = None
+    approach: str = ""
 
 
 class PlanEntry(StepMessage):

@@ -243,6 +243,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "plan": "",
             "recalled": None,
             "skills": None,
+            "approach": "",
         },
         "ReframeReport": {"frame": "required", "task_tokens": 0},
         "ReframeRequest": {"frame": "required", "extra": "required"},

@@ -4,7 +4,7 @@ Rows, in order: `budget`, `time`, `answered`, `regression`, `first_failure`, `qu
 `tool_loop_broken`, `person`, `max_iterations`, `low_score`, `tool_loop`, `repeated`,
 `degradation`, `little_gain`, `second_failure`, `go_on`. A custom termination tree stands in for the
 score half of `quality` and for `max_iterations`, `repeated`, `degradation` and `little_gain`; it is
-read before `low_score`.
+read before `low_score`. With the pattern `strategies` neither falls nor failures end anything.
 """
 
 from collections.abc import Callable
@@ -135,6 +135,8 @@ def quality_met(facts: Facts) -> bool:
 def rows_in_force(settings: RefineSettings) -> tuple[Row, ...]:
     """The rows that a pattern, or a custom tree, leaves in force, in order."""
     spent: tuple[Row, ...] = (budget, time, answered)
+    if settings.pattern == "strategies":
+        return (*spent, *_in_turn(settings))
     fell: tuple[Row, ...] = () if settings.pattern == "checklist" else (regression,)
     opening = (*spent, *fell, first_failure)
     if settings.termination is not None:
@@ -142,6 +144,13 @@ def rows_in_force(settings: RefineSettings) -> tuple[Row, ...]:
         return (*opening, *middle, low_score, tool_loop, second_failure)
     middle = (passed, quality, tool_loop_broken, person, max_iterations, low_score, tool_loop)
     return (*opening, *middle, *_closing(settings), second_failure)
+
+
+def _in_turn(settings: RefineSettings) -> tuple[Row, ...]:
+    """The rows of `strategies`: whatever a strategy comes to, only the limit ends the trying."""
+    if settings.termination is not None:
+        return (passed, person, tree, hard_limit, low_score, tool_loop)
+    return (passed, quality, person, none_worked, max_iterations, low_score, tool_loop)
 
 
 def _closing(settings: RefineSettings) -> tuple[Row, ...]:
@@ -152,6 +161,8 @@ def _closing(settings: RefineSettings) -> tuple[Row, ...]:
             return (repeated, degradation, plateau)
         case "checklist":
             return (repeated,)
+        case "strategies":
+            return ()
 
 
 def budget(facts: Facts) -> Decision | None:
@@ -206,7 +217,7 @@ def passed(facts: Facts) -> Decision | None:
         return _end("accept", "quality", ended("accepted", "all_items_pass"))
     if facts.deciding_passed and facts.settings.pattern != "checklist":
         figures = "all deciding checks pass"
-        return _end("accept", "quality", ended("accepted", "quality_met", figures))
+        return _end("accept", "quality", _accepted(facts, figures))
     return None
 
 
@@ -218,7 +229,15 @@ def quality(facts: Facts) -> Decision | None:
     if not (facts.enough_iterations and facts.trajectory.reached(threshold)):
         return None
     figures = f"score {facts.trajectory.current:g}, threshold {threshold:g}"
-    return _end("accept", "quality", ended("accepted", "quality_met", figures))
+    return _end("accept", "quality", _accepted(facts, figures))
+
+
+def none_worked(facts: Facts) -> Decision | None:
+    """All strategies failed, and none of them left anything that could be returned."""
+    last = facts.trajectory.completed >= facts.settings.max_iterations
+    if facts.failure is None or facts.trajectory.best is not None or not last:
+        return None
+    return _failed("none_worked", facts.failure)
 
 
 def tool_loop_broken(facts: Facts) -> Decision | None:
@@ -323,6 +342,11 @@ def go_on(facts: Facts) -> Decision:
 
 def _all_items(facts: Facts) -> bool:
     return facts.settings.pattern == "checklist" and facts.items_passed
+
+
+def _accepted(facts: Facts, figures: str) -> Ended:
+    reason = "strategy_succeeded" if facts.settings.pattern == "strategies" else "quality_met"
+    return ended("accepted", reason, figures)
 
 
 def _limit(facts: Facts, limit: int, row: str) -> Decision | None:

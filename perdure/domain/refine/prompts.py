@@ -50,6 +50,7 @@ class Brief:
     recalled: str = ""
     skills: str = ""
     guidance: tuple[str, ...] = ()
+    approach: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ def task_text(brief: Brief, rubric: Rubric, kind: PartKind = "lines") -> str:
 def added_text(brief: Brief) -> str:
     """What one iteration is told beyond the task: the plan as it stands, and new guidance."""
     sections = [f"Plan:\n{brief.plan}"] if brief.plan else []
+    if brief.approach:
+        sections.append(f"Go about it this way: {brief.approach}")
     sections += [f"Guidance: {note}" for note in brief.guidance]
     return "\n\n".join(sections)
 

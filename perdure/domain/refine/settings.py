@@ -13,13 +13,15 @@ from perdure.domain.conditions import (
 )
 from perdure.domain.problems import Problem, shown
 from perdure.domain.progress import CompareWith
+from perdure.domain.refine.strategies import Strategy
 from perdure.domain.rubric import Part, PartKind, Rubric
 
 HARD_ITERATION_LIMIT = 10
 MAX_ITERATIONS = 1_000
 QUALITY_THRESHOLD = 0.8
+MAX_DEFAULT = 3
 
-Pattern = Literal["confidence", "improvement", "checklist"]
+Pattern = Literal["confidence", "improvement", "checklist", "strategies"]
 
 
 def _switch(value: object) -> object:
@@ -52,16 +54,22 @@ def _default_threshold(fields: dict[str, object]) -> float | None:
     return None if fields.get("pattern") == "improvement" else QUALITY_THRESHOLD
 
 
+def _default_limit(fields: dict[str, object]) -> int:
+    strategies = fields.get("strategies")
+    return len(strategies) if isinstance(strategies, tuple) and strategies else MAX_DEFAULT
+
+
 class RefineSettings(Frozen):
     """When the refine loop goes on, and when it stops.
 
-    The threshold's default comes from a factory, so it is always written out: a null of
-    `improvement` and a number given for it are both read back as they were.
+    The defaults of threshold and limit come from factories, so they are always written out: a null
+    of `improvement` and a number given for it are both read back as they were.
     """
 
     pattern: Pattern = "confidence"
+    strategies: tuple[Strategy, ...] = ()
     quality_threshold: Share | None = Field(default_factory=_default_threshold)
-    max_iterations: int = Field(default=3, ge=1, le=MAX_ITERATIONS)
+    max_iterations: int = Field(default_factory=_default_limit, ge=1, le=MAX_ITERATIONS)
     min_iterations: int = Field(default=1, ge=1, le=MAX_ITERATIONS)
     improvement_threshold: float | None = Field(default=0.05, ge=0, le=1)
     regression_threshold: float = Field(default=0.2, ge=0, le=1)
@@ -72,23 +80,17 @@ class RefineSettings(Frozen):
     evaluator_share: Share = 0.3
     plan: Switch = "auto"
     classify: AutoOrOff = "auto"
-    strategies: tuple[str, ...] = ()
     termination: Condition | None = None
     output: OutputSettings = OutputSettings()
     patience: int = Field(default=2, ge=1)
 
-    @field_validator("pattern", mode="before")
+    @field_validator("strategies")
     @classmethod
-    def _only_built_patterns(cls, value: object) -> object:
-        if value == "strategies":
-            raise ValueError("confidence, improvement or checklist; strategies cannot be run yet")
-        return value
-
-    @field_validator("strategies", mode="before")
-    @classmethod
-    def _no_strategies(cls, value: object) -> object:
-        if value:
-            raise ValueError("an empty list; strategies cannot be run yet")
+    def _named_once(cls, value: tuple[Strategy, ...]) -> tuple[Strategy, ...]:
+        names = [strategy.name for strategy in value]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"each name once (more than once: {', '.join(twice)})")
         return value
 
     @field_validator("min_iterations")
@@ -128,7 +130,27 @@ class RefineSettings(Frozen):
 
 def settings_problems(settings: RefineSettings, rubric: Rubric) -> tuple[Problem, ...]:
     """What does not fit together between the settings and the rubric."""
-    kind = settings.output.parts
+    return (*_strategy_problems(settings), *_part_problems(settings.output.parts, rubric))
+
+
+def _strategy_problems(settings: RefineSettings) -> tuple[Problem, ...]:
+    found: list[Problem] = []
+    wanted, given = settings.pattern == "strategies", bool(settings.strategies)
+    if wanted and not given:
+        allowed = "at least one approach, as pattern strategies tries them in turn"
+        found.append(Problem(path="refine.strategies", found="none", allowed=allowed))
+    if given and not wanted:
+        count, allowed = f"{len(settings.strategies)} approaches", "none, or pattern: strategies"
+        found.append(Problem(path="refine.strategies", found=count, allowed=allowed))
+    if wanted and settings.output.parts != "whole":
+        allowed = "whole, as each strategy writes an output of its own"
+        found.append(
+            Problem(path="refine.output.parts", found=settings.output.parts, allowed=allowed)
+        )
+    return tuple(found)
+
+
+def _part_problems(kind: PartKind, rubric: Rubric) -> tuple[Problem, ...]:
     return tuple(
         Problem(path=f"rubric[{index}].part", found=shown(dimension.part), allowed=allowed)
         for index, dimension in enumerate(rubric.dimensions)

@@ -41,6 +41,9 @@ class References:
                 name: self._model(value, f"models.{name}", layer.folder)
                 for name, value in models.items()
             }
+        fields = with_strategy_models(
+            fields, lambda value, path: self._model(value, path, layer.folder)
+        )
         if isinstance(fields.get("workspace"), str):
             fields["workspace"] = self._workspace(str(fields["workspace"]), layer.folder)
         return Layer(name=layer.name, fields=fields, folder=layer.folder, defaults=layer.defaults)
@@ -137,7 +140,22 @@ def with_addresses(fields: Fields, moved: Callable[[str], str]) -> Fields:
         changed["context"] = {name: _moved_input(value, moved) for name, value in context.items()}
     if isinstance(models, dict):
         changed["models"] = {name: _moved_model(value, moved) for name, value in models.items()}
-    return changed
+    return with_strategy_models(changed, lambda value, _: _moved_model(value, moved))
+
+
+def with_strategy_models(fields: Fields, change: Callable[[JsonValue, str], JsonValue]) -> Fields:
+    """The fields with the model of every strategy changed; `change` gets value and path."""
+    refine = fields.get("refine")
+    strategies = refine.get("strategies") if isinstance(refine, dict) else None
+    if not isinstance(refine, dict) or not isinstance(strategies, list):
+        return fields
+    changed: list[JsonValue] = [
+        {**one, "model": change(one["model"], f"refine.strategies[{index}].model")}
+        if isinstance(one, dict) and "model" in one
+        else one
+        for index, one in enumerate(strategies)
+    ]
+    return {**fields, "refine": {**refine, "strategies": changed}}
 
 
 def _moved_input(value: JsonValue, moved: Callable[[str], str]) -> JsonValue:

@@ -180,6 +180,81 @@ def test_patterns(given: Facts, expected: str) -> None:
     assert short(decide(given)) == expected
 
 
+TRIES = {"pattern": "strategies", "strategies": ["a", "b", "c"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(facts(0.8, settings=TRIES), "accept/strategy_succeeded", id="4 by score"),
+        pytest.param(facts(0.79, settings=TRIES), "continue", id="4 just below"),
+        pytest.param(
+            facts(0.1, deciding_passed=True, settings=TRIES),
+            "accept/strategy_succeeded",
+            id="4 by deciding checks",
+        ),
+        pytest.param(facts(0.9, exhausted="cost", settings=TRIES), "abort_budget/cost", id="1 on"),
+        pytest.param(
+            facts(0.9, out_of_time="active_time", settings=TRIES),
+            "abort_timeout/active_time",
+            id="2 on",
+        ),
+        pytest.param(facts(0.7, 0.1, settings=TRIES), "continue", id="3 off"),
+        pytest.param(facts(0.1, escalation_asked=True, settings=TRIES), "escalate", id="5 on"),
+        pytest.param(facts(0.1, 0.2, 0.3, settings=TRIES), "accept_best/max_iterations", id="6 on"),
+        pytest.param(
+            facts(0.1, 0.2, 0.3, settings={**TRIES, "max_iterations": 4}), "continue", id="6 given"
+        ),
+        pytest.param(facts(0.1, settings={**TRIES, "escalate_below": 0.3}), "escalate", id="7 on"),
+        pytest.param(facts(0.5, 0.5, repeated=True, settings=TRIES), "continue", id="8 off"),
+        pytest.param(
+            facts(0.7, 0.6, 0.5, settings={**TRIES, "max_iterations": 9}), "continue", id="9 off"
+        ),
+        pytest.param(facts(0.5, 0.5, settings=TRIES), "continue", id="10 off"),
+        pytest.param(
+            facts(None, failure=FAILED, failures_in_a_row=1, settings=TRIES),
+            "continue",
+            id="the first fails",
+        ),
+        pytest.param(
+            facts(None, None, failure=FAILED, failures_in_a_row=2, settings=TRIES),
+            "continue",
+            id="two in a row fail",
+        ),
+        pytest.param(
+            facts(0.2, None, None, failure=FAILED, failures_in_a_row=2, settings=TRIES),
+            "accept_best/max_iterations",
+            id="the best attempt is left",
+        ),
+        pytest.param(
+            facts(0.5, tool_loop="broken", settings=TRIES),
+            "continue",
+            id="a broken loop fails",
+        ),
+        pytest.param(
+            facts(0.9, settings={**TRIES, "termination": {"type": "confidence", "threshold": 0.9}}),
+            "accept/quality_met",
+            id="a tree gives its own reason",
+        ),
+    ],
+)
+def test_strategies(given: Facts, expected: str) -> None:
+    assert short(decide(given)) == expected
+
+
+def test_strategies_that_all_fail_leave_the_last_failure() -> None:
+    trajectory = Trajectory()
+    for _ in range(3):
+        trajectory = trajectory.after(None, has_output=False)
+    given = Facts(
+        loop=LoopFacts(trajectory=trajectory),
+        settings=RefineSettings.model_validate(TRIES),
+        failure=FAILED,
+        failures_in_a_row=3,
+    )
+    assert short(decide(given)) == "abort_error/model_error"
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -291,7 +366,7 @@ def test_quality_is_judged_apart(given: Facts, met: bool) -> None:
 
 @given(
     script=st.lists(st.none() | st.floats(0, 1), min_size=60, max_size=60),
-    pattern=st.sampled_from(["confidence", "improvement", "checklist"]),
+    pattern=st.sampled_from(["confidence", "improvement", "checklist", "strategies"]),
     maximum=st.integers(1, 50),
     failing_parts=st.integers(0, 3),
     use_tree=st.booleans(),
@@ -300,6 +375,8 @@ def test_any_script_of_scores_ends_with_a_reason_and_the_best(
     script: list[float | None], pattern: str, maximum: int, failing_parts: int, use_tree: bool
 ) -> None:
     settings: Mapping[str, object] = {"pattern": pattern, "max_iterations": maximum}
+    if pattern == "strategies":
+        settings = {**settings, "strategies": ["a", "b"]}
     if use_tree:
         settings = {**settings, **tree(CONFIDENT)}
     count, limit = 1, RefineSettings.model_validate(settings).hard_limit

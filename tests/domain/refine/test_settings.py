@@ -34,9 +34,12 @@ def test_the_threshold_of_a_pattern_survives_every_round_trip(
     ("given", "path", "message"),
     [
         pytest.param(
-            {"pattern": "strategies"}, "refine.pattern", "cannot be run yet", id="pattern"
+            {"pattern": "strategies", "strategies": ["a", {"name": "a"}]},
+            "refine.strategies",
+            "more than once: a",
+            id="a strategy twice",
         ),
-        pytest.param({"strategies": ["a"]}, "refine.strategies", "cannot be run yet", id="list"),
+        pytest.param({"strategies": [""]}, "refine.strategies[0]", "1 character", id="no name"),
         pytest.param({"max_iterations": 0}, "refine.max_iterations", "greater", id="none"),
         pytest.param({"max_iterations": 1001}, "refine.max_iterations", "1000", id="too many"),
         pytest.param({"min_iterations": 4}, "refine.min_iterations", "which is 3", id="minimum"),
@@ -65,6 +68,45 @@ def test_refused(given: Mapping[str, object], path: str, message: str) -> None:
     problems = problems_of(raised.value, given, root="refine")
     assert [problem.path for problem in problems] == [path]
     assert message in problems[0].allowed
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [
+        pytest.param({}, 3, id="without strategies"),
+        pytest.param({"strategies": ["a", "b"]}, 2, id="one each"),
+        pytest.param({"strategies": list("abcde")}, 5, id="more than usual"),
+        pytest.param({"strategies": list("abcde"), "max_iterations": 3}, 3, id="given"),
+        pytest.param({"strategies": ["a", "b"], "max_iterations": 4}, 4, id="given, twice around"),
+    ],
+)
+def test_each_strategy_is_tried_once_unless_a_limit_is_given(
+    given: Mapping[str, object], limit: int
+) -> None:
+    settings = RefineSettings.model_validate({"pattern": "strategies", **given})
+    assert settings.max_iterations == limit
+    assert RefineSettings.model_validate_json(settings.model_dump_json()) == settings
+    assert RefineSettings.model_validate(settings.model_dump(exclude_defaults=True)) == settings
+
+
+@pytest.mark.parametrize(
+    ("given", "paths"),
+    [
+        pytest.param({"pattern": "strategies"}, ["refine.strategies"], id="none to try"),
+        pytest.param({"strategies": ["a"]}, ["refine.strategies"], id="another pattern"),
+        pytest.param(
+            {"pattern": "strategies", "strategies": ["a"], "output": {"parts": "lines"}},
+            ["refine.output.parts"],
+            id="in parts",
+        ),
+        pytest.param({"pattern": "strategies", "strategies": ["a"]}, [], id="fits"),
+    ],
+)
+def test_strategies_fit_the_pattern(given: Mapping[str, object], paths: list[str]) -> None:
+    check = {"check": "length", "unit": "words", "max": 9}
+    rubric = Rubric.model_validate([{"name": "short", "evaluator": check}])
+    problems = settings_problems(RefineSettings.model_validate(given), rubric)
+    assert [problem.path for problem in problems] == paths
 
 
 def test_bare_words_that_yaml_reads_as_booleans() -> None:
