@@ -110,11 +110,11 @@ async def test_what_a_strategy_cannot_have_is_refused_before_the_start(
 
 
 async def test_a_worker_killed_inside_a_strategy_goes_on_with_it(bare: Installation) -> None:
+    # Whether the retry is the same call or, its reservation spent, a new one: it says the same.
     replies = [
         REFUSED,
-        {"text": draft(0.4, "lost"), "delay_s": 5},
-        {"text": draft(0.5, "b")},
-        {"text": draft(0.9, "c")},
+        {"when": {"iteration": 2}, "text": draft(0.4), "delay_s": 3, "times": 3},
+        {"when": {"iteration": 3}, "text": draft(0.9)},
     ]
     async with bare.worker_process() as worker:
         run = await bare.start(spec([WORDS_CHECK], **TRIES), {"replies": replies})
@@ -128,6 +128,6 @@ async def test_a_worker_killed_inside_a_strategy_goes_on_with_it(bare: Installat
         await worker.start()
         result = await bare.gateway.result(run)
     assert (result.outcome, result.reason) == ("accepted", "strategy_succeeded")
-    assert [record.adaptation for record in result.iterations][:2] == [
-        "strategy detailed", "strategy by keywords",
+    assert [record.adaptation for record in result.iterations] == [
+        "strategy detailed", "strategy by keywords", "strategy by sections",
     ]  # fmt: skip
