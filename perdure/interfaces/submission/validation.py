@@ -99,7 +99,12 @@ def _parsed(whole: Fields) -> Spec:
 
 def _translated(error: ValidationError, whole: Fields) -> list[Problem]:
     # `problems_of` keeps the order of pydantic's own list; each is put into better words here.
-    details = error.errors(include_url=False)
+    details = [
+        detail
+        for detail in error.errors(include_url=False)
+        # As there: a default that waits for a bad field only repeats that field's problem.
+        if detail["type"] != "default_factory_not_called"
+    ]
     plain = problems_of(error, whole)
     merged: dict[str, Problem] = {}
     for detail, problem in zip(details, plain, strict=True):
