@@ -43,14 +43,14 @@ from perdure.domain.steps import (
 from perdure.domain.transcript import Head
 from perdure.domain.views import panel
 from workflows import options
-from workflows.asking import Asking
 from workflows.attributes import upsert
+from workflows.seating import Seating
 from workflows.steps import Broken, Done
 
 DELIVERY_S = 60.0
 
 
-class Loop(Asking):
+class Loop(Seating):
     """A durable loop; holds ids, scores, counters and hashes, never a conversation."""
 
     published: dict[str, object]
@@ -88,23 +88,6 @@ class Loop(Asking):
                 self.core.control.stopped_by = "cancellation"
         deadline.cancel()
         return task.result()
-
-    def chain(self, role: str) -> tuple[str, ...]:
-        """The models that play a role now, in order of preference."""
-        return self.spec.models.chain(role)
-
-    def seat(self, role: str) -> str:
-        """Under which name the state keeps how far the role's present chain has failed over."""
-        return role
-
-    def model_of(self, role: str) -> str:
-        """The model that a role calls next."""
-        chain = self.chain(role)
-        return chain[min(self.core.chain_index.get(self.seat(role), 0), len(chain) - 1)]
-
-    def more_chains(self) -> dict[str, tuple[str, ...]]:
-        """Chains that are no role's own, so that their models are known from the start."""
-        return {}
 
     async def open(
         self,
