@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.claims import measure_claims
 from benchmarks.conditions import conditions
 from benchmarks.growth import Histories, measure_growth
 from benchmarks.overhead import measure_overhead
@@ -62,7 +63,8 @@ async def measure(plan: Plan, *, on_run: Callable[[str], None]) -> Report:
                 found = found.model_copy(update={"histories": histories})
             if "B3" in plan.only:
                 savings = await measure_tokens(place, iterations=plan.iterations, on_run=on_run)
-                found = found.model_copy(update={"savings": savings})
+                claims = await measure_claims(place, on_run=on_run)
+                found = found.model_copy(update={"savings": savings, "claims": claims})
             return found
 
 

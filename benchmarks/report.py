@@ -1,8 +1,9 @@
 """The result of one measurement, and the tables it is shown in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from benchmarks.claims import Claim
 from benchmarks.conditions import Conditions
 from benchmarks.growth import Growth, Histories
 from benchmarks.overhead import Overhead
@@ -24,6 +25,7 @@ class Report(Frozen):
     overhead: Overhead | None = None
     histories: Histories | None = None
     savings: Savings | None = None
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ def tables(report: Report) -> Iterator[Table]:
         yield _histories(report.histories)
     if report.savings is not None:
         yield _savings(report.savings)
+    if report.claims:
+        yield _claims(report.claims)
     yield _conditions(report.conditions)
 
 
@@ -161,6 +165,17 @@ def _savings(result: Savings) -> Table:
     )
     columns = ("refine / naive", "input tokens", "cost", "cost, both with prompt cache")
     return Table("B3: refine against full resend", columns, rows)
+
+
+def _claims(claims: Sequence[Claim]) -> Table:
+    """What is saved, beside what is claimed."""
+    rows = tuple((claim.name, _range(claim), f"{claim.found:.0%}") for claim in claims)
+    return Table("B3: the claims, input tokens saved", ("saving", "claimed", "found"), rows)
+
+
+def _range(claim: Claim) -> str:
+    least, most = f"{claim.least:.0%}", f"{claim.most:.0%}"
+    return least if least == most else f"{least} to {most}"
 
 
 def _conditions(found: Conditions) -> Table:

@@ -18,12 +18,15 @@ from perdure.domain.models import Price
 from perdure.domain.ports import AttemptRow
 from perdure.domain.result import RunResult
 from perdure.domain.run import RUN_SPEC
+from perdure.domain.tokens import estimate
+from perdure.domain.transcript import Message
 from perdure.domain.usage import Usage
 
 AT = (3, 5, 10, 20)
 # About 2,000 tokens of input, 500 of demands, and 1,500 of output.
 INPUT_CHARACTERS = 9_000
-DRAFT_CHARACTERS = 6_750
+INTRODUCTION_CHARACTERS = 350
+SECTIONS, SECTION_CHARACTERS = 10, 620
 POINT_CHARACTERS = 100
 INPUT_PRICE, OUTPUT_PRICE = 3.0, 15.0
 PRICE = Price(
@@ -68,22 +71,26 @@ async def measure_tokens(site: Site, *, iterations: int, on_run: Callable[[str],
             f"The refine run made {len(rows)} model calls, not {iterations}: it ended "
             f"{result.outcome}/{result.reason}. {result.explanation}"
         )
-    return _savings(rows, result)
+    told = [estimate(messages[-2].text).total for messages in (await said_in(site, result))[1:]]
+    return _savings(rows, result, told)
 
 
-def naive_prompts(prompts: Sequence[int], outputs: Sequence[int]) -> tuple[int, ...]:
+def naive_prompts(first: int, outputs: Sequence[int], told: Sequence[int]) -> tuple[int, ...]:
     """The prompts of a conversation that keeps every draft and all feedback.
 
     Args:
-        prompts: the sizes that were sent; the first is the task alone.
+        first: the size of the first prompt, which is the task alone.
         outputs: the sizes of the drafts.
+        told: the sizes of the feedback that each draft but the last is followed by.
     """
-    first = prompts[0]
-    added = [
-        draft + max(0, prompt - first - draft)
-        for prompt, draft in zip(prompts[1:], outputs[:-1], strict=True)
-    ]
+    added = [draft + said for draft, said in zip(outputs[:-1], told, strict=True)]
     return tuple(accumulate(added, initial=first))
+
+
+async def said_in(site: Site, result: RunResult) -> list[tuple[Message, ...]]:
+    """The messages of each iteration: the task, the draft as it was shown, the delta, the reply."""
+    heads = [record.transcript or "" for record in result.iterations]
+    return [await site.stores.transcripts.load(head) for head in heads]
 
 
 def cached_cost(prompts: Sequence[int], outputs: Sequence[int], *, known: Sequence[int]) -> Decimal:
@@ -101,10 +108,10 @@ def plain_cost(prompts: Sequence[int], outputs: Sequence[int]) -> Decimal:
     return PRICE.cost(Usage(input_tokens=sum(prompts), output_tokens=sum(outputs)))
 
 
-def _savings(rows: Sequence[AttemptRow], result: RunResult) -> Savings:
+def _savings(rows: Sequence[AttemptRow], result: RunResult, told: Sequence[int]) -> Savings:
     prompts = tuple(row.usage.prompt_tokens for row in rows)
     outputs = tuple(row.usage.output_tokens for row in rows)
-    naive = naive_prompts(prompts, outputs)
+    naive = naive_prompts(prompts[0], outputs, told)
     return Savings(
         prompts=prompts,
         naive_prompts=naive,
@@ -137,15 +144,23 @@ def _point(number: int) -> str:
     return padded(f"Point {number:02d} of the report:", POINT_CHARACTERS)
 
 
-def _draft(points: int) -> str:
-    made = "\n".join(_point(number) for number in range(1, points + 1))
-    return padded(f"{made}\n", DRAFT_CHARACTERS)
+def report_text(points: int) -> str:
+    """A report of ten sections; the first of them have the points that were asked for."""
+    opening = padded("This report sums up what the notes say.", INTRODUCTION_CHARACTERS)
+    sections = [f"# Report\n\n{opening}"]
+    for number in range(1, SECTIONS + 1):
+        made = [_point(n) for n in range(number, points + 1, SECTIONS)]
+        body = padded(f"Section {number} looks at the plant.", SECTION_CHARACTERS)
+        # A point takes the place of as many words, so that all drafts are equally long.
+        room = SECTION_CHARACTERS - len(made) * (POINT_CHARACTERS + 2)
+        sections.append("\n\n".join([f"## Section {number}", *made, body[:room]]))
+    return "\n\n".join(sections)
 
 
 def _script(iterations: int) -> dict[str, object]:
     return {
         "price": {"input_per_million": INPUT_PRICE, "output_per_million": OUTPUT_PRICE},
-        "replies": [{"text": _draft(points)} for points in range(1, iterations + 1)],
+        "replies": [{"text": report_text(points)} for points in range(1, iterations + 1)],
     }
 
 

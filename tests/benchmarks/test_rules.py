@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.__main__ import plan_of
+from benchmarks.claims import Claim
 from benchmarks.conditions import Conditions
 from benchmarks.histories import Recorded, TurnSize, early, late, mean_size, slope
 from benchmarks.overhead import Against, Overhead
@@ -16,7 +17,7 @@ from benchmarks.pairing import Disagreement, Ratio, ratio, require_same_work
 from benchmarks.report import Report, markdown
 from benchmarks.scene import RESULT_BYTES, book, booked, page
 from benchmarks.sides import Played
-from benchmarks.tokens import cached_cost, naive_prompts, plain_cost
+from benchmarks.tokens import cached_cost, naive_prompts, plain_cost, report_text
 
 PLAYED = Played(
     side="perdure",
@@ -102,11 +103,21 @@ def test_the_slope_is_the_rise_whatever_one_roll_adds(
 
 def test_the_naive_prompt_keeps_every_draft_and_all_feedback() -> None:
     # Task 100, drafts 50, feedback 10 and then 20; the naive prompt adds, ours replaces.
-    assert naive_prompts([100, 160, 170], [50, 50, 50]) == (100, 160, 230)
+    assert naive_prompts(100, [50, 50, 50], [10, 20]) == (100, 160, 230)
 
 
-def test_a_draft_that_was_not_shown_is_resent_by_the_naive_loop_all_the_same() -> None:
-    assert naive_prompts([100, 110], [50, 50]) == (100, 150)
+def test_all_drafts_of_the_report_are_equally_long_and_have_their_points() -> None:
+    assert len({len(report_text(points)) for points in range(21)}) == 1
+    assert [report_text(points).count("Point ") for points in (0, 3, 20)] == [0, 3, 20]
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "said"), [(0.4, 0.6, "40% to 60%"), (1, 1, "100%")], ids=["range", "one"]
+)
+def test_a_claim_stands_beside_what_was_found(least: float, most: float, said: str) -> None:
+    claim = Claim(name="skips", least=least, most=most, found=0.5)
+    report = markdown(Report(conditions=QUIET, claims=(claim,)))
+    assert f"| skips | {said} | 50% |" in report
 
 
 def test_the_cache_makes_known_tokens_cheaper_and_new_ones_dearer() -> None:

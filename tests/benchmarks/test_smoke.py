@@ -40,6 +40,8 @@ async def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     assert [saving.iterations for saving in report.savings.savings] == [3]
     assert 0 < report.savings.savings[0].input_ratio < 1
     assert report.savings.score == 1
+    # Said of savings, and found: none is less than it is said to be.
+    assert [claim.name for claim in report.claims if claim.found < claim.least - 0.001] == []
 
     written = {path.name: path.read_text() for path in write(report, tmp_path / "out")}
     assert set(written) == {"benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"}

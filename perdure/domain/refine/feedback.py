@@ -72,7 +72,9 @@ def excerpt_for_judge(
 ) -> Compressed:
     """An output as a judge sees it that scored the one before: what changed, and what is open."""
     pointed = frozenset[int]().union(*(finding_lines(finding, text) for finding in findings))
-    return compress(text, keep=around(changed, CONTEXT_LINES), pointed=pointed)
+    # A paragraph is its own context; lines of code need their neighbours.
+    margin = 0 if kind_of(text) == "text" else CONTEXT_LINES
+    return compress(text, keep=around(changed, margin), pointed=pointed)
 
 
 def later_messages(
