@@ -1,22 +1,23 @@
 """The ready-made tasks: each is valid, and runs to its end with its own example."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from installation import Installation
+from ready_made import example, programs_allowed
 
 from perdure.adapters.checks import check_problems
-from perdure.adapters.examples import lay_out
 from perdure.domain.errors import InvalidInput
 from perdure.domain.result import RunResult
 from perdure.domain.run import RefineSpec
-from perdure.interfaces.definitions import DEFINITIONS, EXAMPLE, definitions, example_folder
-from perdure.interfaces.submission import Flags, Submission, Surroundings, load, store
+from perdure.interfaces.definitions import DEFINITIONS, definitions
+from perdure.interfaces.submission import Surroundings, load, store
 
 NAMES = [item.name for item in definitions()]
 # Score by iteration, to two digits.
 CURVES = {
+    "code-change": [0.66, 1.0],
     "interview-analysis": [0.5, 0.75, 1.0],
     "job-matching": [0.0, 0.5, 0.5, 1.0],
     "product-page": [0.76, 0.94, 1.0],
@@ -40,20 +41,20 @@ def nothing_found_is_no_error(result: RunResult) -> bool:
     return [item.error for item in result.iterations] == [None] * 4
 
 
+def suite_is_green(result: RunResult) -> bool:
+    first, last = result.iterations
+    assert first.dimensions["tests"].score == 0.5
+    assert first.dimensions["lint"].score == 0.9
+    return last.dimensions["tests"].score == 1.0 and {"patch"} <= {a.kind for a in result.artifacts}
+
+
 SHOWN: dict[str, Callable[[RunResult], bool]] = {
+    "code-change": suite_is_green,
     "interview-analysis": feedback_is_long,
     "job-matching": nothing_found_is_no_error,
     "product-page": lines_were_kept,
     "release-notes": tools_were_used,
 }
-
-
-async def example(name: str, folder: Path) -> Submission:
-    """The task with its example, laid out below `folder`."""
-    laid_out = folder / f"{name}-example"
-    await lay_out(example_folder(name), laid_out)
-    surroundings = Surroundings(folder=folder, definitions=DEFINITIONS)
-    return load(name, Flags(example=laid_out / EXAMPLE), surroundings=surroundings)
 
 
 def test_there_is_a_curve_for_every_task() -> None:
@@ -79,6 +80,12 @@ def test_nothing_starts_without_its_inputs(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
         load(name, surroundings=around)
     assert all(f"--set context.{one}=" in str(caught.value) for one in found.inputs)
+
+
+@pytest.fixture
+async def site(bare: Installation, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Installation]:
+    async with programs_allowed(bare, monkeypatch) as allowed:
+        yield allowed
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,15 +1,16 @@
 """The page on ready-made tasks shows what their examples really print."""
 
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from installation import Installation
+from ready_made import example, programs_allowed
 from telling import told
 
 from perdure.interfaces.definitions import definitions
 from perdure.interfaces.submission import store
-from tests.definitions.test_ready_made import example
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
 SHOWN = {
@@ -35,6 +36,14 @@ def rounded(lines: list[str]) -> list[str]:
 
 def test_every_task_is_shown() -> None:
     assert set(SHOWN) == {item.name for item in definitions()}
+
+
+@pytest.fixture
+async def site(
+    bare: Installation, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Installation]:
+    async with programs_allowed(bare, monkeypatch) as allowed:
+        yield allowed
 
 
 @pytest.mark.parametrize("name", sorted(SHOWN))

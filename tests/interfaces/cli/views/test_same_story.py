@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from installation import Installation
+from ready_made import example
 from refining import drafts, spec
 from telling import told
 
@@ -14,7 +15,6 @@ from perdure.interfaces.cli.views.history import history_view, record_line
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.cli.views.result import done_line, result_view
 from perdure.interfaces.submission import store
-from tests.definitions.test_ready_made import example
 
 
 async def test_three_doors_tell_one_story(site: Installation, tmp_path: Path) -> None:
