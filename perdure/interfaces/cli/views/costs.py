@@ -47,8 +47,8 @@ def _cells(item: CostLine) -> tuple[str, ...]:
 def _learning(item: CostLine | None) -> RenderableType | None:
     if item is None:
         return None
-    rows = [("afterwards", *_cells(item))]
-    return stack("", table(("learning, not in the total", *_COLUMNS), rows, right=_COLUMNS))
+    rows = [("learning", *_cells(item))]
+    return stack("", table(("beside the total", *_COLUMNS), rows, right=_COLUMNS))
 
 
 def _unconfirmed(item: CostLine) -> RenderableType | None:

@@ -133,6 +133,7 @@ def test_costs() -> None:
         by_model={"claude-sonnet-4-5": one},
         by_day={"2026-11-21": one},
         unconfirmed=CostLine(attempts=1, cost_usd=Decimal("0.01")),
+        learning=CostLine(attempts=1, cost_usd=Decimal("0.002"), seconds=1.1),
         budget=status().budget,
     )
     assert plain(costs_view(report)) == snapshot("""\
@@ -149,6 +150,9 @@ day         calls   input  cached  written   cost   time
 2026-11-21      3  12,000   9,000      800  $0.05  4.2 s
 
 unconfirmed: 1 attempt, $0.01: they died with their worker, at their estimate
+
+beside the total  calls  input  cached  written    cost   time
+learning              1      0       0        0  $0.002  1.1 s
 
 budget  4.2k of 200k tokens · $0.01 of $2.00 · 3 model calls · 3.5 s active\
 """)
