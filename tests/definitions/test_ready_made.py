@@ -14,6 +14,7 @@ from perdure.domain.run import RefineSpec
 from perdure.interfaces.definitions import DEFINITIONS, definitions
 from perdure.interfaces.submission import Surroundings, load, store
 
+STRATEGIES = ("detailed", "keyword-focused", "section by section")
 NAMES = [item.name for item in definitions()]
 # Score by iteration, to two digits.
 CURVES = {
@@ -22,6 +23,7 @@ CURVES = {
     "job-matching": [0.0, 0.5, 0.5, 1.0],
     "product-page": [0.76, 0.94, 1.0],
     "release-notes": [0.67, 1.0],
+    "resume-parsing": [0.0, 0.5, 1.0],
 }
 
 
@@ -48,11 +50,19 @@ def suite_is_green(result: RunResult) -> bool:
     return last.dimensions["tests"].score == 1.0 and {"patch"} <= {a.kind for a in result.artifacts}
 
 
+def approaches_took_turns(result: RunResult) -> bool:
+    tried = [item.adaptation for item in result.iterations]
+    return [name in (told or "") for name, told in zip(STRATEGIES, tried, strict=True)] == [
+        True
+    ] * 3
+
+
 SHOWN: dict[str, Callable[[RunResult], bool]] = {
     "code-change": suite_is_green,
     "interview-analysis": feedback_is_long,
     "job-matching": nothing_found_is_no_error,
     "product-page": lines_were_kept,
+    "resume-parsing": approaches_took_turns,
     "release-notes": tools_were_used,
 }
 
