@@ -15,14 +15,18 @@ from perdure.adapters.runtime.services import SQLITE_PRAGMAS, temporal_binary
 
 
 class ServerProcess:
-    """Starts on the same port and the same file each time."""
+    """Starts on the same ports and the same file each time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, ui: bool = False) -> None:
         self._folder = folder
         self._process: asyncio.subprocess.Process | None = None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = _free_port()
+        self._ui_port = _free_port() if ui else None
+
+    @property
+    def ui_url(self) -> str:
+        """Where its Web UI is, if it has one."""
+        return f"http://127.0.0.1:{self._ui_port}"
 
     @property
     def address(self) -> str:
@@ -32,9 +36,10 @@ class ServerProcess:
     async def start(self) -> None:
         """Start, and wait until it answers."""
         pragmas = [word for pragma in SQLITE_PRAGMAS for word in ("--sqlite-pragma", pragma)]
+        ui = ["--headless"] if self._ui_port is None else ["--ui-port", str(self._ui_port)]
         with (self._folder / "server.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                str(temporal_binary()), "server", "start-dev", "--headless",
+                str(temporal_binary()), "server", "start-dev", *ui,
                 "--port", str(self.port), "--db-filename", str(self._folder / "temporal.db"),
                 *FAST_SERVER, *pragmas, stdout=log, stderr=log,
             )  # fmt: skip
@@ -57,11 +62,17 @@ class ServerProcess:
 
 
 @asynccontextmanager
-async def server_process(folder: Path) -> AsyncGenerator[ServerProcess]:
+async def server_process(folder: Path, *, ui: bool = False) -> AsyncGenerator[ServerProcess]:
     """A running server, killed at the end."""
-    server = ServerProcess(folder)
+    server = ServerProcess(folder, ui=ui)
     await server.start()
     try:
         yield server
     finally:
         await server.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
