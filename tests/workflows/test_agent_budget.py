@@ -243,3 +243,14 @@ async def test_a_model_without_a_price_is_not_called_under_a_cost_limit(
     assert result.spend.model_calls == 0
     free = await probe.run(task(budget={"unknown_price": "unverified"}), script(DONE))
     assert (free.outcome, free.spend.cost_usd) == ("accepted", None)
+
+
+async def test_a_call_in_flight_holds_its_reservation(probe: Installation) -> None:
+    run = await probe.start(task(), script({"text": "Done.", "delay_s": 3}))
+
+    async def reserved() -> bool:
+        return (await probe.status(run)).budget.reserved_tokens > 0
+
+    await eventually(reserved, seconds=10)
+    await probe.gateway.result(run)
+    assert (await probe.status(run)).budget.reserved_tokens == 0

@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from perdure.domain.transcript import Link
 
-# Measured: a short message is some 300 bytes of text and 4 KB of objects.
+# Measured: a link with one short message is some 300 bytes of text and 4 KB of objects.
 OBJECTS_BYTES = 4 * 1024
 
 
@@ -35,7 +35,7 @@ class LinkCache:
 
     def put(self, address: str, link: Link, *, size: int) -> None:
         """Keep a link of `size` bytes as JSON, unless it is larger than the whole cache."""
-        taken = size + OBJECTS_BYTES
+        taken = size + OBJECTS_BYTES * max(1, len(link.messages))
         if address in self._links or taken > self._limit:
             return
         self._links[address] = (link, taken)

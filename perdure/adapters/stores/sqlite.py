@@ -16,6 +16,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from perdure.domain.errors import InvalidInput, StoreError
 
 BUSY_TIMEOUT_MS = 10_000
+# Each of a dozen connections keeps pages of its own; the system's cache has them all anyway.
+CACHE_KIB = 512
 WAL_TRIES = 100
 WAL_PAUSE_SECONDS = 0.1
 
@@ -119,6 +121,7 @@ def _make_private(path: Path) -> None:
 def _set_up(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    cursor.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")

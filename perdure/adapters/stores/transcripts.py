@@ -12,7 +12,7 @@ from perdure.domain.ports import BlobStore
 from perdure.domain.tokens import TokenSizes
 from perdure.domain.transcript import Head, Link, Message, message_tokens
 
-CACHE_BYTES = 16 * 1024 * 1024
+CACHE_BYTES = 8 * 1024 * 1024
 
 
 class LinkedTranscripts:

@@ -1,0 +1,181 @@
+"""The suite itself: without one of its guards the product fails a failure test.
+
+Each guard is removed in a copy of the code, and the test that must notice is run there. A test
+that passes without what it is there for proves nothing.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("perdure", "workflows", "activities", "tests")
+FAILED = 1  # pytest's exit code for tests that ran and failed; others are broken runs
+PASSED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One place of the code, as it is and as it becomes."""
+
+    file: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What is taken away, and the test that must fail without it."""
+
+    changes: tuple[Change, ...]
+    caught_by: str
+
+
+# Our handlers are synchronous, so nothing is under way when a run rolls. The wait at the roll is
+# for the first handler that is not: this one takes its time before it has its effect.
+SLOW_HANDLER = (
+    Change(
+        "workflows/control.py",
+        '''    def on_add_input(self, message: AddInput) -> None:
+        """Signal form of `add_input`."""
+''',
+        '''    async def on_add_input(self, message: AddInput) -> None:
+        """Signal form of `add_input`."""
+        await workflow.sleep(0.3)
+''',
+    ),
+)
+WAIT = "        await workflow.wait_condition(workflow.all_handlers_finished)\n"
+ROLL = "        self.core.rolls += 1\n"
+SIGNALS_OVER_ROLLS = (
+    "tests/chaos/test_rolls.py::test_r19_every_signal_of_a_rolling_run_is_applied_once"
+)
+GUARDS = {
+    "a reply that was paid for is used again": Removed(
+        (
+            Change(
+                "perdure/adapters/stores/journal.py",
+                "            if reply is not None:\n                return Replayed(",
+                "            if False:\n                return Replayed(",
+            ),
+        ),
+        "tests/chaos/test_worker_killed.py::test_r01_a_kill_at_any_point_is_recovered[after_commit]",
+    ),
+    "no attempt beyond the reservation of its call": Removed(
+        (
+            Change(
+                "perdure/adapters/stores/journal.py",
+                "if not fits(attempt, account) or _tried_enough(attempt, rows):",
+                "if False:",
+            ),
+        ),
+        "tests/workflows/test_agent_budget.py::test_attempts_that_fail_count_as_calls",
+    ),
+    "no request that does not fit its reservation": Removed(
+        (
+            Change(
+                "activities/metering.py",
+                "if not _fits(step, prompt=prompt, max_tokens=request.max_tokens, price=price):",
+                "if False:",
+            ),
+            Change(
+                "perdure/adapters/stores/journal.py", "if not fits(attempt, account) or ", "if "
+            ),
+        ),
+        "tests/workflows/test_agent_budget.py::test_a_call_that_never_fits_sends_nothing",
+    ),
+    "a call in flight is reserved in the envelope": Removed(
+        (
+            Change(
+                "workflows/model_calls.py",
+                "        core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)\n",
+                "",
+            ),
+        ),
+        "tests/workflows/test_agent_budget.py::test_a_call_in_flight_holds_its_reservation",
+    ),
+    "large payloads go to the store": Removed(
+        (
+            Change(
+                "perdure/adapters/converting.py",
+                "    if blobs is None:\n        return plain\n",
+                "    return plain\n",
+            ),
+        ),
+        "tests/chaos/test_rolls.py::test_r26_a_state_above_every_payload_limit_still_rolls",
+    ),
+    "handlers are awaited at the roll": Removed(
+        (*SLOW_HANDLER, Change("workflows/loop.py", WAIT + ROLL, ROLL)),
+        SIGNALS_OVER_ROLLS,
+    ),
+    "a paused run starts no step": Removed(
+        (
+            Change(
+                "workflows/loop.py",
+                "if not self.core.control.paused or self._ending() is not None:",
+                "if True:",
+            ),
+            Change(
+                "workflows/steps.py",
+                "if not self.core.control.paused or self.core.control.stop is not None:",
+                "if True:",
+            ),
+        ),
+        "tests/chaos/test_server_and_disk.py::test_r10_a_pause_before_the_first_task_is_honoured",
+    ),
+}
+
+
+def _changed(folder: Path, changes: tuple[Change, ...]) -> None:
+    ignored = shutil.ignore_patterns("__pycache__", "histories")
+    for name in COPIED:
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    for change in changes:
+        source = folder / change.file
+        text = source.read_text()
+        assert text.count(change.before) == 1, f"{change.file} no longer has: {change.before}"
+        source.write_text(text.replace(change.before, change.after))
+
+
+def _run(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", test, "-q", "-x", "-p", "no:cacheprovider"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("guard", GUARDS.values(), ids=list(GUARDS))
+def test_a_removed_guard_is_missed(guard: Removed, tmp_path: Path) -> None:
+    _changed(tmp_path, guard.changes)
+    played = _run(tmp_path, guard.caught_by)
+    assert played.returncode == FAILED, played.stdout[-3000:] + played.stderr[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("changes", "test"),
+    [
+        pytest.param((), GUARDS["large payloads go to the store"].caught_by, id="as it is"),
+        pytest.param(SLOW_HANDLER, SIGNALS_OVER_ROLLS, id="a slow handler, awaited"),
+    ],
+)
+def test_the_copy_passes_with_its_guards(
+    changes: tuple[Change, ...], test: str, tmp_path: Path
+) -> None:
+    _changed(tmp_path, changes)
+    played = _run(tmp_path, test)
+    assert played.returncode == PASSED, played.stdout[-3000:] + played.stderr[-3000:]
