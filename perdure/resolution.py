@@ -53,7 +53,7 @@ class Resolver:
         problems: list[str] = []
         cards: dict[str, ModelCard] = {}
         named = {name: f"models.{role}" for name, role in _first_named(spec.models, models).items()}
-        for name, path in {**_of_strategies(spec), **named}.items():
+        for name, path in {**_of_strategies(spec), **_of_rubric(spec), **named}.items():
             await self._card(path, name, cards, problems)
         first = cards.get(models.chain("executor")[0])
         level = spec.tools.access or ("readonly" if first is None or first.tools else "minimal")
@@ -129,6 +129,17 @@ def _of_strategies(spec: Spec) -> dict[str, str]:
     }
 
 
+def _of_rubric(spec: Spec) -> dict[str, str]:
+    """The models that the rubric names as judges, with where each is named."""
+    if not isinstance(spec, RefineSpec):
+        return {}
+    return {
+        item.judge: f"rubric[{index}].evaluator.judge.model"
+        for index, item in enumerate(spec.rubric.dimensions)
+        if item.judge is not None
+    }
+
+
 def _beyond(spec: Spec, names: Sequence[str]) -> list[str]:
     """Tools that strategies name and the run does not have: a strategy can only narrow."""
     if not isinstance(spec, RefineSpec):
@@ -145,10 +156,13 @@ def _beyond(spec: Spec, names: Sequence[str]) -> list[str]:
 def _judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) -> list[str]:
     if not isinstance(spec, RefineSpec) or not spec.rubric.judged:
         return []
-    names = ", ".join(item.name for item in spec.rubric.judged)
-    return [
-        f"models.evaluator: {name} does not judge, but the rubric asks for a judge ({names}); "
-        "name another evaluator or use checks"
-        for name in models.chain("evaluator")
-        if name in cards and not cards[name].judges
-    ]
+    found: list[str] = []
+    for judge, names in spec.rubric.judges.items():
+        path = "models.evaluator" if judge is None else "judge.model"
+        found += [
+            f"{path}: {name} does not judge, but the rubric asks for a judge "
+            f"({', '.join(names)}); name another evaluator or use checks"
+            for name in (models.chain("evaluator") if judge is None else (judge,))
+            if name in cards and not cards[name].judges
+        ]
+    return found

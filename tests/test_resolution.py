@@ -63,3 +63,10 @@ async def test_a_known_model_is_filled_in() -> None:
     spec = await resolver().resolve(RUN_SPEC.validate_python({"kind": "agent", "goal": "g"}))
     assert spec.models.executor == KNOWN
     assert spec.tools.access == "readonly"
+
+
+async def test_an_unknown_judge_is_told_with_its_place() -> None:
+    judge = {"name": "tone", "evaluator": {"judge": {"model": "typo"}}}
+    given = {"kind": "refine", "goal": "g", "rubric": [judge]}
+    with pytest.raises(InvalidInput, match=r"rubric\[0\].evaluator.judge.model: No model"):
+        await resolver().resolve(RUN_SPEC.validate_python(given))

@@ -41,7 +41,7 @@ class References:
                 name: self._model(value, f"models.{name}", layer.folder)
                 for name, value in models.items()
             }
-        fields = with_strategy_models(
+        fields = with_models_beside(
             fields, lambda value, path: self._model(value, path, layer.folder)
         )
         if isinstance(fields.get("workspace"), str):
@@ -140,11 +140,36 @@ def with_addresses(fields: Fields, moved: Callable[[str], str]) -> Fields:
         changed["context"] = {name: _moved_input(value, moved) for name, value in context.items()}
     if isinstance(models, dict):
         changed["models"] = {name: _moved_model(value, moved) for name, value in models.items()}
-    return with_strategy_models(changed, lambda value, _: _moved_model(value, moved))
+    return with_models_beside(changed, lambda value, _: _moved_model(value, moved))
 
 
-def with_strategy_models(fields: Fields, change: Callable[[JsonValue, str], JsonValue]) -> Fields:
-    """The fields with the model of every strategy changed; `change` gets value and path."""
+def with_models_beside(fields: Fields, change: Callable[[JsonValue, str], JsonValue]) -> Fields:
+    """The fields with every model changed that strategies and judges name.
+
+    Args:
+        fields: a specification as it is written.
+        change: gets the value and its path.
+    """
+    return _with_judges(_with_strategies(fields, change), change)
+
+
+def _with_judges(fields: Fields, change: Callable[[JsonValue, str], JsonValue]) -> Fields:
+    rubric = fields.get("rubric")
+    if not isinstance(rubric, list):
+        return fields
+    changed = list[JsonValue]()
+    for index, item in enumerate(rubric):
+        match item:
+            case {"evaluator": {"judge": {"model": model, **others}}}:
+                path = f"rubric[{index}].evaluator.judge.model"
+                judge: JsonValue = {**others, "model": change(model, path)}
+                changed.append({**item, "evaluator": {"judge": judge}})
+            case _:
+                changed.append(item)
+    return {**fields, "rubric": changed}
+
+
+def _with_strategies(fields: Fields, change: Callable[[JsonValue, str], JsonValue]) -> Fields:
     refine = fields.get("refine")
     strategies = refine.get("strategies") if isinstance(refine, dict) else None
     if not isinstance(refine, dict) or not isinstance(strategies, list):

@@ -43,3 +43,17 @@ def test_a_missing_script_is_told_with_its_place(tmp_path: Path) -> None:
     references = References()
     references.resolved(Layer(name="task", fields=task("scripted:no.yaml"), folder=tmp_path))
     assert [problem.path for problem in references.problems] == ["refine.strategies[1].model"]
+
+
+def test_scripts_of_judges_are_read_and_moved(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text("replies: []", encoding="utf-8")
+    references = References()
+    judge: JsonValue = {"name": "a", "evaluator": {"judge": {"model": "scripted:script.yaml"}}}
+    plain: JsonValue = {"name": "b", "evaluator": {"judge": {}}}
+    given: Fields = {"rubric": [judge, plain]}
+    found = references.resolved(Layer(name="task", fields=given, folder=tmp_path)).fields
+    (address,) = references.blobs
+    moved = with_addresses(found, lambda one: one.replace("sha256", "hmac"))
+    named: JsonValue = {**judge, "evaluator": {"judge": {"model": f"scripted:{address}"}}}
+    assert found["rubric"] == [named, plain]
+    assert str(moved["rubric"]).count("scripted:hmac:") == 1
