@@ -98,14 +98,16 @@ class OpenRun:
     ) -> tuple[Head | None, Tallies | None]:
         """The transcript that the first call goes on from."""
         if step.resume is not None:
-            return await self._resumed(step.resume)
-        if step.goes_on or not step.converses:
+            return await self._resumed(step.resume, goes_on=step.goes_on)
+        if not step.converses:
             return None, None
         return await self._opening(step, inputs), None
 
-    async def _resumed(self, head: Head) -> tuple[Head, Tallies]:
+    async def _resumed(self, head: Head, *, goes_on: bool) -> tuple[Head, Tallies]:
         """A transcript whose open calls are closed, and in which it is the model's turn."""
         said = await self._transcripts.load(head.hash)
+        if goes_on:
+            return head, recounted(said)
         ready = resumable(said)
         if ready[: len(said)] == said:
             head = await self._transcripts.append(head, ready[len(said) :])

@@ -60,9 +60,8 @@ class AgentLoop(Turning):
         """Open, turn, end."""
         if self.core.frame is None:
             turn = self.core.turn
-            resume = None if turn.entries else turn.head
             opened = await self.open(
-                converses=True, extra={}, goes_on=turn.head is not None, resume=resume
+                converses=True, extra={}, goes_on=bool(turn.entries), resume=turn.head
             )
             if isinstance(opened, Ending):
                 return await self._close(

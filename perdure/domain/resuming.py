@@ -86,13 +86,15 @@ def as_stored(state: CoreState) -> dict[str, JsonValue]:
 
 
 def slim_agent(core: AgentState) -> AgentState:
-    """An agent run's state at its end: a batch that was cut short is left to its transcript."""
+    """An agent run's state at its end: a batch that was cut short is left to its transcript.
+
+    So are the counters over tool calls, which are as long as the run.
+    """
     turn = core.turn
     kept = TurnState(
         head=turn.head,
         iteration=turn.iteration,
         entries=[] if turn.batch is not None else turn.entries,
-        tallies=turn.tallies.model_copy(update={"strikes": 0}),
         deferred=turn.deferred,
         awaiting_results=turn.awaiting_results and turn.batch is None,
         tools_succeeded=turn.tools_succeeded,
@@ -109,7 +111,7 @@ def agent_state(head: Head, *, iteration: int, at: datetime) -> AgentState:
 
 def taken_up(turn: TurnState, head: Head | None, tallies: Tallies | None) -> TurnState:
     """The turns of an opened conversation; counters that were not stored come from its text."""
-    counted = turn.tallies if turn.tallies.used or tallies is None else tallies
+    counted = tallies or turn.tallies
     return turn.model_copy(
         update={
             "head": head or turn.head,

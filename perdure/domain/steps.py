@@ -73,8 +73,8 @@ class OpenWorkspaceReport(StepMessage):
 class OpenRunRequest(StepMessage):
     """Write the frame and the first messages of a run.
 
-    A conversation that `goes_on` has its first messages already; `resume` is its transcript, where
-    that must be made ready for the next call.
+    `resume` is the transcript of a conversation that is taken up again; it `goes_on` by itself
+    where messages wait to be appended, else it is made ready for the next call.
     """
 
     run: str
