@@ -10,6 +10,7 @@ from perdure.domain.errors import NotAllowed, NotFound
 from perdure.domain.gates import arguments_hash
 from perdure.domain.ports import BlobStore, ToolHost, TranscriptStore
 from perdure.domain.steps import ToolCallReport, ToolCallRequest
+from perdure.domain.termination import leading_number
 from perdure.domain.tools import ToolEnvelope, ToolOutput
 from perdure.domain.transcript import ToolUseBlock
 
@@ -53,6 +54,7 @@ class CallTool:
             ref=ref,
             code=given.code,
             seconds=watch.seconds,
+            number=leading_number(given.text) if given.outcome == "ok" else None,
         )
 
     async def _find(self, step: ToolCallRequest) -> ToolUseBlock:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from perdure.domain.agent.selection import select
 from perdure.domain.checks import PURE_KINDS, PluginCheck
 from perdure.domain.commands import VERIFIED_KINDS
+from perdure.domain.conditions import ToolBound, placed_leaves
 from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
 from perdure.domain.ports import ModelClient, Models, ToolHost
@@ -141,11 +142,17 @@ def _of_rubric(spec: Spec) -> dict[str, str]:
 
 
 def _beyond(spec: Spec, names: Sequence[str]) -> list[str]:
-    """Tools that strategies name and the run does not have: a strategy can only narrow."""
+    """Tools that strategies or conditions name and the run does not have."""
     if not isinstance(spec, RefineSpec):
         return []
     have = ", ".join(names) or "none"
-    return [
+    tree = spec.refine.termination
+    unmet = [
+        f"{path}.tool: the run has no tool {leaf.tool!r}; it has {have}"
+        for path, leaf in (placed_leaves(tree, root="refine.termination") if tree else ())
+        if isinstance(leaf, ToolBound) and leaf.tool not in names
+    ]
+    return unmet + [
         f"refine.strategies[{index}].tools.allow: the run has no tool {pattern!r}; it has {have}"
         for index, strategy in enumerate(spec.refine.strategies)
         for pattern in (strategy.tools.allow if strategy.tools else None) or ()

@@ -171,6 +171,7 @@ class Batches(Calling):
                 outcome=report.outcome,
                 ref=report.ref,
                 ms=round(report.seconds * 1000),
+                number=report.number,
             )
         else:
             settled = self._lost(entry, done)
@@ -253,6 +254,8 @@ class Batches(Calling):
         self, state: TurnState, entry: PlannedCall, settled: Settled, turns: Turns
     ) -> ToolResultEntry:
         note = settled.note
+        if settled.ref is not None:
+            callrules.note_number(state.tallies, entry.call.name, settled.number)
         if settled.ref is not None and not self._terms(entry).repeat_exempt:
             warning = callrules.note_result(
                 state.tallies,

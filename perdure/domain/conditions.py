@@ -266,6 +266,17 @@ def leaves(condition: Condition) -> tuple[Condition, ...]:
     return tuple(leaf for child in condition.conditions for leaf in leaves(child))
 
 
+def placed_leaves(condition: Condition, *, root: str = ROOT) -> tuple[tuple[str, Condition], ...]:
+    """The conditions of a tree without its combinations, each with its path."""
+    if not isinstance(condition, Combined):
+        return ((root, condition),)
+    return tuple(
+        placed
+        for index, child in enumerate(condition.conditions)
+        for placed in placed_leaves(child, root=f"{root}.conditions[{index}]")
+    )
+
+
 def _limit(leaf: Condition) -> int:
     match leaf:
         case MaxIterations():

@@ -308,12 +308,13 @@ class ToolCallRequest(StepMessage):
 
 
 class ToolCallReport(StepMessage):
-    """What a tool call gave, by reference."""
+    """What a tool call gave, by reference; `number` is what a good output begins with."""
 
     outcome: ToolOutcome = "ok"
     ref: Ref | None = None
     code: str = ""
     seconds: float = 0.0
+    number: float | None = None
 
 
 class SnapshotRequest(StepMessage):

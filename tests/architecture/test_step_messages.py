@@ -275,7 +275,13 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "patch_to": None,
         },
         "StructuredReport": {"call": "required", "problems": []},
-        "ToolCallReport": {"outcome": "ok", "ref": None, "code": "", "seconds": 0.0},
+        "ToolCallReport": {
+            "outcome": "ok",
+            "ref": None,
+            "code": "",
+            "seconds": 0.0,
+            "number": None,
+        },
         "ToolCallRequest": {
             "frame": "required",
             "head": "required",

@@ -63,7 +63,10 @@ class PlannedCall(Frozen):
 
 
 class Tallies(BaseModel):
-    """Counters over the tool calls of a run; bounded."""
+    """Counters over the tool calls of a run; bounded.
+
+    `numbers` is what the last output of each tool began with, where it began with a number.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -74,6 +77,7 @@ class Tallies(BaseModel):
     succeeded: list[str] = []
     strikes: int = 0
     levels_noted: dict[str, int] = {}
+    numbers: dict[str, float] = {}
 
 
 class VolumeLevel(Frozen):
@@ -148,6 +152,12 @@ def note_result(
     if seen + 1 > max_repeat and not planned.repeated:
         return f"{name} has returned this same result {seen + 1} times; try something else"
     return None
+
+
+def note_number(tallies: Tallies, name: str, number: float | None) -> None:
+    """Remember the number that a tool's last output began with; forget it where there is none."""
+    others = {tool: known for tool, known in tallies.numbers.items() if tool != name}
+    tallies.numbers = others if number is None else {**others, name: number}
 
 
 def volume_level(tallies: Tallies, levels: ToolLoopLevels) -> VolumeLevel | None:

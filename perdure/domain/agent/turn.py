@@ -23,6 +23,7 @@ class Settled(Frozen):
     ref: Ref | None = None
     note: str = ""
     ms: int = 0
+    number: float | None = None
 
 
 class Batch(BaseModel):

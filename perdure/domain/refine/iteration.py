@@ -7,7 +7,7 @@ from perdure.domain import budget as budgets
 from perdure.domain.agent.records import spent_since
 from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import TIME_DIMENSIONS, Refused
-from perdure.domain.evaluation import Evaluation, deciding_pass, items_pass
+from perdure.domain.evaluation import Evaluation, deciding_pass, failing, items_pass
 from perdure.domain.refine.decision import Decision, DecisionKind, Facts, Failure
 from perdure.domain.refine.economy import saved_share
 from perdure.domain.refine.parts import failing_parts
@@ -93,6 +93,8 @@ def facts_of(
             wall_seconds=wall,
             now=now,
             repeated=draft.repeated,
+            goal_achieved=_goal_achieved(settings, rubric, evaluation) if scored else None,
+            tool_outputs={tool: str(n) for tool, n in state.turn.tallies.numbers.items()},
         ),
         settings=settings,
         exhausted=_spent_dimension(draft.cut, spent),
@@ -197,6 +199,16 @@ def rescored(state: RefineState, evaluation: Evaluation | None, rubric: Rubric) 
             "falls": 0,
         }
     )
+
+
+def _goal_achieved(
+    settings: RefineSettings, rubric: Rubric, evaluation: Evaluation | None
+) -> bool | None:
+    """The judge's word on the goal: every dimension of its own passes; None without a judge."""
+    if not rubric.judged or evaluation is None:
+        return None
+    open_ones = failing(rubric, evaluation, settings.quality_threshold)
+    return not any(dimension.name in open_ones for dimension in rubric.judged)
 
 
 def _parts_left(settings: RefineSettings, rubric: Rubric, evaluation: Evaluation | None) -> int:

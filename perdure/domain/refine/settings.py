@@ -7,8 +7,11 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 from perdure.domain.base import Frozen
 from perdure.domain.conditions import (
     Condition,
+    EvaluationBound,
+    GoalBound,
     certain_limit,
     largest_limit,
+    placed_leaves,
     success_threshold,
 )
 from perdure.domain.problems import Problem, shown
@@ -130,7 +133,28 @@ class RefineSettings(Frozen):
 
 def settings_problems(settings: RefineSettings, rubric: Rubric) -> tuple[Problem, ...]:
     """What does not fit together between the settings and the rubric."""
-    return (*_strategy_problems(settings), *_part_problems(settings.output.parts, rubric))
+    return (
+        *_strategy_problems(settings),
+        *_part_problems(settings.output.parts, rubric),
+        *_tree_problems(settings, rubric),
+    )
+
+
+def _tree_problems(settings: RefineSettings, rubric: Rubric) -> tuple[Problem, ...]:
+    """Conditions that could never come true in this loop."""
+    if settings.termination is None:
+        return ()
+    found: list[Problem] = []
+    for path, leaf in placed_leaves(settings.termination, root="refine.termination"):
+        match leaf:
+            case EvaluationBound():
+                allowed = "confidence, or a role loop: no role approves here, the rubric scores"
+            case GoalBound() if not rubric.judged:
+                allowed = "a rubric with a judge, which says whether the goal is achieved"
+            case _:
+                continue
+        found.append(Problem(path=path, found=leaf.type, allowed=allowed))
+    return tuple(found)
 
 
 def _strategy_problems(settings: RefineSettings) -> tuple[Problem, ...]:

@@ -89,6 +89,34 @@ def test_each_strategy_is_tried_once_unless_a_limit_is_given(
     assert RefineSettings.model_validate(settings.model_dump(exclude_defaults=True)) == settings
 
 
+REVIEW = {"type": "evaluation_bound", "criteria": "good"}
+GOAL = {"type": "goal_bound", "max_iterations": 2}
+NESTED = {"type": "combined", "operator": "or", "conditions": [GOAL, REVIEW]}
+
+
+@pytest.mark.parametrize(
+    ("tree", "judged", "paths"),
+    [
+        pytest.param(REVIEW, True, ["refine.termination"], id="no role approves"),
+        pytest.param(GOAL, True, [], id="the judge knows the goal"),
+        pytest.param(GOAL, False, ["refine.termination"], id="no judge"),
+        pytest.param(
+            NESTED,
+            False,
+            ["refine.termination.conditions[0]", "refine.termination.conditions[1]"],
+            id="nested",
+        ),
+    ],
+)
+def test_conditions_that_this_loop_cannot_meet_are_refused(
+    tree: Mapping[str, object], judged: bool, paths: list[str]
+) -> None:
+    evaluator = {"judge": {}} if judged else {"check": "length", "unit": "words", "max": 9}
+    rubric = Rubric.model_validate([{"name": "a", "evaluator": evaluator}])
+    settings = RefineSettings.model_validate({"termination": tree})
+    assert [problem.path for problem in settings_problems(settings, rubric)] == paths
+
+
 @pytest.mark.parametrize(
     ("given", "paths"),
     [
