@@ -10,6 +10,7 @@ from refining import draft, drafts, prompt_of, spec
 from perdure.domain.errors import NotAllowed, NotFound
 from perdure.domain.messages import Retry
 from perdure.domain.result import RunResult
+from perdure.interfaces.gateway import RunFilter
 
 BROKEN: Reply = {"error": {"status": 401, "message": "no such key"}}
 
@@ -37,6 +38,15 @@ async def test_an_agent_run_goes_on_where_its_model_failed(site: Installation) -
     assert sum("mind the gap" in text for text in said) == 1
     status = await site.status(run)
     assert (status.lifecycle, status.outcome) == ("completed", "accepted")
+
+    async def listed_once() -> bool:
+        page = await site.gateway.list(RunFilter(limit=500))
+        rows = [row for row in page.runs if row.id == run]
+        return [row.lifecycle for row in rows] == ["completed"]
+
+    await eventually(listed_once)
+    failed_ones = await site.gateway.list(RunFilter(status="failed", limit=500))
+    assert run not in [row.id for row in failed_ones.runs]
 
 
 async def test_a_refine_run_is_retried_twice_with_one_account(site: Installation) -> None:

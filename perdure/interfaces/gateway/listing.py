@@ -4,12 +4,13 @@ import base64
 import binascii
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perdure.domain.errors import InvalidInput, NotFound, ServiceUnavailable
 from perdure.domain.ports import RecordStore, StoredRun
 from perdure.interfaces.gateway.facts import RunFilter, RunPage, RunRow
-from perdure.interfaces.gateway.server import Server
+from perdure.interfaces.gateway.server import Look, Server
 from perdure.interfaces.gateway.visibility import (
     ONE_EACH,
     OURS,
@@ -76,13 +77,29 @@ class Listing:
             )
         except ServiceUnavailable:
             return await self._stored(wanted, limit=limit, offset=0, note=AWAY_NOTE)
-        rows = tuple(row_of(look) for look in found)
+        rows = tuple(row_of(look) for look in await self._current(found))
         if token is not None:
             return RunPage(runs=rows, cursor=Cursor(token=token).text())
-        if len(rows) == limit:
+        if len(found) == limit:
             return RunPage(runs=rows, cursor=Cursor(offset=0).text())
         rest = await self._stored(wanted, limit=limit - len(rows), offset=0, note="")
         return rest.model_copy(update={"runs": (*rows, *rest.runs)})
+
+    async def _current(self, found: Sequence[Look]) -> list[Look]:
+        """Each run once: of a run that was retried, the failed executions are no rows of a list."""
+        newest: dict[str, Look] = {}
+        for look in found:
+            known = newest.get(look.id)
+            if known is None or known.started_at < look.started_at:
+                newest[look.id] = look
+        kept = [look for look in found if newest[look.id] is look]
+        return [look for look in kept if not await self._retried(look)]
+
+    async def _retried(self, look: Look) -> bool:
+        if look.ending != "failed":
+            return False
+        row = await self._records.run(look.id)
+        return row is not None and row.lifecycle != "failed"
 
     async def resolve(self, name: str) -> str:
         """The id that a prefix or `@last` means; see `Gateway.resolve`."""
