@@ -12,6 +12,7 @@ from perdure.domain.result import IterationRecord, RunResult
 STEP_USD = Decimal("0.10")
 RECENT = 3
 FADING = 0.5
+LIMITED = frozenset({"best_effort", "out_of_budget", "deadline", "regressed", "stopped"})
 
 
 class Outlook(Frozen):
@@ -121,7 +122,19 @@ def _why(result: RunResult) -> str:
 def _would_change(result: RunResult, records: Sequence[IterationRecord]) -> tuple[str, ...]:
     tell = _LEVERS.get(result.reason, _LEVERS.get(result.outcome))
     told = tell(result, records) if tell else ()
-    return (*told, *_finding_lever(result))
+    return (*told, *_finding_lever(result), *_way_on(result, records))
+
+
+def _way_on(result: RunResult, records: Sequence[IterationRecord]) -> tuple[str, ...]:
+    """The command that goes on from where the run stands."""
+    if result.outcome == "failed":
+        return (f"Mend the cause, then `perdure retry {result.id}` goes on from there.",)
+    best = result.best.iteration if result.best else None
+    kept = any(record.index == best and record.state_ref for record in records)
+    if result.outcome not in LIMITED or not kept:
+        return ()
+    command = f"perdure fork {result.id} --from-iteration {best} --set path=value"
+    return (f"`{command}` goes on from the best with changed settings.",)
 
 
 def _finding_lever(result: RunResult) -> tuple[str, ...]:

@@ -113,3 +113,23 @@ def test_open_findings_are_named_while_quality_is_missing() -> None:
     findings = ({"dimension": "tone", "title": "stiff"}, {"dimension": "tone", "title": "dry"})
     explained = explain_run(ended(0.5, open_findings=findings), [record(1, 0.5)])
     assert explained.would_change[-1] == "2 findings are open, in: tone."
+
+
+def test_an_ended_run_is_told_how_to_go_on() -> None:
+    records = (IterationRecord(index=1, score=0.5, state_ref="sha256:s"),)
+    best = Mark(iteration=1, score=0.5)
+    limited = RunResult(
+        id="r",
+        kind="refine",
+        outcome="best_effort",
+        reason="max_iterations",
+        explanation="Done.",
+        best=best,
+    )
+    told = explain_run(limited, records).would_change[-1]
+    assert told.startswith("`perdure fork r --from-iteration 1 --set path=value`")
+    assert "fork" not in " ".join(
+        explain_run(limited, (IterationRecord(index=1, score=0.5),)).would_change
+    )
+    failed = limited.model_copy(update={"outcome": "failed", "reason": "model_error"})
+    assert "`perdure retry r`" in explain_run(failed, records).would_change[-1]
