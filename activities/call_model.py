@@ -66,7 +66,9 @@ class CallModel:
         await self._write_records(step, frame=frame, before=before)
         messages = await self._transcripts.load(before.hash)
         if step.compact:
+            longer = before.hash
             before = await self._transcripts.append(None, compact(messages))
+            self._transcripts.forget(longer)
             messages = await self._transcripts.load(before.hash)
         request = self._request(
             step, frame=frame, messages=messages, json_schema=json_schema, system=system

@@ -64,6 +64,10 @@ class TranscriptStore(Protocol):
         """All messages up to and including the link named `head`."""
         ...
 
+    def forget(self, head: str) -> None:
+        """Drop a chain from memory that another one has replaced; its content stays."""
+        ...
+
 
 class Attempt(Frozen):
     """One try of a logical call, as it is opened in the journal.

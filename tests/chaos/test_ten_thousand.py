@@ -20,7 +20,7 @@ SAMPLED = (1_000, 5_000, ITERATIONS)
 SLOWER_AT_MOST = 1.5
 # The window fills every few hundred turns, so that the conversation is compacted all along.
 SCRIPT = {
-    "window": 30_000,
+    "window": 8_000,
     "replies": [
         {
             "tool_calls": [{"name": "probe.echo", "arguments": {"text": "on"}}],

@@ -33,6 +33,14 @@ class LinkCache:
         self._links.move_to_end(address)
         return entry[0]
 
+    def drop(self, address: str) -> Link | None:
+        """Take a link out, and return it."""
+        entry = self._links.pop(address, None)
+        if entry is None:
+            return None
+        self._held -= entry[1]
+        return entry[0]
+
     def put(self, address: str, link: Link, *, size: int) -> None:
         """Keep a link of `size` bytes as JSON, unless it is larger than the whole cache."""
         taken = size + OBJECTS_BYTES * max(1, len(link.messages))

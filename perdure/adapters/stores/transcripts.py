@@ -12,7 +12,7 @@ from perdure.domain.ports import BlobStore
 from perdure.domain.tokens import TokenSizes
 from perdure.domain.transcript import Head, Link, Message, message_tokens
 
-CACHE_BYTES = 8 * 1024 * 1024
+CACHE_BYTES = 32 * 1024 * 1024
 
 
 class LinkedTranscripts:
@@ -46,6 +46,12 @@ class LinkedTranscripts:
             parts.append(link.messages)
             address = link.parent
         return tuple(message for part in reversed(parts) for message in part)
+
+    def forget(self, head: str) -> None:
+        address: str | None = head
+        while address is not None:
+            dropped = self._cache.drop(address)
+            address = None if dropped is None else dropped.parent
 
     async def _link(self, address: str) -> Link:
         cached = self._cache.get(address)

@@ -145,6 +145,18 @@ async def test_another_worker_reads_each_link_once(counting: CountingBlobs) -> N
     assert counting.reads == 21
 
 
+async def test_a_forgotten_chain_is_read_again(counting: CountingBlobs) -> None:
+    transcripts = LinkedTranscripts(counting)  # pyright: ignore[reportArgumentType]
+    head = await transcripts.append(None, [user_text("go")])
+    head = await transcripts.append(head, [assistant_text("went")])
+    whole = await transcripts.load(head.hash)
+    assert counting.reads == 0
+    transcripts.forget(head.hash)
+    assert transcripts._cache.held_bytes == 0
+    assert await transcripts.load(head.hash) == whole
+    assert counting.reads == 2
+
+
 async def test_a_small_cache_is_slower_never_wrong(stores: Stores) -> None:
     transcripts = LinkedTranscripts(stores.blobs, cache_bytes=40_000)
     head = None
