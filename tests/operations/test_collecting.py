@@ -48,3 +48,12 @@ async def test_young_blobs_stay_because_a_step_may_be_about_to_name_them(
     young = await site.parts.stores.blobs.put(b"written just now")
     await _collect(site, now=datetime.now(UTC), dry_run=False)
     assert await site.parts.stores.blobs.exists(young)
+
+
+async def test_what_a_fork_starts_from_stays(site: Installation) -> None:
+    run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+    await site.gateway.result(run)
+    await _collect(site, now=LATER, dry_run=False)
+    told = await site.gateway.fork_spec(run, 1)
+    fork = await site.gateway.fork(run, 1, told)
+    assert (await site.gateway.result(fork)).output == "Empty."
