@@ -11,7 +11,7 @@ from perdure.domain.refs import Ref
 from perdure.domain.rubric import Rubric
 
 _NUMBER = re.compile(
-    r"\s*(?P<score>[-+]?(\d+(\.\d*)?|\.\d+))(?![\w.,%/]*\d)(?P<rest>.*)", re.DOTALL
+    r"\s*(?P<score>[-+]?(\d+(\.\d*)?|\.\d+))(?![\w.,%/]*\d|\s*%)(?P<rest>.*)", re.DOTALL
 )
 
 
@@ -63,7 +63,7 @@ def _from_json(text: str) -> dict[str, tuple[float, str]]:
     return {
         str(name): (float(score), "")
         for name, score in value.items()
-        if isinstance(score, float) or (isinstance(score, int) and score in {0, 1})
+        if isinstance(score, float) or (score in {0, 1} and not isinstance(score, bool))
     }
 
 
@@ -71,7 +71,7 @@ def _named(text: str, names: Sequence[str]) -> dict[str, tuple[float, str]]:
     either = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     starts = re.compile(rf"(?:^|[\n;,])\s*(?:- )?(?P<name>{either})\s*[:=]", re.IGNORECASE)
     marks = list(starts.finditer(text))
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    ends = [*(mark.start() for mark in marks), len(text)][1:]
     known = {name.casefold(): name for name in names}
     found: dict[str, tuple[float, str]] = {}
     for mark, end in zip(marks, ends, strict=True):

@@ -19,6 +19,7 @@ DATA_BYTES = 4 << 30
 OPEN_FILES = 4_096
 # What is still written after the end of the program comes from children that outlived it.
 DRAIN_S = 2.0
+KILL_ROUNDS = 20
 # Sets the limits in the process that becomes the program: nothing runs between fork and exec here.
 LAUNCHER = (
     "import os, resource as r, sys\n"
@@ -143,11 +144,16 @@ async def _end(
     talks: Sequence["asyncio.Future[None]"],
 ) -> None:
     """Kill what is left of the group, also what left the group, and reap it."""
-    for child in _descendants(process.pid):
-        with contextlib.suppress(psutil.Error):
-            child.kill()
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    # Stopped first: what it would start between the look and the blow would outlive it.
+    _signal_group(process.pid, signal.SIGSTOP)
+    for _ in range(KILL_ROUNDS):
+        alive = _descendants(process.pid)
+        if not alive:
+            break
+        for child in alive:
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+    _signal_group(process.pid, signal.SIGKILL)
     while not ended.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait({ended})
@@ -156,8 +162,14 @@ async def _end(
     await asyncio.gather(*talks, return_exceptions=True)
 
 
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
 def _descendants(pid: int) -> list[psutil.Process]:
     try:
-        return psutil.Process(pid).children(recursive=True)
+        children = psutil.Process(pid).children(recursive=True)
+        return [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
     except psutil.Error:
         return []

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SHOWN_FAILURES = 10
+_PYTEST_ENDS = frozenset(
+    {"passed", "failed", "error", "errors", "skipped", "xfailed", "xpassed", "deselected"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ def _pytest(text: str) -> Suite | None:
     none = re.search(r"^(=+ )?no tests ran in ", text, re.M)
     for line in re.findall(r"^(?:=+ )?(\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s", text, re.M):
         counts = {kind: int(number) for number, kind in re.findall(r"(\d+) ([a-z]+)", line)}
-    if not counts:
+    if not counts.keys() & _PYTEST_ENDS:
         return Suite(0, 0) if none else None
     passed = counts.get("passed", 0) + counts.get("xfailed", 0)
     broken = sum(counts.get(kind, 0) for kind in ("failed", "error", "errors", "xpassed"))

@@ -1,0 +1,241 @@
+"""Programs of a rubric: what the sandbox lets them do, what it does not, and who may run at all."""
+
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
+from perdure.domain.commands import Command, Ran
+from perdure.domain.errors import NotAllowed
+
+SECRET = "canary-7f3a"
+needs_bubblewrap = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is not installed: make sandbox-setup"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "copy"
+    made.mkdir()
+    (made / "given.txt").write_text("given\n")
+    return made
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A secret in the environment and in a file beside the folder."""
+    monkeypatch.setenv("PERDURE_TEST_SECRET", SECRET)
+    file = tmp_path / "secret.txt"
+    file.write_text(SECRET)
+    return file
+
+
+def enclosed(**allowed: object) -> LocalCommands:
+    settings = {"commands": ("sh", "python3"), "timeout_s": 20.0, "search": SYSTEM_PATH} | allowed
+    return LocalCommands(Allowance(**settings))  # pyright: ignore[reportArgumentType]
+
+
+async def sh(script: str, folder: Path, *, timeout_s: float | None = None) -> Ran:
+    command = Command(
+        argv=("sh", "-c", script), folder=str(folder), output="the text", timeout_s=timeout_s
+    )
+    return await enclosed().run(command)
+
+
+@needs_bubblewrap
+async def test_a_program_gets_the_files_and_the_text(folder: Path) -> None:
+    command = Command(
+        argv=("sh", "-c", 'cat given.txt "$0" - ; echo made > made.txt; pwd', "{output}"),
+        folder=str(folder),
+        output="the text\n",
+    )
+    ran = await enclosed().run(command)
+    assert (ran.code, ran.out) == (0, "given\nthe text\nthe text\n/perdure/work\n")
+    assert (folder / "made.txt").read_text() == "made\n"
+
+
+ATTACKS = {
+    "the worker's environment": "cat /proc/*/environ | tr '\\0' '\\n'; env",
+    "a file beside the folder": "cat {secret}",
+    "the home folder": "cat ~/.ssh/* /root/.bashrc /root/.perdure/*",
+    "passwords": "cat /etc/shadow",
+    "the parent folder": "cat /perdure/../secret.txt ../secret.txt; ls -la /perdure",
+    "other processes": "cat /proc/{pid}/cmdline /proc/{pid}/environ; ls -d /proc/{pid}",
+    "inherited descriptors": "cat <&3 <&4 <&5 <&6 <&7 <&8 <&9",
+}
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("script", [pytest.param(text, id=name) for name, text in ATTACKS.items()])
+async def test_a_program_reads_nothing_else(folder: Path, secret: Path, script: str) -> None:
+    given = script.replace("{secret}", str(secret)).replace("{pid}", str(os.getpid()))
+    ran = await sh(given, folder)
+    assert SECRET not in ran.out + ran.err
+    assert f"/proc/{os.getpid()}\n" not in ran.out
+    assert "root:" not in ran.out
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    "place", ["/usr/pwned", "/etc/pwned", "/bin/pwned", "/proc/sys/kernel/hostname", "{beside}"]
+)
+async def test_a_program_writes_nowhere_else(folder: Path, place: str) -> None:
+    beside = folder.parent / "pwned"
+    await sh(f"echo pwned > {place.replace('{beside}', str(beside))}", folder)
+    assert not beside.exists()
+    assert not any(Path(path).exists() for path in ("/usr/pwned", "/etc/pwned", "/bin/pwned"))
+    assert Path("/proc/sys/kernel/hostname").read_text(encoding="utf-8") != "pwned\n"
+
+
+@needs_bubblewrap
+async def test_a_program_reaches_no_network_not_even_loopback(folder: Path) -> None:
+    reached = asyncio.Event()
+
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reached.set()
+        writer.close()
+
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
+    reachable = enclosed(search=f"{os.path.dirname(sys.executable)}:{SYSTEM_PATH}")
+    ran = await reachable.run(Command(argv=("python3", "-c", code), folder=str(folder)))
+    server.close()
+    await server.wait_closed()
+    assert ran.code == 1, ran.err
+    assert "refused" in ran.err
+    assert not reached.is_set()
+
+
+@needs_bubblewrap
+async def test_no_further_namespaces_and_no_capabilities(folder: Path) -> None:
+    ran = await sh("unshare -Ur true; grep CapEff /proc/self/status", folder)
+    assert "CapEff:\t0000000000000000" in ran.out
+    assert "unshare" in ran.err
+
+
+def left(mark: str) -> list[int]:
+    """Processes whose command line holds a mark."""
+    found: list[int] = []
+    for process in psutil.process_iter(["cmdline"]):
+        if any(mark in word for word in process.info["cmdline"] or ()):
+            found.append(process.pid)
+    return found
+
+
+@needs_bubblewrap
+async def test_what_is_forked_ends_with_the_program(folder: Path) -> None:
+    script = "i=0; while [ $i -lt 40 ]; do setsid sleep 61.0{mark} & i=$((i+1)); done; exit 3"
+    mark = f"{os.getpid()}1"
+    ran = await sh(script.replace("{mark}", mark), folder)
+    assert ran.code == 3
+    assert left(f"61.0{mark}") == []
+
+
+@needs_bubblewrap
+async def test_time_ends_a_program_with_its_children(folder: Path) -> None:
+    mark = f"{os.getpid()}2"
+    began = time.monotonic()
+    ran = await sh(f"trap '' TERM; setsid sleep 62.0{mark} & sleep 62.0{mark}", folder, timeout_s=1)
+    assert ran.code is None
+    assert time.monotonic() - began < 10
+    assert left(f"62.0{mark}") == []
+
+
+@needs_bubblewrap
+async def test_a_cancellation_ends_a_program(folder: Path) -> None:
+    mark = f"{os.getpid()}3"
+    running = asyncio.ensure_future(sh(f"sleep 63.0{mark}; true", folder))
+    while not left(f"63.0{mark}"):
+        await asyncio.sleep(0.02)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert left(f"63.0{mark}") == []
+
+
+@needs_bubblewrap
+async def test_endless_output_is_cut_and_said(folder: Path) -> None:
+    ran = await sh("echo begin; head -c 200000000 /dev/zero | tr '\\0' x; echo end", folder)
+    assert ran.code == 0
+    assert len(ran.out) < 51_000
+    assert ran.out.startswith("begin\n")
+    assert ran.out.endswith("xend\n")
+    assert "bytes left out" in ran.out
+
+
+@needs_bubblewrap
+async def test_a_file_has_a_largest_size(folder: Path) -> None:
+    ran = await sh("dd if=/dev/zero of=big bs=1M count=400 2>/dev/null", folder)
+    assert ran.code != 0
+    assert (folder / "big").stat().st_size <= 256 << 20
+
+
+@pytest.mark.parametrize(
+    ("allowance", "program", "said"),
+    [
+        pytest.param(Allowance(commands=("pytest",)), "sh", "allowed: pytest", id="not named"),
+        pytest.param(Allowance(), "sh", "allowed: none", id="nothing named"),
+        pytest.param(
+            Allowance(commands=("no-such-thing",)), "no-such-thing", "not installed", id="missing"
+        ),
+    ],
+)
+async def test_only_what_the_worker_names_may_run(
+    folder: Path, allowance: Allowance, program: str, said: str
+) -> None:
+    with pytest.raises(NotAllowed, match=said):
+        await LocalCommands(allowance).run(Command(argv=(program,), folder=str(folder)))
+
+
+def links(tmp_path: Path, *names: str) -> str:
+    """A folder that holds these programs only."""
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in names:
+        found = shutil.which(name, path=SYSTEM_PATH)
+        assert found is not None
+        (bare / name).symlink_to(found)
+    return str(bare)
+
+
+async def test_without_bubblewrap_nothing_runs_unless_it_is_named_as_plain(
+    folder: Path, tmp_path: Path, secret: Path
+) -> None:
+    search = links(tmp_path, "sh", "cat")
+    command = Command(
+        argv=("sh", "-c", "cat given.txt; echo $PERDURE_TEST_SECRET"), folder=str(folder)
+    )
+    with pytest.raises(NotAllowed, match="bubblewrap is not installed"):
+        await LocalCommands(Allowance(commands=("sh",), search=search)).run(command)
+    plain = Allowance(commands=("sh",), plain=("sh",), search=search)
+    ran = await LocalCommands(plain).run(command)
+    assert (ran.code, ran.out) == (0, "given\n\n")
+
+
+async def test_a_plain_program_ends_with_its_children(folder: Path, tmp_path: Path) -> None:
+    mark = f"{os.getpid()}4"
+    plain = Allowance(commands=("sh",), plain=("sh",), search=links(tmp_path, "sh", "sleep"))
+    script = f"sleep 64.0{mark} & sleep 64.0{mark}"
+    command = Command(argv=("sh", "-c", script), folder=str(folder), timeout_s=1)
+    ran = await LocalCommands(plain).run(command)
+    assert ran.code is None
+    assert left(f"64.0{mark}") == []
+
+
+async def test_a_sandbox_that_does_not_work_is_none(folder: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "bin"
+    broken.mkdir()
+    (broken / "bwrap").write_text("#!/bin/sh\necho no namespaces here >&2\nexit 1\n")
+    (broken / "bwrap").chmod(0o755)
+    allowance = Allowance(commands=("sh",), search=f"{broken}:/bin:/usr/bin")
+    with pytest.raises(NotAllowed, match="no namespaces here"):
+        await LocalCommands(allowance).run(Command(argv=("sh",), folder=str(folder)))
