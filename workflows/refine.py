@@ -133,6 +133,8 @@ class RefineLoop(Preparing):
             case "evaluate":
                 await self._adopt_rubric()
                 await self._judge_or_take()
+                if core.draft.cut is not None and core.draft.cut.outcome == "unanswered":
+                    return await self._cut_short(core.draft.cut)
                 self._fold()
             case "decide":
                 return await self._decide()

@@ -5,7 +5,6 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -30,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A secret in the environment and in a file beside the folder."""
     monkeypatch.setenv("PERDURE_TEST_SECRET", SECRET)
     file = tmp_path / "secret.txt"
