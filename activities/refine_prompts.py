@@ -57,6 +57,7 @@ class RefinePrompts:
 
     async def planning(self, entry: PlanEntry, *, frame: Frame) -> tuple[Message, ...]:
         """The planner's question: the task as the executor will see it."""
+        own = refine_frame(frame)
         brief = Brief(
             goal=frame.goal,
             context=frame.inputs,
@@ -64,7 +65,7 @@ class RefinePrompts:
             skills=await self._read(entry.skills),
         )
         prompt = planner_prompt(
-            task_text(brief, refine_frame(frame).rubric),
+            task_text(brief, own.rubric, own.output.parts),
             tools=[tool.name for tool in frame.tools],
             problems=entry.problems,
         )
