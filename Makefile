@@ -74,6 +74,7 @@ sandbox-setup:  ## install bubblewrap, in which checks run programs
 pictures: .venv/.model  ## take the pictures of docs/pictures anew (needs browser-setup)
 	@PYTHONPATH=tests/support $(BIN)/python -P ops/pictures.py
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -P ops/record.py docs/pictures/demo.svg -- perdure demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -P ops/record.py docs/pictures/task.svg -- perdure run release-notes --example
 
 fmt: .venv/.installed  ## format and apply the safe lint fixes
 	@$(BIN)/ruff format .
