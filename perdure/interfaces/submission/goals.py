@@ -28,26 +28,32 @@ def goal_fields(goal: str, flags: Flags) -> Fields:
 
 
 def without_vain_judges(spec: Spec, surroundings: Surroundings) -> tuple[Spec, tuple[str, ...]]:
-    """Leave out judged dimensions when the evaluator is a model that never judges; say so.
+    """Leave out what the evaluator would judge when it is a model that never judges; say so.
+
+    What programs, people and judges of the rubric's own evaluate stays.
 
     Raises:
         InvalidInput: nothing but judged dimensions is there.
     """
-    if spec.kind != "refine" or not spec.rubric.judged:
+    if spec.kind != "refine":
+        return spec, ()
+    vain = [item for item in spec.rubric.judged if item.judge is None]
+    if not vain:
         return spec, ()
     model = evaluator_of(spec.models, surroundings)
     if surroundings.judges(model):
         return spec, ()
-    dropped = ", ".join(item.name for item in spec.rubric.judged)
-    if not spec.rubric.checks:
+    dropped = ", ".join(item.name for item in vain)
+    others = tuple(item for item in spec.rubric.dimensions if item not in vain)
+    if not others:
         raise InvalidInput(
             f"Nothing can be evaluated: {dropped} needs a judge, and the model {model} never "
             "judges.",
             cure="State what can be checked (a length, words to mention, JSON), or name a judge "
             "with --set models.evaluator=MODEL.",
         )
-    kept = Rubric(spec.rubric.checks)
-    are = "are" if len(spec.rubric.judged) > 1 else "is"
+    kept = Rubric(others)
+    are = "are" if len(vain) > 1 else "is"
     note = NEVER_JUDGES.format(model=model, dropped=f"{dropped} {are}")
     return spec.model_copy(update={"rubric": kept}), (note,)
 

@@ -159,6 +159,20 @@ def test_the_embedded_model_never_judges_and_it_says_so(submit: Load) -> None:
     assert "checks alone decide" in found.notes[0]
 
 
+def test_only_the_vain_judge_is_left_out(tmp_path: Path, submit: Load) -> None:
+    task = tmp_path / "task.yaml"
+    task.write_text(
+        "kind: refine\ngoal: Write.\nrubric:\n"
+        "  - {name: tone, evaluator: {judge: {}}}\n"
+        "  - {name: facts, evaluator: {judge: {model: claude-x}}}\n"
+        "  - {name: suite, evaluator: {check: tests}}\n"
+        "  - {name: liked, evaluator: {human: {}}}\n"
+    )
+    spec = submit(str(task), judges=False).spec
+    assert isinstance(spec, RefineSpec)
+    assert [item.name for item in spec.rubric.dimensions] == ["facts", "suite", "liked"]
+
+
 def test_another_evaluator_may_judge_beside_the_embedded_model(submit: Load) -> None:
     found = submit("at most 60 words", iterate=4, judges=False, sets=("models.evaluator=claude-x",))
     assert found.notes == ()
