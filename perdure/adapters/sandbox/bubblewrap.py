@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-WORK = "/perdure/work"
+WORK = "/perdure/copy"
 OUTPUT = "/perdure/output.txt"
 TEMPORARY_BYTES = 256 << 20
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
@@ -54,7 +54,7 @@ def wrapped(
     Args:
         bwrap: absolute path of bubblewrap.
         argv: the program by the path that it has inside, and its arguments.
-        folder: what is writable, as `/perdure/work`.
+        folder: what is writable, as `/perdure/copy`.
         output: a file that can be read as `/perdure/output.txt`.
         readable: further folders and files that can be read, at their own paths.
         environment: every variable that the program gets.

@@ -57,14 +57,14 @@ async def test_a_program_gets_the_files_and_the_text(folder: Path) -> None:
         output="the text\n",
     )
     ran = await enclosed().run(command)
-    assert (ran.code, ran.out) == (0, "given\nthe text\nthe text\n/perdure/work\n")
+    assert (ran.code, ran.out) == (0, "given\nthe text\nthe text\n/perdure/copy\n")
     assert (folder / "made.txt").read_text() == "made\n"
 
 
 ATTACKS = {
     "the worker's environment": "cat /proc/*/environ | tr '\\0' '\\n'; env",
     "a file beside the folder": "cat {secret}",
-    "the home folder": "cat ~/.ssh/* /root/.bashrc /root/.perdure/*",
+    "the home folder": "cat ~/.ssh/* ~root/.bashrc ~root/.perdure/*",
     "passwords": "cat /etc/shadow",
     "the parent folder": "cat /perdure/../secret.txt ../secret.txt; ls -la /perdure",
     "other processes": "cat /proc/{pid}/cmdline /proc/{pid}/environ; ls -d /proc/{pid}",

@@ -4,14 +4,14 @@ import pytest
 
 from perdure.adapters.verifying.lints import Remark, read_lint
 
-RUFF = """[{"cell": null, "code": "F401", "filename": "/perdure/work/calc.py", "fix": null,
+RUFF = """[{"cell": null, "code": "F401", "filename": "/perdure/copy/calc.py", "fix": null,
 "location": {"column": 8, "row": 1}, "message": "`os` imported but unused", "severity": "error"},
-{"cell": null, "code": "invalid-syntax", "filename": "/perdure/work/b.py", "fix": null,
+{"cell": null, "code": "invalid-syntax", "filename": "/perdure/copy/b.py", "fix": null,
 "location": {"column": 7, "row": 2}, "message": "Expected a parameter", "severity": "error"}]"""
-ESLINT = """[{"filePath":"/perdure/work/t/x.js","messages":[{"ruleId":"no-unused-vars","severity":1,
+ESLINT = """[{"filePath":"/perdure/copy/t/x.js","messages":[{"ruleId":"no-unused-vars","severity":1,
 "message":"'a' is assigned a value but never used.","line":1,"column":5},{"ruleId":"no-undef",
 "severity":2,"message":"'b' is not defined.","line":1,"column":9}],"errorCount":1,"warningCount":1},
-{"filePath":"/perdure/work/t/y.js","messages":[],"errorCount":0,"warningCount":0}]"""
+{"filePath":"/perdure/copy/t/y.js","messages":[],"errorCount":0,"warningCount":0}]"""
 FLAKE8 = """./calc.py:1:1: F401 'os' imported but unused
 ./calc.py:2:1: E302 expected 2 blank lines, found 0
 ./calc.py:9:1: W391 blank line at end of file
@@ -76,7 +76,7 @@ def remark(level: str, said: str, location: str) -> Remark:
     ],
 )
 def test_reports(text: str, remarks: list[Remark]) -> None:
-    assert read_lint(text, folders=("/perdure/work",)) == tuple(remarks)
+    assert read_lint(text, folders=("/perdure/copy",)) == tuple(remarks)
 
 
 @pytest.mark.parametrize("text", ["", "All checks passed!", "[1, 2]", "[" * 100_000, "[{]"])
