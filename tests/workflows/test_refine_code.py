@@ -1,7 +1,9 @@
 """Code tasks: programs judge each iteration's snapshot, and the best one's files come back."""
 
 import hashlib
+import os
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -35,8 +37,12 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-async def coding(bare: Installation) -> AsyncIterator[Installation]:
+async def coding(
+    bare: Installation, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Installation]:
     """An installation whose worker runs Python, pytest and a shell in the sandbox."""
+    beside = str(Path(sys.executable).parent)  # where pytest is, activated or not
+    monkeypatch.setenv("PATH", os.pathsep.join([beside, os.environ["PATH"]]))
     async with bare.worker(allow_commands=("python3", "pytest", "sh"), command_timeout_s=60):
         yield bare
 
