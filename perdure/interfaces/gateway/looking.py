@@ -141,10 +141,9 @@ class Looking:
 
     async def _whole(self, result: RunResult) -> RunResult:
         """Put back what was left out of the workflow's own return value."""
-        iterations: Sequence[IterationRecord] = result.iterations
-        if result.truncated or len(iterations) < result.iteration_count:
-            kept = await self.records(result.id)
-            iterations = kept if len(kept) >= len(iterations) else iterations
+        # The stored records are the whole ones: only they say where a fork can start.
+        kept = await self.records(result.id)
+        iterations = kept if len(kept) >= len(result.iterations) else result.iterations
         output = result.output
         if result.output_ref is not None and (output is None or result.truncated):
             output = await self._text(result.output_ref) or output
