@@ -54,6 +54,12 @@ class Scene:
         return await site.start({**self.spec, "models": models}, run_id=name)
 
 
+def section(name: str, word: str) -> dict[str, object]:
+    """A check on one section: it holds the word."""
+    check = {"check": "contains", "all": [word]}
+    return {"name": f"of {name}", "part": name, "evaluator": check}
+
+
 def agent(**more: object) -> dict[str, object]:
     """An agent run that looks around."""
     given = {"kind": "agent", "goal": "look", "tools": {"access": "readonly"}, "learn": False}
@@ -305,6 +311,40 @@ SCENES: Mapping[str, Scene] = {
                 for text in ("an oak\nnone\nnothing", "an elm", "still wrong", "an ash")
             ]
         },
+        ends=("accepted", "quality_met"),
+    ),
+    "refine_recalled_planned_learned": Scene(
+        spec={**spec([TONE], plan="on", **OPEN), "recall": True, "learn": True},
+        script={
+            "replies": [
+                {
+                    "when": {"role": "planner"},
+                    "json": {"steps": [{"title": "List", "acceptance": "ten"}], "risks": []},
+                },
+                *written("a", "b"),
+                *judged(verdict(0.5, BLUNT), verdict(0.9, resolved=["F1"])),
+            ]
+        },
+        ends=("accepted", "quality_met"),
+    ),
+    "refine_question": Scene(
+        spec={**spec([TONE]), "goal": "Which tree is the oldest?"},
+        script={"replies": written("The pine.")},
+        ends=("accepted", "read_only"),
+    ),
+    "refine_strategies": Scene(
+        spec=spec(pattern="strategies", strategies=["detailed", "by keywords", "by sections"]),
+        script={"replies": [{"error": "refusal"}, *drafts(0.4, 0.9)]},
+        ends=("accepted", "strategy_succeeded"),
+    ),
+    "refine_parts_sections": Scene(
+        spec=spec(
+            [section("Oak", "oak"), section("Elm", "elm")],
+            output={"parts": "sections"},
+            quality_threshold=1.0,
+            max_iterations=4,
+        ),
+        script={"replies": [{"text": t} for t in ("## Oak\nAn oak.\n## Elm\nnone", "An elm.")]},
         ends=("accepted", "quality_met"),
     ),
     "refine_escalated": Scene(
