@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 from temporalio.client import Client
 
-from perdure.adapters.checks import RubricChecks
+from perdure.adapters.checks import RubricChecks, check_problems
 from perdure.adapters.checks.plugins import plugin_check_names, plugin_checks
 from perdure.adapters.keys import encryption_keys
 from perdure.adapters.models.catalog import (
@@ -164,7 +164,9 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
                 tools=has_plugins(settings.plugins),
                 checks=None if settings.plugins else plugin_check_names(),
             ),
+            rubric_problems=check_problems,
         ).resolve,
+        rubric_problems=check_problems,
     )
     return Services(
         gateway=gateway,

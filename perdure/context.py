@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from perdure.adapters.checks import check_problems
 from perdure.adapters.examples import lay_out
 from perdure.adapters.keys import encryption_keys
 from perdure.adapters.logging import configure_logging
@@ -69,6 +70,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         version=VERSION,
         stdout=sys.stdout,
         stderr=sys.stderr,
+        rubric_problems=check_problems,
         file_formats=FILE_FORMATS,
     )
 

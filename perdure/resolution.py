@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perdure.domain.admission import RubricProblems, no_problems, unknown_checks
 from perdure.domain.agent.selection import select
-from perdure.domain.checks import PURE_KINDS, PluginCheck
-from perdure.domain.commands import VERIFIED_KINDS
 from perdure.domain.conditions import ToolBound, placed_leaves
 from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
@@ -36,19 +35,26 @@ class Resolver:
     """
 
     def __init__(
-        self, models: Models, default_model: str, tools: ToolHost, plugins: Plugins | None = None
+        self,
+        models: Models,
+        default_model: str,
+        tools: ToolHost,
+        plugins: Plugins | None = None,
+        *,
+        rubric_problems: RubricProblems = no_problems,
     ) -> None:
         self._models = models
         self._default = default_model
         self._tools = tools
         self._plugins = plugins or Plugins()
+        self._rubric_problems = rubric_problems
 
     async def resolve(self, spec: Spec) -> Spec:
         """The specification with an executor and an access level; every problem at once.
 
         Raises:
-            InvalidInput: unknown models or tools, tools for a model that cannot choose them, or a
-                judge that cannot judge.
+            InvalidInput: unknown models, tools or checks, patterns or schemas that cannot be used,
+                tools for a model that cannot choose them, or a judge that cannot judge.
         """
         models = self._with_executor(spec.models)
         problems: list[str] = []
@@ -73,7 +79,7 @@ class Resolver:
                 f"tools.access: {first.name} cannot choose tools by itself; allowed for it: minimal"
             )
         problems += _judges(spec, models, cards)
-        problems += self._unknown_checks(spec)
+        problems += self._unusable_checks(spec)
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
         if problems:
             listed = "\n".join(f"  {problem}" for problem in problems)
@@ -85,17 +91,12 @@ class Resolver:
             return models
         return models.model_copy(update={"executor": self._default})
 
-    def _unknown_checks(self, spec: Spec) -> list[str]:
-        known = self._plugins.checks
-        if not isinstance(spec, RefineSpec) or known is None:
+    def _unusable_checks(self, spec: Spec) -> list[str]:
+        if not isinstance(spec, RefineSpec):
             return []
-        names = ", ".join((*PURE_KINDS, *VERIFIED_KINDS, *sorted(known)))
-        return [
-            f"rubric[{index}].evaluator.check: no check is named {item.evaluator.check!r}; "
-            f"there are {names}"
-            for index, item in enumerate(spec.rubric.dimensions)
-            if isinstance(item.evaluator, PluginCheck) and item.evaluator.check not in known
-        ]
+        known = self._plugins.checks
+        unknown = () if known is None else unknown_checks(spec.rubric, known)
+        return [str(problem) for problem in (*unknown, *self._rubric_problems(spec.rubric))]
 
     async def _card(
         self, path: str, name: str, cards: dict[str, ModelCard], problems: list[str]

@@ -147,6 +147,8 @@ class Fleet:
             host=parts.tools,
             workspaces=parts.workspaces,
             commands=self._settings.allow_commands,
+            checks=parts.checks.plugin_names,
+            verifier=parts.verifier,
         )
         tool = CallTool(
             blobs=stores.blobs,

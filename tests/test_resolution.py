@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from perdure.adapters.checks import check_problems
 from perdure.domain.errors import InvalidInput
 from perdure.domain.models import ModelCard
 from perdure.domain.run import RUN_SPEC
@@ -70,3 +71,29 @@ async def test_an_unknown_judge_is_told_with_its_place() -> None:
     given = {"kind": "refine", "goal": "g", "rubric": [judge]}
     with pytest.raises(InvalidInput, match=r"rubric\[0\].evaluator.judge.model: No model"):
         await resolver().resolve(RUN_SPEC.validate_python(given))
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "said"),
+    [
+        (
+            {"check": "regex", "pattern": "(?=a)"},
+            "rubric[0].evaluator.pattern: found the pattern '(?=a)' cannot be used",
+        ),
+        (
+            {"check": "json_schema", "schema": {"type": "nonsense"}},
+            "rubric[0].evaluator.schema: found the JSON schema is not valid",
+        ),
+        (
+            {"check": "telepathy"},
+            'rubric[0].evaluator.check: found "telepathy"; allowed: one of contains, regex',
+        ),
+    ],
+    ids=["pattern", "schema", "check"],
+)
+async def test_checks_that_cannot_be_used_are_refused(evaluator: object, said: str) -> None:
+    given = {"kind": "refine", "goal": "g", "rubric": [{"name": "a", "evaluator": evaluator}]}
+    checking = Resolver(FewModels(), KNOWN, NoTools(), rubric_problems=check_problems)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput) as caught:
+        await checking.resolve(RUN_SPEC.validate_python(given))
+    assert said in caught.value.message

@@ -43,14 +43,14 @@ from perdure.domain.steps import (
 from perdure.domain.transcript import Head
 from perdure.domain.views import panel
 from workflows import options
+from workflows.admitting import Admitting
 from workflows.attributes import upsert
-from workflows.seating import Seating
 from workflows.steps import Broken, Done
 
 DELIVERY_S = 60.0
 
 
-class Loop(Seating):
+class Loop(Admitting):
     """A durable loop; holds ids, scores, counters and hashes, never a conversation."""
 
     published: dict[str, object]
@@ -115,6 +115,7 @@ class Loop(Seating):
         core.system_tokens, core.task_tokens = report.system_tokens, report.task_tokens
         core.root, core.base_tree = workspace.report.grant.root, workspace.report.base_tree
         core.terms = list(workspace.report.terms)
+        self.admitted(workspace.report)
         self._skip_failing(report)
         return report
 
@@ -140,6 +141,7 @@ class Loop(Seating):
                 tool_timeout_s=resolve(self.spec.agent).tool_timeout,
                 tree=self.core.tree,
                 base=self.core.base_tree,
+                needs=self.needs(),
             ),
             **options.workspace_step(self.site, activity_id=activity_id, summary="open workspace"),
         )

@@ -7,6 +7,7 @@ from temporalio import workflow
 
 from activities.reframe import Reframe
 from perdure.domain import budget as budgets
+from perdure.domain.admission import needs_of, unknown_checks
 from perdure.domain.agent.settings import resolve
 from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Budget
@@ -235,7 +236,12 @@ class RefineLoop(Preparing):
             unknown = [name for name in rubric.judges if name and name not in self.core.cards]
             if unknown:
                 return f"judge.model: {', '.join(unknown)} is none of the models of this run"
-            if problems := settings_problems(self.spec.refine, rubric):
+            known = {*self.core.plugin_checks, *needs_of(self.rubric).checks.values()}
+            problems = (
+                *settings_problems(self.spec.refine, rubric),
+                *unknown_checks(rubric, known),
+            )
+            if problems:
                 return "; ".join(str(problem) for problem in problems)[:500]
         return super()._refusal(message)
 

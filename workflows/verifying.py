@@ -4,6 +4,7 @@ from temporalio import workflow
 
 from activities.verify import Verify
 from perdure.domain import budget as budgets
+from perdure.domain.admission import Needs, needs_of
 from perdure.domain.agent.turn import Ending
 from perdure.domain.evaluation import DimensionScore
 from perdure.domain.gates import Gate
@@ -12,6 +13,7 @@ from perdure.domain.refs import Ref
 from perdure.domain.review import BadScores, read_scores, review_prompt
 from perdure.domain.rubric import Rubric
 from perdure.domain.run import RefineSpec
+from perdure.domain.steps import OpenWorkspaceReport
 from workflows import options
 from workflows.loop import expired_to_end
 from workflows.steps import Broken, Done
@@ -29,6 +31,14 @@ class Verifying(Turning):
     def rubric(self) -> Rubric:
         """The rubric in force: frozen at the start, replaced only by a person's `amend`."""
         return self.core.rubric or self.spec.rubric
+
+    def needs(self) -> Needs:
+        """The programs and plugins that the rubric asks for."""
+        return needs_of(self.rubric)
+
+    def admitted(self, report: OpenWorkspaceReport) -> None:
+        """Remember the checks of the worker, for a rubric that a person amends."""
+        self.core.plugin_checks = report.checks
 
     async def verify(self, draft: Draft) -> tuple[DimensionScore, ...] | Broken:
         """The scores of commands, tests and linters on the draft's own snapshot."""

@@ -74,6 +74,14 @@ class LintCheck(Frozen):
 
 
 VerifiedCheck = CommandCheck | TestsCheck | LintCheck
+
+
+def named_program(check: VerifiedCheck) -> str | None:
+    """The program that a check names; None: the files tell."""
+    argv = check.argv if isinstance(check, CommandCheck) else check.command
+    return argv[0] if argv else None
+
+
 VERIFIED_KINDS = ("command", "tests", "lint")
 LOWEST_LINT_SCORE = 0.2
 ERROR_COST = 0.1

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from perdure.domain.admission import Needs
 from perdure.domain.agent.calls import CallAsked, Tallies, ToolTerms
 from perdure.domain.agent.settings import InitialMessage, ToolsSpec
 from perdure.domain.base import Frozen, StepMessage
@@ -49,7 +50,7 @@ class OpenWorkspaceRequest(StepMessage):
     """Make the run's working folder and pin its tools.
 
     A run that is taken up again names the `tree` its files are restored to, and the `base` that its
-    changes are counted from.
+    changes are counted from. What its rubric `needs` must be there.
     """
 
     run: str
@@ -58,15 +59,20 @@ class OpenWorkspaceRequest(StepMessage):
     tool_timeout_s: float | None = None
     tree: str | None = None
     base: str | None = None
+    needs: Needs = Needs()
 
 
 class OpenWorkspaceReport(StepMessage):
-    """The working folder, its first snapshot (for runs that write), and the pinned tools."""
+    """The working folder, its first snapshot (for runs that write), and the pinned tools.
+
+    `checks` are the names of the worker's own checks, those of plugins.
+    """
 
     grant: Grant
     tools: tuple[ToolFact, ...] = ()
     terms: tuple[ToolTerms, ...] = ()
     base_tree: str | None = None
+    checks: tuple[str, ...] = ()
     seconds: float = 0.0
 
 

@@ -1,10 +1,14 @@
 """The ports behind evaluation by programs: what runs them, and what reads their reports."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from perdure.domain.commands import Command, Ran
+from perdure.domain.commands import Command, Ran, VerifiedCheck
 from perdure.domain.evaluation import DimensionScore
 from perdure.domain.rubric import Rubric
+
+# Sentences by dimension: what is in the way, and what to do.
+Obstacles = Mapping[str, str]
 
 
 class CommandRunner(Protocol):
@@ -15,6 +19,10 @@ class CommandRunner(Protocol):
 
         Raises `NotAllowed` when the installation does not allow it, or has no sandbox for it.
         """
+        ...
+
+    async def admit(self, program: str) -> None:
+        """Raise the `NotAllowed` that running a program would raise here."""
         ...
 
 
@@ -28,4 +36,8 @@ class Verifier(Protocol):
 
         `folder` is the verifier's to change, `output` what the model wrote beside the files.
         """
+        ...
+
+    async def obstacles(self, checks: Mapping[str, VerifiedCheck], *, folder: str) -> Obstacles:
+        """Why checks, named by their dimensions, could not be run on a folder now."""
         ...

@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TextIO
 
 from pydantic import BaseModel
 
+from perdure.domain.admission import RubricProblems, no_problems
 from perdure.domain.base import Frozen
 from perdure.domain.costs import CostReport
 from perdure.domain.events import Event
@@ -293,6 +294,7 @@ class AppContext:
         default_model: what runs use that name no model.
         now: the clock.
         version: of the product.
+        rubric_problems: finds patterns and schemas of a rubric that cannot be used.
         file_formats: models of files that adapters read, for their schemas.
         stdout: where output goes.
         stderr: where progress and errors go.
@@ -323,4 +325,5 @@ class AppContext:
     version: str
     stdout: TextIO
     stderr: TextIO
+    rubric_problems: RubricProblems = no_problems
     file_formats: Mapping[str, type[BaseModel]] = field(default_factory=dict)

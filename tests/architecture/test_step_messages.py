@@ -185,6 +185,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tools": [],
             "terms": [],
             "base_tree": None,
+            "checks": [],
             "seconds": 0.0,
         },
         "OpenWorkspaceRequest": {
@@ -194,6 +195,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tool_timeout_s": None,
             "tree": None,
             "base": None,
+            "needs": {"programs": {}, "checks": {}},
         },
         "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},
         "PlanReport": {"call": "required", "problems": [], "plan": {"steps": [], "risks": []}},

@@ -15,6 +15,7 @@ import yaml
 from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
 
+from perdure.adapters.checks import check_problems
 from perdure.adapters.runtime.search_attributes import register_search_attributes
 from perdure.adapters.runtime.services import temporal_binary
 from perdure.adapters.settings import Settings
@@ -24,7 +25,7 @@ from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import RUN_SPEC, Timing
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway import Gateway, SiteFacts
-from perdure.resolution import Resolver
+from perdure.resolution import Plugins, Resolver
 from perdure.worker import run_worker
 
 FAST_SERVER = (
@@ -222,7 +223,14 @@ async def installation(
             records=parts.stores.records,
             journal=parts.stores.journal,
             facts=SiteFacts(address=address, timing=timing or Timing(heartbeat=loaded.heartbeat_s)),
-            resolve=Resolver(parts.models, parts.default_model, parts.tools).resolve,
+            resolve=Resolver(
+                parts.models,
+                parts.default_model,
+                parts.tools,
+                Plugins(checks=None),  # a test's worker may load modules with checks
+                rubric_problems=check_problems,
+            ).resolve,
+            rubric_problems=check_problems,
         )
         yield Installation(home, address, loaded, parts, gateway, client)
 

@@ -142,10 +142,23 @@ async def test_a_run_that_only_reads_is_verified_on_the_folder_as_it_is(
     assert "exit code 1" in str(result.open_findings[0]["title"])
 
 
-async def test_a_program_that_may_not_run_is_a_failed_evaluator(
-    coding: Installation, folder: Path
+@pytest.mark.parametrize(
+    ("evaluator", "said"),
+    [
+        pytest.param({"check": "command", "argv": ["make"]},
+                     ["make may not run on this worker", "PERDURE_ALLOW_COMMANDS"], id="named"),
+        pytest.param({"check": "lint"}, ["ruff may not run on this worker"], id="told by files"),
+        pytest.param({"check": "acme.tone"}, ["no check is named acme.tone"], id="plugin"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("access", ["full", "readonly"])
+async def test_what_the_worker_does_not_have_is_refused_before_a_model_is_asked(
+    coding: Installation, folder: Path, evaluator: object, said: list[str], access: str
 ) -> None:
-    rubric = {"name": "made", "evaluator": {"check": "command", "argv": ["make"]}}
-    result = await coding.run(task(folder, rubric), {"replies": writes(GOOD)})
-    assert (result.outcome, result.reason) == ("failed", "evaluator_failed")
-    assert "make may not run on this worker" in (result.iterations[0].error or "")
+    wanted = task(folder, {"name": "odd", "evaluator": evaluator})
+    wanted["tools"] = {"access": access}
+    result = await coding.run(wanted, {"replies": writes(GOOD)})
+    assert (result.outcome, result.reason) == ("failed", "invalid_input")
+    assert result.iterations == ()
+    assert all(text in result.explanation for text in ["odd: ", *said])
+    assert result.spend.model_calls == 0

@@ -190,8 +190,10 @@ async def test_an_amended_rubric_scores_the_best_anew(site: Installation) -> Non
         pytest.param([], "at least one dimension", id="empty"),
         pytest.param([{**WORDS_CHECK, "part": 1}], "part", id="parts without parts"),
         pytest.param([{"name": "x", "evaluator": {"check": "telepathy"}}], "telepathy", id="kind"),
+        pytest.param([{"name": "x", "evaluator": {"check": "regex", "pattern": "("}}],
+                     r"rubric\[0\].evaluator.pattern", id="pattern"),
     ],
-)
+)  # fmt: skip
 async def test_a_rubric_that_cannot_be_used_is_refused(
     site: Installation, rubric: list[object], why: str
 ) -> None:
@@ -200,6 +202,19 @@ async def test_a_rubric_that_cannot_be_used_is_refused(
     with pytest.raises(PerdureError, match=why):
         await site.gateway.verb(run, Amend(rubric=rubric))  # type: ignore[arg-type]
     assert (await site.gateway.result(run)).outcome == "accepted"
+
+
+async def test_an_amended_rubric_may_use_the_checks_of_the_workers_plugins(
+    bare: Installation,
+) -> None:
+    async with bare.worker(plugins=("probe_checks",)):
+        replies = [{"text": draft(0.5, "a"), "delay_s": 2}, *written("b")]
+        run = await bare.start(spec(max_iterations=2, **OPEN), {"replies": replies})
+        await at_call(bare, run, "executor", 1)
+        fits: dict[str, JsonValue] = {"name": "fits", "evaluator": {"check": "probe"}}
+        await bare.gateway.verb(run, Amend(rubric=[fits]))
+        result = await bare.gateway.result(run)
+    assert list(result.iterations[0].dimensions) == ["fits"]
 
 
 async def test_input_is_read_before_the_run_may_end(site: Installation) -> None:

@@ -1,13 +1,14 @@
 """Runs all checks of a rubric on an output, and reports defects by part."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from pydantic import JsonValue
 
 from perdure.adapters.checks.patterns import compile_pattern
 from perdure.adapters.checks.result import CheckFailed, CheckResult, result_of
 from perdure.adapters.checks.run import run_check
-from perdure.adapters.checks.schemas import prepare_schema
+from perdure.adapters.checks.schemas import UNSUPPORTED, prepare_schema
 from perdure.adapters.sandbox.snippets import SnippetFailed, SnippetRunner
 from perdure.checking import CustomCheck
 from perdure.domain.checks import (
@@ -24,6 +25,9 @@ from perdure.domain.refine.parts import part_label, part_text
 from perdure.domain.rubric import Dimension, PartKind, Rubric
 from perdure.domain.snippets import Snippet
 
+T = TypeVar("T")
+PATTERNS = "RE2 syntax, without look-around and back-references"
+SCHEMAS = f"a JSON schema of draft 2020-12 without {', '.join(UNSUPPORTED)}; patterns in {PATTERNS}"
 _NOUNS: dict[PartKind, str] = {"sections": "section", "json_keys": "key"}
 
 
@@ -43,6 +47,11 @@ class RubricChecks:
     ) -> None:
         self._snippets = snippets
         self._plugins = plugins or {}
+
+    @property
+    def plugin_names(self) -> tuple[str, ...]:
+        """The checks that plugins bring."""
+        return tuple(sorted(self._plugins))
 
     def evaluate(
         self, rubric: Rubric, output: str, parts: PartKind = "lines"
@@ -132,18 +141,26 @@ def check_problems(rubric: Rubric, *, root: str = "rubric") -> tuple[Problem, ..
     found: list[Problem] = []
     for index, dimension in enumerate(rubric.dimensions):
         path = f"{root}[{index}].evaluator"
-        try:
-            match dimension.evaluator:
-                case RegexCheck(pattern=pattern):
-                    compile_pattern(pattern)
-                case JsonSchemaCheck(schema_=schema):
-                    prepare_schema(schema)
-                case _:
-                    pass
-        except CheckFailed as error:
-            allowed = error.cure.rstrip(".") or "a valid JSON schema"
-            found.append(Problem(path=path, found=error.message.rstrip("."), allowed=allowed))
+        match dimension.evaluator:
+            case RegexCheck(pattern=pattern):
+                said = _refusal(compile_pattern, pattern)
+                field, allowed = "pattern", PATTERNS
+            case JsonSchemaCheck(schema_=schema):
+                said = _refusal(prepare_schema, schema)
+                field, allowed = "schema", SCHEMAS
+            case _:
+                continue
+        if said is not None:
+            found.append(Problem(path=f"{path}.{field}", found=said, allowed=allowed))
     return tuple(found)
+
+
+def _refusal(prepare: Callable[[T], object], given: T) -> str | None:
+    try:
+        prepare(given)
+    except CheckFailed as error:
+        return error.message.rstrip(".")
+    return None
 
 
 def _reads_json(check: Check) -> bool:

@@ -16,7 +16,7 @@ from perdure.adapters.checks.patterns import compile_pattern, matches
 from perdure.adapters.checks.result import CheckFailed
 
 SHOWN_ERRORS = 3
-_REFUSED = frozenset({"unevaluatedProperties", "$dynamicRef", "$recursiveRef"})
+UNSUPPORTED = ("unevaluatedProperties", "$dynamicRef", "$recursiveRef")
 
 Schema = Mapping[str, JsonValue]
 
@@ -96,7 +96,7 @@ def _check_keywords(schema: object) -> None:
             _check_keywords(item)
     if not isinstance(schema, dict):
         return
-    refused = sorted(_REFUSED & schema.keys())
+    refused = sorted(set(UNSUPPORTED) & schema.keys())
     if refused:
         raise CheckFailed(
             f"the JSON schema uses {', '.join(refused)}, which checks do not support.",

@@ -55,6 +55,12 @@ class LocalCommands:
         """Whether the worker's settings name a program."""
         return program in self._allowed.commands
 
+    async def admit(self, program: str) -> None:
+        """Raise the `NotAllowed` that running a program would raise here."""
+        self._program(program)
+        if await self._sandbox() is None:
+            self._require_plain(program)
+
     async def run(self, command: Command) -> Ran:
         """Run a program on its folder.
 
@@ -92,17 +98,19 @@ class LocalCommands:
         return await run_process(_with(launch, argv=argv, environment={}))
 
     async def _plain(self, command: Command, program: str, launch: Launch, output: str) -> Ran:
-        name = command.argv[0]
+        self._require_plain(command.argv[0])
+        with tempfile.TemporaryDirectory(prefix="perdure-home-") as home:
+            variables = _variables(command, path=self._search, home=home, folder=command.folder)
+            argv = (program, *_filled(command.argv[1:], output))
+            return await run_process(_with(launch, argv=argv, environment=variables))
+
+    def _require_plain(self, name: str) -> None:
         if name not in self._allowed.plain:
             raise NotAllowed(
                 f"{name} was not run: {self._trouble}.",
                 cure="Install bubblewrap (make sandbox-setup), or name the program in "
                 "PERDURE_PLAIN_COMMANDS to have it run without a sandbox.",
             )
-        with tempfile.TemporaryDirectory(prefix="perdure-home-") as home:
-            variables = _variables(command, path=self._search, home=home, folder=command.folder)
-            argv = (program, *_filled(command.argv[1:], output))
-            return await run_process(_with(launch, argv=argv, environment=variables))
 
     def _program(self, name: str) -> str:
         if name not in self._allowed.commands:

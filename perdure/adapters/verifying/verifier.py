@@ -1,5 +1,6 @@
 """Scores the dimensions of a rubric that programs evaluate, on the files of one iteration."""
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from perdure.adapters.sandbox.bubblewrap import WORK
@@ -13,6 +14,7 @@ from perdure.domain.commands import (
     LintCheck,
     Ran,
     TestsCheck,
+    VerifiedCheck,
     score_of_lint,
     score_of_tests,
 )
@@ -43,6 +45,20 @@ class Verifier:
     ) -> tuple[DimensionScore, ...]:
         """Score every dimension that a program evaluates; what cannot be run gives no score."""
         return tuple([await self._score(item, folder, output) for item in rubric.verified])
+
+    async def obstacles(
+        self, checks: Mapping[str, VerifiedCheck], *, folder: str
+    ) -> dict[str, str]:
+        """Why checks, named by their dimensions, could not be run on a folder now."""
+        found: dict[str, str] = {}
+        for name, check in checks.items():
+            program = _program(check, folder)
+            try:
+                if program is not None:
+                    await self._commands.admit(program.argv[0])
+            except NotAllowed as error:
+                found[name] = str(error)
+        return found
 
     async def _score(self, dimension: Dimension, folder: str, output: str) -> DimensionScore:
         check = dimension.verified_check

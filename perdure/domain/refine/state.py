@@ -112,7 +112,7 @@ class Recollection(Frozen):
 
 
 class RefineState(CoreState):
-    """State of a `RefineLoop`."""
+    """State of a `RefineLoop`; `plugin_checks` are the names of its worker's own checks."""
 
     iteration: int = 0
     stage: Stage = "execute"
@@ -133,6 +133,7 @@ class RefineState(CoreState):
     plan: Plan = Plan()
     answer_only: AnswerOnly | None = None
     recollection: Recollection = Recollection()
+    plugin_checks: tuple[str, ...] = ()
 
 
 class RefineInput(LoopInput):

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
+from perdure.domain.admission import RubricProblems, no_problems
 from perdure.domain.costs import CostReport
 from perdure.domain.errors import PerdureError
 from perdure.domain.events import Event
@@ -64,6 +65,7 @@ class Gateway:
         journal: what was spent.
         facts: the installation.
         resolve: fills in and checks the models of a specification; raises `InvalidInput`.
+        rubric_problems: finds what cannot be used in a rubric that a person amends.
         waits: bounds in time.
         now: the clock.
 
@@ -80,6 +82,7 @@ class Gateway:
         journal: Journal,
         facts: SiteFacts,
         resolve: ResolveModels = as_they_are,
+        rubric_problems: RubricProblems = no_problems,
         waits: Waits | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -117,7 +120,11 @@ class Gateway:
             now=now,
         )
         self._steering = Steering(
-            server=self._server, blobs=blobs, records=records, retrying=retrying
+            server=self._server,
+            blobs=blobs,
+            records=records,
+            retrying=retrying,
+            rubric_problems=rubric_problems,
         )
         self._listing = Listing(server=self._server, records=records)
         self._mining = Mining(server=self._server, records=records)
@@ -142,7 +149,8 @@ class Gateway:
         """Refuse a specification that cannot run here; asks no server.
 
         Raises:
-            InvalidInput: it names models or tools that are not there.
+            InvalidInput: it names models, tools or checks that are not there, or has patterns or
+                schemas that cannot be used.
         """
         await self._resolve(spec)
 
@@ -229,6 +237,7 @@ class Gateway:
         """Ask a run to do something.
 
         Raises:
+            InvalidInput: a rubric with patterns or schemas that cannot be used.
             NotAllowed: its state forbids it; the message is the reason alone.
             NoReadyWorker: no worker took it in time.
         """

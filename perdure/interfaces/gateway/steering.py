@@ -2,6 +2,9 @@
 
 import asyncio
 
+from pydantic import JsonValue, ValidationError
+
+from perdure.domain.admission import RubricProblems
 from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, PerdureError
 from perdure.domain.messages import (
     AddInput,
@@ -18,6 +21,7 @@ from perdure.domain.messages import (
 )
 from perdure.domain.names import LoopKind
 from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.rubric import Rubric
 from perdure.interfaces.gateway.facts import BulkReport
 from perdure.interfaces.gateway.faults import unknown_run
 from perdure.interfaces.gateway.retrying import Retrying
@@ -42,15 +46,24 @@ class Steering:
     """Sends verbs, and says in plain words why one was not taken."""
 
     def __init__(
-        self, *, server: Server, blobs: BlobStore, records: RecordStore, retrying: Retrying
+        self,
+        *,
+        server: Server,
+        blobs: BlobStore,
+        records: RecordStore,
+        retrying: Retrying,
+        rubric_problems: RubricProblems,
     ) -> None:
         self._server = server
         self._retrying = retrying
+        self._rubric_problems = rubric_problems
         self._blobs = blobs
         self._records = records
 
     async def verb(self, run: str, message: AnyMessage) -> Receipt:
         """Ask a run to do something; see `Gateway.verb`."""
+        if isinstance(message, Amend) and message.rubric is not None:
+            self._require_usable(message.rubric)
         sent = await self._shortened(message)
         try:
             if isinstance(sent, Retry):
@@ -92,6 +105,18 @@ class Steering:
             except PerdureError as error:
                 return error.message
             return None
+
+    def _require_usable(self, given: list[JsonValue]) -> None:
+        """Refuse patterns and schemas here: the run itself can compile none."""
+        try:
+            rubric = Rubric.model_validate(given)
+        except ValidationError:
+            return  # the run says what is wrong with it
+        if problems := self._rubric_problems(rubric):
+            raise InvalidInput(
+                "; ".join(str(problem).rstrip(".") for problem in problems) + ".",
+                cure="The run goes on as before; correct the rubric and amend it again.",
+            )
 
     async def _shortened(self, message: AnyMessage) -> AnyMessage:
         match message:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
+from perdure.domain.admission import RubricProblems, no_problems
 from perdure.domain.names import LoopKind
 from perdure.interfaces.gateway.facts import Spec
 
@@ -42,6 +43,7 @@ class Surroundings:
         default_model: what runs use that name no model.
         judges: whether a model may evaluate.
         definitions: the folder of the ready-made tasks, which are known by name.
+        rubric_problems: finds patterns and schemas of a rubric that cannot be used.
     """
 
     folder: Path | None
@@ -49,6 +51,7 @@ class Surroundings:
     default_model: str = "local"
     judges: Callable[[str], bool] = may_judge
     definitions: Path | None = None
+    rubric_problems: RubricProblems = no_problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,7 @@ def _submitted(
     layers = [references.resolved(layer) for layer in given]
     whole = with_lists(merged(layers, kind), flags)
     wrong = [*problems, *references.problems, *open_inputs(whole)]
-    spec = validated(whole, layers, problems=wrong)
+    spec = validated(whole, layers, problems=wrong, rubric_problems=surroundings.rubric_problems)
     spec, notes = without_vain_judges(spec, surroundings)
     return Submission(spec=spec, blobs=references.blobs, notes=(*notes, *idle_notes(whole)))
 

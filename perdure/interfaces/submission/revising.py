@@ -31,5 +31,10 @@ def revise(
     flagged = Layer(name="the flags", fields=said, folder=surroundings.folder)
     layers = [own, references.resolved(flagged), Layer(name="the flags", fields=told)]
     fields = with_lists(merged(layers, spec.kind), flags)
-    revised = validated(fields, layers, problems=[*problems, *references.problems])
+    revised = validated(
+        fields,
+        layers,
+        problems=[*problems, *references.problems],
+        rubric_problems=surroundings.rubric_problems,
+    )
     return Submission(spec=revised, blobs=references.blobs, notes=idle_notes(said))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from perdure.domain.admission import RubricProblems, no_problems
 from perdure.domain.errors import InvalidInput
 from perdure.domain.problems import Problem, nearest_name, problems_of
 from perdure.domain.refine.settings import settings_problems
@@ -42,7 +43,11 @@ _BOUNDS = {
 
 
 def validated(
-    whole: Fields, layers: Sequence[Layer] = (), *, problems: Iterable[Problem] = ()
+    whole: Fields,
+    layers: Sequence[Layer] = (),
+    *,
+    problems: Iterable[Problem] = (),
+    rubric_problems: RubricProblems = no_problems,
 ) -> Spec:
     """The specification that the fields make.
 
@@ -50,11 +55,14 @@ def validated(
         whole: all layers as one.
         layers: where the fields come from; defaults are named in messages.
         problems: what was found wrong before; reported together with the rest.
+        rubric_problems: finds patterns and schemas of a rubric that cannot be used.
 
     Raises:
         InvalidInput: anything is wrong; the message lists it all.
     """
     spec, wrong = _examined(whole)
+    if isinstance(spec, RefineSpec):
+        wrong += rubric_problems(spec.rubric)
     kind = whole.get("kind")
     meant = meant_kind(kind) if isinstance(kind, str) else kind
     if meant != kind:

@@ -83,7 +83,10 @@ def test_unusable_patterns_and_schemas_are_found_before_a_run() -> None:
         ]
     )
     problems = check_problems(rubric)
-    assert [problem.path for problem in problems] == ["rubric[0].evaluator", "rubric[2].evaluator"]
+    assert [problem.path for problem in problems] == [
+        "rubric[0].evaluator.pattern",
+        "rubric[2].evaluator.schema",
+    ]
     assert "look-around" in problems[0].allowed
     assert check_problems(RUBRIC) == ()
 

@@ -193,6 +193,8 @@ async def test_only_what_the_worker_names_may_run(
 ) -> None:
     with pytest.raises(NotAllowed, match=said):
         await LocalCommands(allowance).run(Command(argv=(program,), folder=str(folder)))
+    with pytest.raises(NotAllowed, match=said):
+        await LocalCommands(allowance).admit(program)
 
 
 def links(tmp_path: Path, *names: str) -> str:
@@ -215,7 +217,10 @@ async def test_without_bubblewrap_nothing_runs_unless_it_is_named_as_plain(
     )
     with pytest.raises(NotAllowed, match="bubblewrap is not installed"):
         await LocalCommands(Allowance(commands=("sh",), search=search)).run(command)
+    with pytest.raises(NotAllowed, match="PERDURE_PLAIN_COMMANDS"):
+        await LocalCommands(Allowance(commands=("sh",), search=search)).admit("sh")
     plain = Allowance(commands=("sh",), plain=("sh",), search=search)
+    await LocalCommands(plain).admit("sh")
     ran = await LocalCommands(plain).run(command)
     assert (ran.code, ran.out) == (0, "given\n\n")
 

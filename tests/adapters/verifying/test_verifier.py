@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.verifying.verifier import Verifier
+from perdure.domain.admission import needs_of
 from perdure.domain.commands import Command, Ran
 from perdure.domain.errors import NotAllowed
 from perdure.domain.evaluation import DimensionScore, Evaluation, overall_score
@@ -27,6 +28,10 @@ class Ended:
         if isinstance(self._ran, NotAllowed):
             raise self._ran
         return self._ran
+
+    async def admit(self, program: str) -> None:
+        if isinstance(self._ran, NotAllowed):
+            raise NotAllowed(f"{program}: {self._ran.message}")
 
 
 async def score(evaluator: object, ran: Ran | NotAllowed, folder: Path) -> DimensionScore:
@@ -98,3 +103,29 @@ async def test_what_a_program_is_given(tmp_path: Path) -> None:
         9,
     )
     assert second.timeout_s is None
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "file", "told"),
+    [
+        pytest.param(COMMAND, None, {"a": "make: not here."}, id="named"),
+        pytest.param({"check": "tests"}, None, {}, id="no tests to run"),
+        pytest.param(
+            {"check": "tests"}, "test_it.py", {"a": "pytest: not here."}, id="told by the files"
+        ),
+        pytest.param(
+            {"check": "lint"}, "it.py", {"a": "ruff: not here."}, id="linter told by the files"
+        ),
+    ],
+)
+async def test_what_could_not_be_run_is_told_without_running_it(
+    tmp_path: Path, evaluator: object, file: str | None, told: dict[str, str]
+) -> None:
+    if file is not None:
+        (tmp_path / file).write_text("def test_it(): pass\n")
+    programs = Ended(NotAllowed("not here."))
+    rubric = Rubric.model_validate([{"name": "a", "evaluator": evaluator}])
+    needed = needs_of(rubric).programs
+    assert await Verifier(programs).obstacles(needed, folder=str(tmp_path)) == told
+    assert programs.commands == []
+    assert await Verifier(Ended(Ran(code=0))).obstacles(needed, folder=str(tmp_path)) == {}

@@ -10,6 +10,7 @@ from decimal import Decimal
 from io import StringIO
 from pathlib import Path
 
+from perdure.adapters.checks import check_problems
 from perdure.adapters.examples import lay_out
 from perdure.adapters.stores import open_stores
 from perdure.domain.costs import CostReport, add_up
@@ -331,6 +332,7 @@ class Installation:
             version="0.1.0",
             stdout=self.stdout,
             stderr=self.stderr,
+            rubric_problems=check_problems,
         )
 
     @asynccontextmanager

@@ -98,6 +98,7 @@ def surroundings(session: Session) -> Surroundings:
         user_defaults=context.user_defaults,
         default_model=context.default_model,
         definitions=DEFINITIONS,
+        rubric_problems=context.rubric_problems,
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import yaml
 
 from perdure.interfaces.definitions import DEFINITIONS
@@ -35,6 +36,18 @@ def test_validate_needs_a_file(perdure: Installation) -> None:
     (perdure.folder / "t.yaml").write_text("{kind: agent, goal: hi}", encoding="utf-8")
     assert perdure.run("validate", "t.yaml", "--json") == 0
     assert json.loads(perdure.out)["spec"]["kind"] == "agent"
+
+
+@pytest.mark.parametrize("command", [("validate",), ("run",), ("run", "--dry-run")])
+def test_a_pattern_that_cannot_be_used_is_refused(
+    perdure: Installation, command: tuple[str, ...]
+) -> None:
+    rubric = "[{name: a, evaluator: {check: regex, pattern: '(?=a)'}}]"
+    text = f"{{kind: refine, goal: hi, rubric: {rubric}}}"
+    (perdure.folder / "t.yaml").write_text(text, encoding="utf-8")
+    assert perdure.run(*command, "t.yaml") == 2
+    assert "rubric[0].evaluator.pattern" in perdure.err
+    assert "RE2 syntax, without look-around" in perdure.err
 
 
 def test_definitions_are_listed_and_shown(perdure: Installation) -> None:

@@ -1,0 +1,59 @@
+"""What a rubric needs of an installation, told before a run starts or a token is spent."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from perdure.domain.base import Frozen
+from perdure.domain.checks import PURE_KINDS, PluginCheck
+from perdure.domain.commands import VERIFIED_KINDS, VerifiedCheck
+from perdure.domain.problems import Problem, nearest_name, shown
+from perdure.domain.rubric import Rubric
+
+RubricProblems = Callable[[Rubric], Sequence[Problem]]
+
+
+def no_problems(_: Rubric) -> tuple[Problem, ...]:
+    """Finds nothing: for what has no way to compile patterns and schemas."""
+    return ()
+
+
+class Needs(Frozen):
+    """What a worker must have for a rubric, by dimension: programs to run, checks of plugins."""
+
+    programs: dict[str, Annotated[VerifiedCheck, Field(discriminator="check")]] = {}
+    checks: dict[str, str] = {}
+
+
+def needs_of(rubric: Rubric) -> Needs:
+    """What the dimensions of a rubric need."""
+    return Needs(
+        programs={
+            item.name: item.verified_check
+            for item in rubric.dimensions
+            if item.verified_check is not None
+        },
+        checks={
+            item.name: item.evaluator.check
+            for item in rubric.dimensions
+            if isinstance(item.evaluator, PluginCheck)
+        },
+    )
+
+
+def unknown_checks(
+    rubric: Rubric, known: Collection[str], *, root: str = "rubric"
+) -> tuple[Problem, ...]:
+    """Checks that are neither built in nor among the names that plugins bring."""
+    names = (*PURE_KINDS, *VERIFIED_KINDS, *sorted(known))
+    return tuple(
+        Problem(
+            path=f"{root}[{index}].evaluator.check",
+            found=shown(item.evaluator.check),
+            allowed="one of " + ", ".join(names),
+            nearest=nearest_name(item.evaluator.check, names),
+        )
+        for index, item in enumerate(rubric.dimensions)
+        if isinstance(item.evaluator, PluginCheck) and item.evaluator.check not in known
+    )
