@@ -86,10 +86,7 @@ def task_text(brief: Brief, rubric: Rubric, kind: PartKind = "lines") -> str:
 def added_text(brief: Brief) -> str:
     """What one iteration is told beyond the task: the plan as it stands, and new guidance."""
     sections = [f"Plan:\n{brief.plan}"] if brief.plan else []
-    if brief.approach:
-        sections.append(f"Go about it this way: {brief.approach}")
-    sections += [f"Guidance: {note}" for note in brief.guidance]
-    return "\n\n".join(sections)
+    return "\n\n".join([*sections, *_told(brief)])
 
 
 def first_messages(brief: Brief, rubric: Rubric, output: OutputSettings) -> tuple[Message, ...]:
@@ -136,7 +133,7 @@ def part_request(
         draft: the last version of the part, None where it would only mislead the model.
     """
     said = [quoted(name, text) for name, text in brief.context.items()]
-    said += [f"Guidance: {note}" for note in brief.guidance]
+    said += _told(brief)
     said += _held_against(rubric, evaluation, part=part, draft=draft)
     ask = part_ask(brief.goal, part, hints(rubric.of_part(part)), output.parts)
     request = user_text("\n\n".join([*said, ask]), pinned=True)
@@ -210,6 +207,12 @@ def _demands(rubric: Rubric, kind: PartKind) -> str:
     said = [item.hint or item.description for item in rubric.dimensions]
     lines = [f"- {text}" for text in said if text]
     return "It should meet these demands:\n" + "\n".join(lines) if lines else ""
+
+
+def _told(brief: Brief) -> list[str]:
+    """How to go about it: the approach of the iteration, and what people said."""
+    approach = [f"Go about it this way: {brief.approach}"] if brief.approach else []
+    return [*approach, *(f"Guidance: {note}" for note in brief.guidance)]
 
 
 def _held_against(

@@ -82,6 +82,13 @@ def test_guidance_and_inputs_reach_the_request_for_a_part() -> None:
     assert "Guidance: be kind" in text
 
 
+def test_the_approach_of_the_iteration_reaches_the_request_for_a_part() -> None:
+    asked = part_request(Brief(goal="Describe.", approach="keywords first"), LINES, OUTPUT, part=2)
+    assert asked.messages[-1].text == (
+        "Go about it this way: keywords first\n\nDescribe. Write line 2 only. Say soap."
+    )
+
+
 def test_the_first_request_lists_the_lines_and_needs_all_examples_to_show_one() -> None:
     messages = first_messages(BRIEF, LINES, OUTPUT)
     assert [one.text for one in messages] == [
