@@ -28,7 +28,7 @@ class Recall:
         known = await self._memory.candidates(asked, kinds=TOLD_KINDS)
         skills = await self._memory.candidates(asked, kinds=("skill",), limit=SKILL_LIMIT)
         named = [await self._memory.skill(name) for name in step.skills]
-        found = recalled(step, known, skills.entries, [skill for skill in named if skill])
+        found = recalled(step, known, skills, [skill for skill in named if skill])
         await self._memory.mark_used(found.used, run=step.run, at=step.now)
         return report_of(
             found,

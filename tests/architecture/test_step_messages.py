@@ -212,6 +212,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "left_out": [],
             "left_out_count": 0,
             "missing": [],
+            "unreadable": 0,
             "summary": "",
             "seconds": 0.0,
         },

@@ -7,7 +7,13 @@ from sqlalchemy import ColumnElement, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.memory_rows import CHANGEABLE, categories_line, entry_of, row_of
+from perdure.adapters.stores.memory_rows import (
+    CHANGEABLE,
+    categories_line,
+    entry_of,
+    readable,
+    row_of,
+)
 from perdure.adapters.stores.memory_terms import holders, holding
 from perdure.adapters.stores.tables import memory, memory_uses
 from perdure.domain.errors import InvalidInput, NotFound
@@ -49,19 +55,20 @@ class SqlMemory:
 
     async def get(self, entry: str) -> MemoryEntry:
         same = func.substr(memory.c.id, 1, len(entry)) == entry
-        query = select(memory.c.entry).where(same).order_by(func.length(memory.c.id), memory.c.id)
+        query = select(memory.c.id, memory.c.entry).where(same)
+        query = query.order_by(func.length(memory.c.id), memory.c.id).limit(NAMED_AT_MOST)
         async with self._database.read() as connection:
-            found = list(await connection.scalars(query.limit(NAMED_AT_MOST)))
-        entries = [entry_of(row) for row in found]
-        if not entries or not entry:
+            found = [(name, row) for name, row in await connection.execute(query)]
+        if not found or not entry:
             raise _not_found(entry)
-        if len(entries) > 1 and entries[0].id != entry:
-            names = ", ".join(item.id for item in entries)
+        if len(found) > 1 and found[0][0] != entry:
+            names = ", ".join(name for name, _ in found)
             raise InvalidInput(
                 f"Several entries of memory begin with {entry!r}: {names}.",
                 cure="Give more of the id.",
             )
-        return entries[0]
+        name, row = found[0]
+        return entry_of(row, name=name)
 
     async def skill(self, name: str) -> Skill | None:
         async with self._database.read() as connection:
@@ -70,14 +77,22 @@ class SqlMemory:
     async def list(
         self, *, kinds: Sequence[Kind] = (), category: str | None = None, limit: int = 100
     ) -> Sequence[MemoryEntry]:
-        query = select(memory.c.entry).order_by(memory.c.created.desc(), memory.c.id).limit(limit)
+        query = select(memory.c.id, memory.c.entry).limit(limit)
+        query = query.order_by(memory.c.created.desc(), memory.c.id)
         if kinds:
             query = query.where(memory.c.kind.in_(kinds))
         if category is not None:
             line = categories_line((category,))
             query = query.where(memory.c.categories.contains(line, autoescape=True))
         async with self._database.read() as connection:
-            return [entry_of(row) for row in await connection.scalars(query)]
+            rows = await connection.execute(query)
+            return readable((name, row) for name, row in rows)[0]
+
+    async def unreadable(self) -> Sequence[str]:
+        query = select(memory.c.id, memory.c.entry).order_by(memory.c.id)
+        async with self._database.read() as connection:
+            rows = await connection.execute(query)
+            return readable((name, row) for name, row in rows)[1]
 
     async def candidates(
         self, terms: Sequence[str], *, kinds: Sequence[Kind], limit: int = 500
@@ -161,7 +176,8 @@ class SqlMemory:
         if not chosen:
             return Candidates(corpus=corpus)
         wanted = memory.c.kind.in_(kinds) & holding(self._database, chosen)
-        return Candidates(entries=tuple(await _entries(connection, wanted)), corpus=corpus)
+        found, unreadable = await _read(connection, wanted)
+        return Candidates(entries=tuple(found), corpus=corpus, unreadable=tuple(unreadable))
 
     async def _corpus(self, connection: AsyncConnection, asked: Sequence[str]) -> Corpus:
         totals = select(func.count(), func.coalesce(func.sum(memory.c.length), 0))
@@ -178,8 +194,14 @@ class SqlMemory:
 
 
 async def _entries(connection: AsyncConnection, wanted: ColumnElement[bool]) -> list[MemoryEntry]:
-    found = await connection.scalars(select(memory.c.entry).where(wanted).order_by(memory.c.id))
-    return [entry_of(row) for row in found]
+    return (await _read(connection, wanted))[0]
+
+
+async def _read(
+    connection: AsyncConnection, wanted: ColumnElement[bool]
+) -> tuple[list[MemoryEntry], list[str]]:
+    query = select(memory.c.id, memory.c.entry).where(wanted).order_by(memory.c.id)
+    return readable((name, row) for name, row in await connection.execute(query))
 
 
 async def _skill(connection: AsyncConnection, name: str) -> Skill | None:

@@ -2,9 +2,15 @@
 
 from collections.abc import Iterable
 
+import structlog
+from pydantic import ValidationError
+
+from perdure.domain.errors import StoreError
 from perdure.domain.memory.entries import MEMORY_ENTRY, MemoryEntry, Skill
 from perdure.domain.memory.fading import fades_at
 from perdure.domain.memory.words import searchable, terms
+
+_log = structlog.get_logger(__name__)
 
 CHANGEABLE = ("categories", "name", "learned", "fades_at", "terms", "length", "entry")
 
@@ -28,9 +34,34 @@ def row_of(entry: MemoryEntry) -> dict[str, object]:
     }
 
 
-def entry_of(row: str) -> MemoryEntry:
-    """The entry of a row's JSON."""
-    return MEMORY_ENTRY.validate_json(row)
+def entry_of(row: str, *, name: str) -> MemoryEntry:
+    """The entry of a row's JSON; raises `StoreError`, with the id, when it cannot be read."""
+    try:
+        return MEMORY_ENTRY.validate_json(row)
+    except ValidationError as error:
+        raise StoreError(
+            f"The entry {name} of memory cannot be read by this version: {_fact(error)}.",
+            cure=f"Run the version that wrote it, or drop it: perdure memory forget {name}",
+        ) from error
+
+
+def readable(rows: Iterable[tuple[str, str]]) -> tuple[list[MemoryEntry], list[str]]:
+    """The entries of rows of id and JSON, and the ids of those that cannot be read."""
+    entries: list[MemoryEntry] = []
+    unreadable: list[str] = []
+    for name, row in rows:
+        try:
+            entries.append(entry_of(row, name=name))
+        except StoreError as error:
+            _log.warning("memory_entry_unreadable", entry=name, fault=error.message)
+            unreadable.append(name)
+    return entries, unreadable
+
+
+def _fact(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 def categories_line(categories: Iterable[str]) -> str:

@@ -47,7 +47,7 @@ async def is_current(connection: AsyncConnection, dialect: DatabaseDialect) -> b
     """Whether nothing is left to do, found out without writing; raises like `migrate`."""
     if not await connection.run_sync(lambda inner: inspect(inner).has_table("schema_versions")):
         return False
-    return await _version(connection, dialect) == migrations(dialect.name)[-1].number
+    return not await _missing(connection, dialect)
 
 
 async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> None:
@@ -59,21 +59,21 @@ async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> None
     # In PostgreSQL even CREATE TABLE IF NOT EXISTS collides with itself; hence the lock first.
     await dialect.lock(connection, "perdure schema")
     await connection.execute(text(_VERSIONS))
-    current = await _version(connection, dialect)
-    for step in migrations(dialect.name):
-        if step.number > current:
-            await _apply(connection, step, dialect)
+    for step in await _missing(connection, dialect):
+        await _apply(connection, step, dialect)
 
 
-async def _version(connection: AsyncConnection, dialect: DatabaseDialect) -> int:
-    current: int = await connection.scalar(text("SELECT max(number) FROM schema_versions")) or 0
-    newest = migrations(dialect.name)[-1].number
+async def _missing(connection: AsyncConnection, dialect: DatabaseDialect) -> list[Migration]:
+    # Each number is looked for: the highest one does not tell that those below it were applied.
+    applied = set(await connection.scalars(text("SELECT number FROM schema_versions")))
+    steps = migrations(dialect.name)
+    current, newest = max(applied, default=0), steps[-1].number
     if current > newest:
         raise StoreError(
             f"The database has schema {current}; this version of Perdure knows {newest}.",
             cure="Run the newer version of Perdure that wrote it, or name another database.",
         )
-    return current
+    return [step for step in steps if step.number not in applied]
 
 
 async def _apply(connection: AsyncConnection, step: Migration, dialect: DatabaseDialect) -> None:

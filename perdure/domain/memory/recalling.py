@@ -30,6 +30,7 @@ class Recalled:
     skills: ToldSkills
     missing: tuple[str, ...]
     avoid: str
+    unreadable: int = 0
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -40,13 +41,13 @@ class Recalled:
 def recalled(
     asked: RecallRequest,
     known: Candidates,
-    skills: Sequence[MemoryEntry],
+    skills: Candidates,
     named: Sequence[Skill],
 ) -> Recalled:
     """Rank, select and tell within the request's tokens; what knowledge leaves, skills may use."""
     terms = question(asked.goal, asked.category)
     chosen = select_skills(
-        {entry.id: entry for entry in (*named, *skills)}.values(),
+        {entry.id: entry for entry in (*named, *skills.entries)}.values(),
         requested=asked.skills,
         category=asked.category,
         asked=terms,
@@ -61,6 +62,7 @@ def recalled(
         skills=tell_skills(chosen, limit=left),
         missing=tuple(name for name in asked.skills if name.casefold() not in at_hand),
         avoid=_only_anti_pattern(knowledge, known.entries),
+        unreadable=len(known.unreadable) + len(skills.unreadable),
     )
 
 
@@ -91,6 +93,7 @@ def report_of(
         left_out=left_out[:NAMED_LEFT_OUT],
         left_out_count=len(left_out),
         missing=found.missing,
+        unreadable=found.unreadable,
         summary=_summary(found, len(left_out)),
         seconds=seconds,
     )
@@ -107,6 +110,7 @@ def _summary(found: Recalled, left_out: int) -> str:
         _counted(len(shown["learnings"]), "learning"),
         _counted(len(found.skills.shown), "skill"),
         f"{left_out} left out" if left_out else "",
+        f"{found.unreadable} unreadable" if found.unreadable else "",
         f"no skill {', '.join(found.missing)}" if found.missing else "",
     ]
     return ", ".join(filter(None, parts)) or "0 similar tasks"

@@ -38,7 +38,8 @@ class RecallReport(StepMessage):
 
     `text` is the block of knowledge, `skills_text` that of skills; None where there is nothing.
     `used` are the ids of all that is shown, `left_out` the first titles of what found no place
-    (`left_out_count` of them), `missing` the requested skills that memory does not hold.
+    (`left_out_count` of them), `missing` the requested skills that memory does not hold, and
+    `unreadable` counts the entries that were passed over because this version cannot read them.
     """
 
     text: Ref | None = None
@@ -51,5 +52,6 @@ class RecallReport(StepMessage):
     left_out: tuple[str, ...] = ()
     left_out_count: int = 0
     missing: tuple[str, ...] = ()
+    unreadable: int = 0
     summary: str = ""
     seconds: float = 0.0

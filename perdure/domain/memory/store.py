@@ -20,10 +20,14 @@ class Corpus(Frozen):
 
 
 class Candidates(Frozen):
-    """Entries that share a term with a question, in no order, and the counts that rank them."""
+    """Entries that share a term with a question, in no order, and the counts that rank them.
+
+    `unreadable` are the ids of those that this version cannot read.
+    """
 
     entries: tuple[MemoryEntry, ...] = ()
     corpus: Corpus = Corpus()
+    unreadable: tuple[str, ...] = ()
 
 
 class Kept(Frozen):
@@ -50,7 +54,8 @@ class MemoryStore(Protocol):
     async def get(self, entry: str) -> MemoryEntry:
         """One entry by its id, or by a unique beginning of one.
 
-        Raises `NotFound`, or `InvalidInput` when several ids begin so.
+        Raises `NotFound`, `InvalidInput` when several ids begin so, or `StoreError` when this
+        version cannot read it.
         """
         ...
 
@@ -61,7 +66,11 @@ class MemoryStore(Protocol):
     async def list(
         self, *, kinds: Sequence[Kind] = (), category: str | None = None, limit: int = 100
     ) -> Sequence[MemoryEntry]:
-        """Entries, the newest first; no kinds means all of them."""
+        """Entries that can be read, the newest first; no kinds means all of them."""
+        ...
+
+    async def unreadable(self) -> Sequence[str]:
+        """The ids of entries that this version cannot read; other methods pass over them."""
         ...
 
     async def candidates(

@@ -4,10 +4,12 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import update
 
 from perdure.adapters.stores import Database
 from perdure.adapters.stores.memory import SqlMemory
-from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
+from perdure.adapters.stores.tables import memory as rows
+from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, StoreError
 from perdure.domain.memory.entries import Episode, Event, Learning, Origin, Pattern, Skill
 from perdure.domain.memory.words import question
 
@@ -249,3 +251,22 @@ async def test_only_what_runs_wrote_and_time_faded_is_dropped(memory: SqlMemory)
     assert await memory.forget_faded(START + timedelta(weeks=4)) == 0
     left = {entry.id for entry in await memory.list()}
     assert left == {"by a person", "unused", "strong", "skill-s"}
+
+
+async def test_an_unreadable_entry_is_passed_over_named_and_can_be_dropped(
+    memory: SqlMemory, database: Database
+) -> None:
+    for name in ("good", "later"):
+        await memory.put(learning(name, f"oak {name} kept alone"))
+    async with database.write() as connection:
+        odd = update(rows).where(rows.c.id == "later").values(entry='{"kind": "telepathy"}')
+        await connection.execute(odd)
+    assert [entry.id for entry in await memory.list()] == ["good"]
+    assert await memory.unreadable() == ["later"]
+    found = await memory.candidates(question("oak", None), kinds=("learning",))
+    assert [entry.id for entry in found.entries] == ["good"]
+    assert found.unreadable == ("later",)
+    with pytest.raises(StoreError, match=r"entry later .* perdure memory forget later"):
+        await memory.get("lat")
+    await memory.forget("later")
+    assert await memory.unreadable() == []

@@ -8,6 +8,7 @@ from remembering import START, avoid, candidates, corpora, episode, learning, sk
 from perdure.domain.memory.entries import Origin
 from perdure.domain.memory.recalling import recalled, report_of
 from perdure.domain.memory.steps import RecallReport, RecallRequest
+from perdure.domain.memory.store import Candidates
 from perdure.domain.tokens import estimate
 
 GOAL = "limit the rate"
@@ -19,7 +20,7 @@ def request(limit: int = 1_000, **changes: object) -> RecallRequest:
 
 
 def report(asked: RecallRequest, *entries, skills=(), named=()) -> RecallReport:
-    found = recalled(asked, candidates(*entries), skills, named)
+    found = recalled(asked, candidates(*entries), Candidates(entries=tuple(skills)), named)
     return report_of(found, text=None, skills_text=None, seconds=0.1)
 
 
@@ -69,7 +70,7 @@ def test_skills_find_room_beside_much_knowledge() -> None:
 @given(corpora(), st.lists(texts(most=40), max_size=4), st.integers(0, 400))
 def test_both_blocks_together_keep_the_limit(entries, bodies: list[str], limit: int) -> None:
     skills = [skill(f"s{n}", purpose="rate", text=body) for n, body in enumerate(bodies)]
-    found = recalled(request(limit), candidates(*entries), skills, ())
+    found = recalled(request(limit), candidates(*entries), Candidates(entries=tuple(skills)), ())
     together = estimate(found.knowledge.text).total + estimate(found.skills.text).total
     assert together <= limit
     assert len(set(found.used)) == len(found.used)

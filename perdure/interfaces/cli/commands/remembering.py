@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Group, Parameter
 
-from perdure.domain.errors import NotFound
+from perdure.domain.errors import NotFound, StoreError
 from perdure.domain.memory.entries import Kind, MemoryEntry, Skill
 from perdure.domain.memory.ranking import rank
 from perdure.domain.memory.words import question
@@ -69,6 +69,8 @@ async def list_memory(
         kinds = SHOWN if kind is None else (kind,)
         found = await services.memory.list(kinds=kinds, category=category, limit=limit)
         _show(session, found, none="Memory holds nothing yet; runs write it when they have ended.")
+        for name in await services.memory.unreadable():
+            session.output.note(_unreadable_note(name))
 
 
 async def search(
@@ -97,7 +99,19 @@ async def forget(entry: Annotated[str, Parameter(name="ID")], /, *, session: Giv
         entry: The id of an entry, or a unique beginning of one.
     """
     async with session.connected() as services:
-        known = await services.memory.get(entry)
+        try:
+            known = await services.memory.get(entry)
+        except StoreError as unreadable:
+            # What cannot be read can be dropped all the same, by its full id.
+            try:
+                await services.memory.forget(entry)
+            except NotFound:
+                raise unreadable from None
+            session.output.show(
+                line(("✓ ", GOOD), f"forgot the unreadable entry {entry}"),
+                {"type": "forgotten", "id": entry, "kind": None},
+            )
+            return
         await services.memory.forget(known.id)
         _tell_forgotten(session, known)
 
@@ -164,6 +178,13 @@ def _show(session: Session, entries: Sequence[MemoryEntry], *, none: str) -> Non
     now = session.context.now()
     data = {"type": "memory", "entries": [entry_data(entry, now) for entry in entries]}
     session.output.show(memory_view(entries, now, none=none), data)
+
+
+def _unreadable_note(entry: str) -> str:
+    return (
+        f"The entry {entry} cannot be read by this version of Perdure and is passed over. "
+        f"Run the version that wrote it, or drop it: perdure memory forget {entry}"
+    )
 
 
 def _tell_forgotten(session: Session, entry: MemoryEntry) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -124,3 +125,17 @@ def test_a_skill_that_is_not_there_is_named_with_its_neighbour(perdure: Installa
     assert "Did you mean rate-limits?" in perdure.err
     assert perdure.run("skills", "add", "none.md") == 4
     assert "none.md cannot be read" in perdure.err
+
+
+def test_an_unreadable_entry_is_named_with_its_cure_and_can_be_dropped(
+    perdure: Installation, tmp_path: Path
+) -> None:
+    with sqlite3.connect(tmp_path / "home" / "perdure.sqlite") as connection:
+        connection.execute("UPDATE memory SET entry = '{}' WHERE id = 'l1'")
+    connection.close()
+    assert perdure.run("memory", "list") == 0
+    assert "entry l1 cannot be read" in " ".join(perdure.err.split())
+    assert "perdure memory forget l1" in " ".join(perdure.err.split())
+    assert perdure.run("memory", "forget", "l1") == 0
+    assert perdure.run("memory", "list") == 0
+    assert "cannot be read" not in perdure.err
