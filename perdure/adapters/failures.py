@@ -4,10 +4,12 @@ A step's failure above 4 KiB is cut by the server while the step is retried, whe
 A long chain of causes, each with its traceback, is well above that; the log keeps all of it.
 """
 
+import json
 from collections.abc import Iterator
 
 from temporalio.api.failure.v1 import Failure
 from temporalio.converter import DefaultFailureConverter, FailureConverter, PayloadConverter
+from temporalio.exceptions import ApplicationError
 
 KEPT_BYTES = 3_500
 MESSAGE_BYTES = 2_000
@@ -32,7 +34,11 @@ class ShortFailures(FailureConverter):
         self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
     ) -> None:
         """Describe an exception."""
-        self._default.to_failure(exception, payload_converter, failure)
+        try:
+            self._default.to_failure(exception, payload_converter, failure)
+        except UnicodeEncodeError:
+            failure.Clear()
+            self._default.to_failure(_printable(exception), payload_converter, failure)
         if failure.ByteSize() > KEPT_BYTES:
             _shorten(failure)
         if self._encoded:
@@ -73,8 +79,32 @@ def _chain(failure: Failure) -> Iterator[Failure]:
 
 
 def _cut(text: str, size: int) -> str:
-    data = text.encode(errors="replace")
-    return text if len(data) <= size else data[:size].decode(errors="ignore")
+    """The beginning of a text; in JSON, as sealed words travel, it has at most `size` bytes."""
+    used = 0
+    for index, character in enumerate(text):
+        used += len(json.dumps(character)) - 2
+        if used > size:
+            return text[:index]
+    return text
+
+
+def _printable(exception: BaseException) -> BaseException:
+    """The same failure, with question marks for what no text of the wire can hold."""
+    message = str(exception).encode(errors="replace").decode()
+    if isinstance(exception, ApplicationError):
+        message = exception.message.encode(errors="replace").decode()
+        printed = ApplicationError(
+            message,
+            *exception.details,
+            type=exception.type,
+            non_retryable=exception.non_retryable,
+            next_retry_delay=exception.next_retry_delay,
+        )
+    else:
+        printed = ApplicationError(message, type=type(exception).__name__)
+    cause = exception.__cause__
+    printed.__cause__ = None if cause is None else _printable(cause)
+    return printed
 
 
 def _encode(failure: Failure, payload_converter: PayloadConverter) -> None:

@@ -163,7 +163,8 @@ async def test_r47_the_best_survives_a_regression_and_a_kill(chaos: Ground) -> N
         run = await chaos.start(
             kind="refine",
             rubric=[{"name": "words", "evaluator": words}],
-            refine={"regression_threshold": 0.2, "quality_threshold": 1.0},
+            refine={"plan": "off", "regression_threshold": 0.2, "quality_threshold": 1.0},
+            recall=False,
             tools={"access": "minimal"},
         )
         await chaos.billed(2)

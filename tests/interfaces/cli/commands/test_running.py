@@ -38,7 +38,7 @@ run     refine-steel-bottle-7f3a
 why     The result reached the quality that was asked for. (accepted/quality_met)
 score   0.89 in iteration 2
 spend   38,000 tokens · 2,000 written · $0.32 · 4 model calls · 4.0 s active of 5.5 s
-saved   24k input tokens (40% of a loop that resends all), 1 judge call
+saved   24k input tokens (40 % of a loop that resends all), 1 judge call
 models  claude-sonnet-4-5
 Web UI  http://127.0.0.1:8233/refine-steel-bottle-7f3a
 next    perdure explain refine-steel-bottle-7f3a
