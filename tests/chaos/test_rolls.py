@@ -46,7 +46,10 @@ async def test_r21_a_run_that_always_rolls_orphans_nothing(rolling: Ground) -> N
 
 
 async def test_r19_every_signal_of_a_rolling_run_is_applied_once(rolling: Ground) -> None:
-    rolling.provider.plays = [Play(text="", calls=[LOOK], delay_s=0.2)] * 3 + [Play(text="done")]
+    looking = [Play(text="", calls=[LOOK], delay_s=0.2)] * 2
+    rolling.provider.plays = [
+        *looking, Play(text="", calls=[LOOK], gate="all sent"), Play(text="done"),
+    ]  # fmt: skip
     run = await rolling.start(tools=EXEMPT)
     handle = rolling.site.handle(run)
     sent = 20
@@ -54,6 +57,7 @@ async def test_r19_every_signal_of_a_rolling_run_is_applied_once(rolling: Ground
         message = AddInput(text=f"input-{number}.", request_id=f"r{number}")
         await handle.signal("add_input", message)
         await handle.signal("add_input", message)
+    rolling.provider.open("all sent")
     result = await rolling.check(run)
     told = str([body["messages"] for body in rolling.provider.bodies[-1:]])
     unread = " ".join(result.unread_input)
