@@ -112,15 +112,15 @@ SLOW = {
         "refine_accepted_with_judge",
     ),
     "what a person answered is forgotten": Mutation(
-        "workflows/refine.py",
+        "workflows/turns.py",
         "if gate.answer.text:",
         "if not gate.answer.text:",
         "refine_escalated",
     ),
     "a failed model is not left": Mutation(
         "workflows/turns.py",
-        "role: index + 1}\n        self.note",
-        "role: index}\n        self.note",
+        "seat: index + 1}\n        self.note",
+        "seat: index}\n        self.note",
         "agent_failover",
     ),
     "a denied call runs": Mutation(

@@ -110,7 +110,8 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Usage]]:
         try:
             reply = await play(self, request, on_text=on_text)
         except ModelError as error:
-            lines[request.context.run].append(error.facts.usage)
+            if error.facts.sent:  # a refused connection asked nobody
+                lines[request.context.run].append(error.facts.usage)
             raise
         lines[request.context.run].append(reply.usage)
         return reply
