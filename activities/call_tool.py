@@ -41,6 +41,8 @@ class CallTool:
             arguments=use.arguments,
             conversation=step.head,
             timeout_s=step.timeout_s,
+            iteration=step.iteration,
+            stage=step.stage,
         )
         ended = await within(self._host.call(envelope, frame.grant), seconds=step.active_time_s)
         match ended:

@@ -63,6 +63,8 @@ class OpenWorkspace:
                 level=step.tools.access or "minimal",
                 allowed=selection.names,
                 commands=self._commands,
+                session=step.session,
+                project=step.project,
             ),
             tools=selection.tools,
             terms=tuple(_terms(tool, step) for tool in selection.tools),

@@ -29,7 +29,8 @@ class ToolContext:
     """Facts about the call; a parameter annotated with this type gets it and is not an argument.
 
     `idempotency_key` stays the same when a lost call is tried again. `stopping()` turns true when
-    the deadline passed or the run was stopped: long synchronous work should look at it.
+    the deadline passed or the run was stopped: long synchronous work should look at it. `stage` is
+    empty where an iteration has no stages.
     """
 
     run: str
@@ -37,6 +38,8 @@ class ToolContext:
     idempotency_key: str
     grant: Grant
     conversation: str = ""
+    iteration: int = 0
+    stage: str = ""
     stopping: Callable[[], bool] = field(default=lambda: False)
 
 

@@ -50,7 +50,8 @@ class OpenWorkspaceRequest(StepMessage):
     """Make the run's working folder and pin its tools.
 
     A run that is taken up again names the `tree` its files are restored to, and the `base` that its
-    changes are counted from. What its rubric `needs` must be there.
+    changes are counted from. What its rubric `needs` must be there. `session` and `project` are the
+    ids of what it belongs to; its tools keep their notes there.
     """
 
     run: str
@@ -60,6 +61,8 @@ class OpenWorkspaceRequest(StepMessage):
     tree: str | None = None
     base: str | None = None
     needs: Needs = Needs()
+    session: str = ""
+    project: str = ""
 
 
 class OpenWorkspaceReport(StepMessage):
@@ -311,6 +314,7 @@ class ToolCallRequest(StepMessage):
     idempotent: bool = False
     timeout_s: float = 30.0
     active_time_s: float | None = None
+    stage: str = ""
 
 
 class ToolCallReport(StepMessage):

@@ -21,7 +21,9 @@ class ToolFact(Frozen):
 
     `parameters` is a JSON Schema of an object. `idempotent` tools may be retried after a lost
     attempt. `exclusive` tools run alone. `meta` tools do not heal strikes. `inline_arguments`
-    asks for the arguments in the model report, because the workflow itself acts on them.
+    asks for the arguments in the model report, because the workflow itself acts on them. `shared`
+    tools keep what the runs of a session or project share, so that only such runs are offered them.
+    `unavailable` says why a tool that exists cannot be used on this worker.
     """
 
     name: str
@@ -35,13 +37,16 @@ class ToolFact(Frozen):
     meta: bool = False
     inline_arguments: bool = False
     aliases: tuple[str, ...] = ()
+    shared: bool = False
+    unavailable: str = ""
 
 
 class Grant(Frozen):
     """What the tools of one run may touch, checked where they run, never only in the prompt.
 
     `root` is the folder of the run's working copy (or scratch folder); `writable` says whether
-    write tools may change it; `allowed` are the exact tool names on offer.
+    write tools may change it; `allowed` are the exact tool names on offer. `session` and `project`
+    are the ids of what the run belongs to, empty when it stands alone.
     """
 
     root: str
@@ -49,10 +54,15 @@ class Grant(Frozen):
     level: AccessLevel = "readonly"
     allowed: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    session: str = ""
+    project: str = ""
 
 
 class ToolEnvelope(StepMessage):
-    """Who calls what, and under which key; `timeout_s` replaces the tool's own deadline."""
+    """Who calls what, and under which key; `timeout_s` replaces the tool's own deadline.
+
+    `stage` names the stage of the iteration that calls, empty where there are none.
+    """
 
     run: str
     call_id: str
@@ -61,6 +71,8 @@ class ToolEnvelope(StepMessage):
     arguments: dict[str, JsonValue]
     conversation: str = ""
     timeout_s: float | None = None
+    iteration: int = 0
+    stage: str = ""
 
 
 class ToolOutput(Frozen):

@@ -196,6 +196,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tree": None,
             "base": None,
             "needs": {"programs": {}, "checks": {}},
+            "session": "",
+            "project": "",
         },
         "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},
         "PlanReport": {"call": "required", "problems": [], "plan": {"steps": [], "risks": []}},
@@ -295,6 +297,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "idempotent": False,
             "timeout_s": 30.0,
             "active_time_s": None,
+            "stage": "",
         },
         "ToolEnvelope": {
             "run": "required",
@@ -304,6 +307,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "arguments": "required",
             "conversation": "",
             "timeout_s": None,
+            "iteration": 0,
+            "stage": "",
         },
         "ToolResultEntry": {
             "call_id": "required",

@@ -129,6 +129,8 @@ def _context(envelope: ToolEnvelope, grant: Grant, stop: execution.Stop) -> Tool
         idempotency_key=envelope.idempotency_key,
         grant=grant,
         conversation=envelope.conversation,
+        iteration=envelope.iteration,
+        stage=envelope.stage,
         stopping=stop.is_set,
     )
 
