@@ -1,0 +1,273 @@
+"""A loop definition as its author writes it: the stages of an iteration, and when it ends."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from perdure.domain.base import Frozen
+from perdure.domain.conditions import (
+    Condition,
+    Confidence,
+    Degradation,
+    EvaluationBound,
+    NoImprovement,
+    leaves,
+)
+from perdure.domain.roles.seed_form import written_out
+from perdure.domain.tools import AccessLevel
+
+MAX_NAME = 64
+MAX_STAGES = 32
+DEFAULT_ACCESS: AccessLevel = "readonly"
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SCORED = (Confidence, Degradation, NoImprovement)
+
+OnQuestion = Literal["block", "default"]
+Capability = Literal[
+    "artifacts", "todos", "sprint", "projects", "skills", "memory", "web", "shell", "delegation"
+]
+ModelNames = str | tuple[str, ...]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+def _stripped(value: object) -> object:
+    return value.strip() if isinstance(value, str) else value
+
+
+Text = Annotated[str, BeforeValidator(_stripped), Field(min_length=1)]
+
+
+def named_well(value: str) -> str:
+    """A name as definitions and role files have it; raises `ValueError`."""
+    if not NAME.fullmatch(value) or len(value) > MAX_NAME:
+        raise ValueError(
+            "a lower-case letter or digit, then lower-case letters, digits, '-' and '_', "
+            f"{MAX_NAME} characters at most"
+        )
+    return value
+
+
+class Parameter(Frozen):
+    """A value that whoever starts the loop gives; `{{name}}` stands for it.
+
+    Without a default it is required.
+    """
+
+    name: str
+    description: str = ""
+    required: bool = True
+    default: JsonValue = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _optional_with_default(cls, value: object) -> object:
+        if not isinstance(value, dict) or "required" in value:
+            return value
+        return {**value, "required": value.get("default") is None}
+
+    @field_validator("name")
+    @classmethod
+    def _identifier(cls, value: str) -> str:
+        if not _IDENTIFIER.fullmatch(value) or len(value) > MAX_NAME:
+            raise ValueError("an identifier: letters, digits and '_', no digit at the beginning")
+        return value
+
+    @field_validator("default")
+    @classmethod
+    def _given_when_optional(cls, value: JsonValue, info: ValidationInfo) -> JsonValue:
+        if value is None and info.data.get("required") is False:
+            raise ValueError("a default, since the parameter is not required")
+        return value
+
+    @model_validator(mode="after")
+    def _has_default(self) -> "Parameter":
+        if not self.required and self.default is None:
+            raise ValueError("a parameter that is not required needs a default")
+        return self
+
+
+class NestedLoop(Frozen):
+    """A loop that a stage runs as a child run; its goal is the stage's prompt.
+
+    `definition` names the loop definition of kind `roles`; a delegation has none.
+    """
+
+    kind: Literal["roles", "delegation"] = "roles"
+    definition: str | None = None
+    parameters: dict[str, JsonValue] = {}
+    max_iterations: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _named_for_roles(self) -> "NestedLoop":
+        if (self.kind == "roles") != (self.definition is not None):
+            raise ValueError("the name of a definition for kind roles, and none for delegation")
+        return self
+
+
+def _loop_by_name(value: object) -> object:
+    return {"definition": value} if isinstance(value, str) else value
+
+
+class RoleDefinition(Frozen):
+    """One stage of an iteration: who works, on what, with which access.
+
+    What stays None or empty here is taken from the role's file when the run starts. `budget` is
+    the share of the run's budget that the stage may use over all iterations. `tools` narrows what
+    the access level offers; names may end in `*`.
+    """
+
+    name: Text
+    role: Text
+    prompt: Text
+    order: int | None = None
+    access: AccessLevel | None = None
+    model: ModelNames | None = None
+    tools: tuple[str, ...] | None = None
+    system: str = ""
+    gate: bool = False
+    budget: Share | None = None
+    on_question: OnQuestion = "block"
+    loop: Annotated[NestedLoop | None, BeforeValidator(_loop_by_name)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_or_role(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        loop = value.get("loop")
+        nested = loop.get("definition") or loop.get("kind") if isinstance(loop, dict) else loop
+        name = value.get("name") or value.get("role") or nested
+        role = value.get("role") or value.get("name") or nested
+        return value if name is None else {**value, "name": name, "role": role}
+
+    @field_validator("name", "role")
+    @classmethod
+    def _well_named(cls, value: str) -> str:
+        return named_well(value)
+
+    @field_validator("model")
+    @classmethod
+    def _some_model(cls, value: ModelNames | None) -> ModelNames | None:
+        if value is not None and (not value or not all(value)):
+            raise ValueError("the name of a model, or a list of names")
+        return value
+
+    @model_validator(mode="after")
+    def _no_agent_when_nested(self) -> "RoleDefinition":
+        if self.loop is not None and self.gate:
+            raise ValueError("gate on a stage with a role, not on one that runs a loop")
+        return self
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The stage's own models in order of preference; empty for the run's."""
+        return (self.model,) if isinstance(self.model, str) else self.model or ()
+
+
+class LoopDefinition(Frozen):
+    """A loop of roles. `roles` is in the order in which the stages run."""
+
+    name: str
+    description: str = ""
+    roles: tuple[RoleDefinition, ...] = Field(min_length=1, max_length=MAX_STAGES)
+    termination_condition: Condition
+    parameters: tuple[Parameter, ...] = ()
+    requires: tuple[Capability, ...] = ()
+
+    @field_validator("name")
+    @classmethod
+    def _well_named(cls, value: str) -> str:
+        return named_well(value)
+
+    @field_validator("roles")
+    @classmethod
+    def _in_order(cls, value: tuple[RoleDefinition, ...]) -> tuple[RoleDefinition, ...]:
+        wrong = [*_order_faults(value), *_stage_faults(value)]
+        if wrong:
+            raise ValueError("; ".join(wrong))
+        return tuple(sorted(value, key=lambda role: role.order or 0))
+
+    @field_validator("termination_condition", mode="before")
+    @classmethod
+    def _long_form(cls, value: object) -> object:
+        return written_out(value)
+
+    @field_validator("termination_condition")
+    @classmethod
+    def _without_scores(cls, value: Condition) -> Condition:
+        scored = [leaf.type for leaf in leaves(value) if isinstance(leaf, _SCORED)]
+        if scored:
+            raise ValueError(f"a condition that needs no scores, which {scored[0]} does")
+        return value
+
+    @field_validator("parameters")
+    @classmethod
+    def _named_once(cls, value: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+        twice = _repeated([parameter.name for parameter in value])
+        if twice:
+            raise ValueError(f"each name once (more than once: {', '.join(twice)})")
+        return value
+
+    @property
+    def gate(self) -> RoleDefinition:
+        """The stage whose verdict counts: the one that is marked, else the last."""
+        return next((role for role in self.roles if role.gate), self.roles[-1])
+
+    @property
+    def criteria(self) -> str:
+        """What the gate stage approves by; empty when no verdict is asked for."""
+        found = (
+            leaf.criteria
+            for leaf in leaves(self.termination_condition)
+            if isinstance(leaf, EvaluationBound)
+        )
+        return next(found, "")
+
+
+class LoopSnapshot(Frozen):
+    """A definition as one run uses it: parameters put in, role files read, versions fixed.
+
+    `nested` holds the loops that stages run, by the name of the stage.
+    """
+
+    definition: LoopDefinition
+    version: str
+    parameters: dict[str, str] = {}
+    nested: dict[str, "LoopSnapshot"] = {}
+
+
+def _order_faults(roles: Sequence[RoleDefinition]) -> list[str]:
+    given = [role.order for role in roles if role.order is not None]
+    if given and len(given) < len(roles):
+        without = ", ".join(role.name for role in roles if role.order is None)
+        return [f"an order for every role or for none (missing: {without})"]
+    twice = _repeated([str(number) for number in given])
+    return [f"each order once (more than once: {', '.join(twice)})"] if twice else []
+
+
+def _stage_faults(roles: Sequence[RoleDefinition]) -> list[str]:
+    wrong: list[str] = []
+    twice = _repeated([role.name for role in roles])
+    if twice:
+        wrong.append(f"each name once, set `name` (more than once: {', '.join(twice)})")
+    gates = [role.name for role in roles if role.gate]
+    if len(gates) > 1:
+        wrong.append(f"at most one gate (found: {', '.join(gates)})")
+    shares = sum(role.budget or 0 for role in roles)
+    if shares > 1 + 1e-9:
+        wrong.append(f"budget shares of at most 1 together (found: {shares:g})")
+    return wrong
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return sorted({name for name in names if names.count(name) > 1})
