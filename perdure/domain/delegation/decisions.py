@@ -1,0 +1,152 @@
+"""What a manager may decide: a closed union, told apart by `decision`."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
+
+from perdure.domain.base import Frozen
+
+DecisionName = Literal["delegate", "plan", "diagnose", "complete", "escalate", "fail"]
+DECISION_NAMES: tuple[DecisionName, ...] = (
+    "delegate",
+    "plan",
+    "diagnose",
+    "complete",
+    "escalate",
+    "fail",
+)
+TEMPERATURE = 0.2
+HIGHEST_TEMPERATURE = 2.0
+MOST_SUBTASKS = 10
+MOST_HYPOTHESES = 3
+MOST_ENVELOPES = 200
+
+Priority = Literal["low", "normal", "high"]
+
+
+def _clamped(value: float) -> float:
+    return min(HIGHEST_TEMPERATURE, max(0.0, value))
+
+
+def _without_blanks(values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(value.strip() for value in values if value.strip())
+
+
+Temperature = Annotated[float, Field(allow_inf_nan=False), AfterValidator(_clamped)]
+Names = Annotated[tuple[str, ...], AfterValidator(_without_blanks)]
+Word = Annotated[str, Field(min_length=1, max_length=120)]
+
+
+class Envelope(Frozen):
+    """One piece of work for one worker.
+
+    Args:
+        worker: its name; the same name works on with what it knew.
+        instructions: what it is to do, whole.
+        subtask: the node of the task plan that this works on.
+        expected: what the result should be, in words.
+        acceptance: what a reviewer measures the result by; empty: the subtask's.
+        inputs: facts that it needs, shown to it as data.
+        tools: names of the tools that it asks for.
+        skills: names of known skills, or Markdown of new ones.
+        inherit: keys of the manager's context that a sub-manager gets.
+        model: who does it; none: the run's worker model.
+        temperature: ignored where the model takes none.
+        result_schema: the JSON schema that its result must fit.
+        budget_share: its share of what remains, clamped where it is reserved.
+        sub_manager: true: it may have workers of its own; false: never; none: as complexity says.
+        priority: how much depends on it.
+    """
+
+    worker: Word
+    instructions: str = Field(min_length=1)
+    subtask: str | None = None
+    expected: str = ""
+    acceptance: str = ""
+    inputs: dict[str, JsonValue] = {}
+    tools: Names = ()
+    skills: Names = ()
+    inherit: Names = ()
+    model: str | None = None
+    temperature: Temperature = TEMPERATURE
+    result_schema: dict[str, JsonValue] | None = None
+    budget_share: float | None = Field(default=None, allow_inf_nan=False)
+    sub_manager: bool | None = None
+    priority: Priority = "normal"
+
+
+class Subtask(Frozen):
+    """One node of a task plan: what is to be done, after what, and what shows that it is done."""
+
+    id: Word
+    title: str = Field(min_length=1)
+    depends_on: Names = ()
+    acceptance: str = ""
+
+
+class Hypothesis(Frozen):
+    """A guess at why the work is stuck, with a cheap test of it."""
+
+    id: Word
+    statement: str = Field(min_length=1)
+    test: str = Field(min_length=1)
+
+
+class Delegate(Frozen):
+    """Give work to workers."""
+
+    decision: Literal["delegate"]
+    reason: str = ""
+    delegations: tuple[Envelope, ...] = Field(min_length=1, max_length=MOST_ENVELOPES)
+
+
+class MakePlan(Frozen):
+    """Take the task apart into a graph of subtasks."""
+
+    decision: Literal["plan"]
+    reason: str = ""
+    subtasks: tuple[Subtask, ...] = Field(min_length=1, max_length=MOST_SUBTASKS)
+
+
+class Diagnose(Frozen):
+    """Find out why the work is stuck before trying again."""
+
+    decision: Literal["diagnose"]
+    reason: str = ""
+    hypotheses: tuple[Hypothesis, ...] = Field(min_length=1, max_length=MOST_HYPOTHESES)
+
+
+class Complete(Frozen):
+    """Say that the task is done, and with what."""
+
+    decision: Literal["complete"]
+    reason: str = ""
+    final_result: JsonValue = None
+    confidence: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    deliverables: Names = ()
+
+
+class Escalate(Frozen):
+    """Ask a person."""
+
+    decision: Literal["escalate"]
+    reason: str = ""
+    question: str = Field(min_length=1)
+    choices: Names = ()
+
+
+class Fail(Frozen):
+    """Give the task up."""
+
+    decision: Literal["fail"]
+    reason: str = ""
+    why: str = ""
+
+
+ManagerDecision = Annotated[
+    Delegate | MakePlan | Diagnose | Complete | Escalate | Fail, Field(discriminator="decision")
+]
+MANAGER_DECISION: TypeAdapter[Delegate | MakePlan | Diagnose | Complete | Escalate | Fail] = (
+    TypeAdapter(ManagerDecision)
+)

@@ -1,0 +1,98 @@
+"""What a worker hands back, as it is kept and as its manager's rules look at it."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, AliasChoices, Field, JsonValue
+
+from perdure.domain.base import Frozen
+
+Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+def _without_blanks(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(value.strip() for value in values if value.strip())
+
+
+Texts = Annotated[tuple[str, ...], AfterValidator(_without_blanks)]
+
+
+class CreatedSkill(Frozen):
+    """A procedure that a worker wrote down for later ones, as Markdown."""
+
+    markdown: str
+
+
+class NeededTool(Frozen):
+    """A tool that a worker wants made; `parameters` (or `schema`) is its JSON schema."""
+
+    name: str
+    code: str
+    parameters: dict[str, JsonValue] = Field(
+        default={}, validation_alias=AliasChoices("parameters", "schema")
+    )
+    description: str = ""
+    examples: tuple[JsonValue, ...] = ()
+
+
+class Defect(Frozen):
+    """One thing that is wrong with a result, by kind; `critical` ones are repaired."""
+
+    category: str = "other"
+    title: str
+    fix: str = ""
+    critical: bool = False
+
+
+class WorkerResult(Frozen):
+    """The structured result of one worker.
+
+    Args:
+        result: what it made: text or JSON.
+        confidence: its own, None when it gave none.
+        findings: what it found out, one sentence each.
+        artifacts: files that it wrote.
+        skills_created: procedures for later workers.
+        tools_needed: tools that it wants made.
+        tools_created: names of tools that were made for it.
+        defects: what it knows to be wrong.
+    """
+
+    result: JsonValue = None
+    confidence: Confidence | None = None
+    findings: Texts = ()
+    artifacts: Texts = ()
+    skills_created: tuple[CreatedSkill, ...] = ()
+    tools_needed: tuple[NeededTool, ...] = ()
+    tools_created: Texts = ()
+    defects: tuple[Defect, ...] = ()
+
+
+WorkerEnd = Literal["done", "crashed", "deferred", "refused"]
+
+
+class WorkerReport(Frozen):
+    """One worker of one iteration as the manager's rules see it.
+
+    Args:
+        worker: its id as given.
+        subtask: the node of the plan that it worked on.
+        end: whether it came back with something.
+        confidence: its own, or the one derived; None for a crash, which no mean counts.
+        key_finding: one line for the rolling summary.
+        error: why it crashed, was deferred or refused.
+        output: the address of its result.
+        critique: the reviewer's score.
+        usable: there is something in the result.
+    """
+
+    worker: str
+    subtask: str | None = None
+    end: WorkerEnd = "done"
+    confidence: Confidence | None = None
+    key_finding: str = ""
+    error: str = ""
+    output: str | None = None
+    critique: Confidence | None = None
+    usable: bool = False
+    artifacts: tuple[str, ...] = ()
+    run: str | None = None

@@ -1,0 +1,120 @@
+"""The `delegation:` block of a specification: how far a manager goes, and when it is stopped."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, JsonValue, field_validator, model_validator
+
+from perdure.domain.base import Frozen
+from perdure.domain.commands import Argv
+
+MAX_ITERATIONS = 10_000
+WAVE = 16
+
+StrategyName = Literal["decompose_finer", "simplify", "reframe", "escalate"]
+STRATEGIES: tuple[StrategyName, ...] = ("decompose_finer", "simplify", "reframe", "escalate")
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class SubManagerSettings(Frozen):
+    """How many workers may manage workers of their own; counted over the whole tree of runs."""
+
+    at_once: Count = 3
+    per_run: Count = 6
+    fraction: Annotated[float, Field(gt=0, le=1)] = 0.3
+
+
+class StallSettings(Frozen):
+    """When the work counts as stuck.
+
+    Args:
+        window: delegations that are looked at together.
+        min_confidence_delta: less change of confidence than this over the window is none.
+        similarity: outputs more alike than this are the same.
+        fresh_window: readings from before a change of strategy no longer count.
+    """
+
+    window: Annotated[int, Field(ge=2, le=20)] = 3
+    min_confidence_delta: Share = 0.05
+    similarity: Share = 0.85
+    fresh_window: bool = True
+
+
+class CritiqueSettings(Frozen):
+    """Whether a reviewer scores the workers' results, and how often a worker repairs its own."""
+
+    enabled: bool = True
+    repairs: Annotated[int, Field(ge=0, le=10)] = 2
+    min_mean: Share = 0.6
+
+
+class QualityThresholds(Frozen):
+    """What becomes of the final deliverable by its score, from the best to the worst."""
+
+    accept: Share = 0.8
+    warn: Share = 0.6
+    repair: Share = 0.4
+
+    @model_validator(mode="after")
+    def _descending(self) -> Self:
+        if not self.accept >= self.warn >= self.repair:
+            raise ValueError("thresholds that fall: accept, then warn, then repair")
+        return self
+
+
+class ToolsFactorySettings(Frozen):
+    """Whether workers may make tools while they work, and how many."""
+
+    enabled: bool = True
+    approve: bool = False
+    per_agent: Count = 10
+    per_run: Count = 50
+    repairs: Annotated[int, Field(ge=0, le=10)] = 2
+
+
+class DelegationSettings(Frozen):
+    """How a manager works through its workers.
+
+    Args:
+        max_iterations: decisions of the manager.
+        success_criteria: what a completed task must show, one sentence each.
+        full_results_window: the newest iterations that the manager sees in detail.
+        workers_per_iteration: the rest is deferred; 0 means no cap.
+        parallel: workers at work at the same time.
+        completion_rejections: the same refusal so often in a row trips the breaker; 0 means never.
+        strategies: what is tried in turn when the work is stuck; empty switches that off.
+        output_schema: the JSON schema that the final result must fit.
+        deliverables: files that must exist at the end, whatever the manager lists.
+        smoke_test: a program that must end with 0 over the deliverables.
+    """
+
+    max_iterations: Annotated[int, Field(ge=1, le=MAX_ITERATIONS)] = 100
+    success_criteria: tuple[str, ...] = ()
+    full_results_window: Annotated[int, Field(ge=1, le=20)] = 3
+    workers_per_iteration: Count = 6
+    parallel: Annotated[int, Field(ge=1, le=WAVE)] = WAVE
+    completion_rejections: Count = 2
+    submanagers: SubManagerSettings = SubManagerSettings()
+    stall: StallSettings = StallSettings()
+    strategies: tuple[StrategyName, ...] = STRATEGIES
+    critique: CritiqueSettings = CritiqueSettings()
+    evaluation: QualityThresholds = QualityThresholds()
+    tools_factory: ToolsFactorySettings = ToolsFactorySettings()
+    output_schema: dict[str, JsonValue] | None = None
+    deliverables: tuple[str, ...] = ()
+    smoke_test: Argv | None = None
+
+    @field_validator("strategies")
+    @classmethod
+    def _named_once(cls, value: tuple[StrategyName, ...]) -> tuple[StrategyName, ...]:
+        twice = sorted({name for name in value if value.count(name) > 1})
+        if twice:
+            raise ValueError(f"each strategy once (more than once: {', '.join(twice)})")
+        return value
+
+    @field_validator("success_criteria", "deliverables")
+    @classmethod
+    def _not_blank(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not item.strip() for item in value):
+            raise ValueError("texts that say something: one of them is blank")
+        return value
