@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from perdure.domain.errors import PerdureError
     from perdure.domain.events import Event
     from perdure.domain.result import RunResult
-    from perdure.domain.run import AgentSpec, RefineSpec, RunSpec
+    from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec, RunSpec
     from perdure.domain.status import RunStatus
     from perdure.tooling import tool
 
@@ -23,6 +23,7 @@ __all__ = [
     "Event",
     "PerdureError",
     "RefineSpec",
+    "RolesSpec",
     "RunHandle",
     "RunResult",
     "RunSpec",
@@ -39,6 +40,7 @@ _HOMES = {
     "Event": "perdure.domain.events",
     "PerdureError": "perdure.domain.errors",
     "RefineSpec": "perdure.domain.run",
+    "RolesSpec": "perdure.domain.run",
     "RunHandle": "perdure.client",
     "RunResult": "perdure.domain.result",
     "RunSpec": "perdure.domain.run",

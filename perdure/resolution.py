@@ -10,9 +10,7 @@ from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
 from perdure.domain.ports import ModelClient, Models, ToolHost
 from perdure.domain.refine.strategies import StrategyTools
-from perdure.domain.run import ROLES, AgentSpec, ModelsSpec, RefineSpec
-
-Spec = AgentSpec | RefineSpec
+from perdure.domain.run import ROLES, ModelsSpec, RefineSpec, Spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
 
 from perdure.domain.agent.settings import AgentSettings, ToolsSpec
 from perdure.domain.base import Frozen
@@ -11,6 +11,7 @@ from perdure.domain.budget import BudgetLimits
 from perdure.domain.evaluation import Rubric
 from perdure.domain.gates import GateSettings
 from perdure.domain.refine.settings import RefineSettings
+from perdure.domain.roles.settings import TOKENS, RolesSettings
 
 ModelChain = str | tuple[str, ...]
 ROLES = (
@@ -93,9 +94,27 @@ class RefineSpec(CommonSpec):
     refine: RefineSettings = RefineSettings()
 
 
-RunSpec = Annotated[AgentSpec | RefineSpec, Field(discriminator="kind")]
-RUN_SPEC: TypeAdapter[AgentSpec | RefineSpec] = TypeAdapter(RunSpec)
-KINDS = ("agent", "refine")
+def _of_roles(value: object) -> object:
+    """Several stages cost more than one conversation: other limits where none are given."""
+    if not isinstance(value, dict):
+        return value
+    return {"tokens": TOKENS, "active_time": None, **value}
+
+
+class RolesSpec(CommonSpec):
+    """Each role of a definition in order, again until its condition ends it."""
+
+    kind: Literal["roles"]
+    budget: Annotated[BudgetLimits, BeforeValidator(_of_roles)] = BudgetLimits(
+        tokens=TOKENS, active_time=None
+    )
+    roles: RolesSettings
+
+
+Spec = AgentSpec | RefineSpec | RolesSpec
+RunSpec = Annotated[Spec, Field(discriminator="kind")]
+RUN_SPEC: TypeAdapter[Spec] = TypeAdapter(RunSpec)
+KINDS = ("agent", "refine", "roles")
 
 
 class Timing(Frozen):

@@ -5,16 +5,15 @@ from decimal import Decimal
 
 from perdure.domain.agent.settings import resolve
 from perdure.domain.base import Frozen
-from perdure.domain.budget import worst_cost
+from perdure.domain.budget import MAX_ITERATIONS, worst_cost
 from perdure.domain.models import ModelCard
 from perdure.domain.names import LoopKind
 from perdure.domain.refine.planning import wants_plan
-from perdure.domain.run import AgentSpec, RefineSpec
+from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec, Spec
 from perdure.domain.tokens import estimate
 from perdure.domain.usage import Usage
 from perdure.interfaces.gateway.facts import QueueState
 
-Spec = AgentSpec | RefineSpec
 SHOWN_ROLES = ("executor", "planner", "evaluator")
 
 
@@ -105,6 +104,8 @@ def iteration_limit(spec: Spec) -> int:
             own = spec.refine.planned_limit
         case AgentSpec():
             own = resolve(spec.agent).max_iterations
+        case RolesSpec():
+            own = spec.roles.max_iterations or MAX_ITERATIONS
     return min(own, spec.budget.iterations) if spec.budget.iterations else own
 
 
@@ -173,6 +174,8 @@ def _steps(spec: Spec, models: Sequence[PlannedModel]) -> tuple[str, ...]:
             planned = any(model.role == "planner" for model in models)
             before = [*(["recall"] if spec.recall else []), *(["plan"] if planned else [])]
             return (*before, "execute", "evaluate", "decide", "refine")
+        case RolesSpec():
+            return (f"the stages of {spec.roles.definition}, in order", "its condition")
 
 
 def _plans(spec: Spec, planner: ModelCard | None) -> bool:
@@ -189,7 +192,7 @@ def _plans(spec: Spec, planner: ModelCard | None) -> bool:
 
 
 def _named(spec: Spec, *, judged: bool) -> tuple[str, ...]:
-    if isinstance(spec, AgentSpec):
+    if not isinstance(spec, RefineSpec):
         return ()
     return tuple(item.name for item in spec.rubric.dimensions if item.is_judged == judged)
 

@@ -10,9 +10,9 @@ from perdure.domain.control import Phase
 from perdure.domain.gates import Gate
 from perdure.domain.names import LoopKind
 from perdure.domain.outcomes import Lifecycle, Outcome
-from perdure.domain.run import AgentSpec, RefineSpec, Timing
+from perdure.domain.run import Spec as Spec
+from perdure.domain.run import Timing
 
-Spec = AgentSpec | RefineSpec
 ResolveModels = Callable[[Spec], Awaitable[Spec]]
 RUN_FAILED = "RunFailed"
 

@@ -12,7 +12,7 @@ from perdure.domain.ports import BlobStore, Journal, RecordStore, StoredRun
 from perdure.domain.refine.resuming import cleared, forgiving
 from perdure.domain.refine.state import RefineState
 from perdure.domain.resuming import Booked, anew, booked, forgiving_agent, retry_of
-from perdure.domain.run import AgentSpec
+from perdure.domain.run import AgentSpec, RefineSpec
 from perdure.domain.state import AgentState, CoreState
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.gateway.faults import unknown_run
@@ -133,7 +133,9 @@ def _forgiven(spec: Spec, state: CoreState | None) -> Spec:
     if isinstance(spec, AgentSpec):
         lost = isinstance(state, AgentState) and state.turn.iteration > 0
         return forgiving_agent(spec) if lost else spec
-    return forgiving(spec, state.failures_in_a_row) if isinstance(state, RefineState) else spec
+    if isinstance(spec, RefineSpec) and isinstance(state, RefineState):
+        return forgiving(spec, state.failures_in_a_row)
+    return spec
 
 
 def _usable(state: CoreState | None) -> CoreState | None:

@@ -8,6 +8,7 @@ from perdure.domain.control import Phase
 from perdure.domain.outcomes import Lifecycle, Outcome, explain, lifecycle
 from perdure.domain.ports import StoredRun
 from perdure.domain.result import IterationRecord, Mark, RunResult
+from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec
 from perdure.domain.status import BudgetStatus, Point, RunStatus
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.gateway.server import Look
@@ -19,7 +20,6 @@ UNLIMITED = BudgetLimits(tokens=None, cost_usd=None, active_time=None)
 
 def first_status(spec: Spec, run: str, *, now: datetime) -> RunStatus:
     """The status of a run that is about to start."""
-    limit = spec.agent.max_iterations if spec.kind == "agent" else spec.refine.planned_limit
     return RunStatus(
         id=run,
         kind=spec.kind,
@@ -27,10 +27,20 @@ def first_status(spec: Spec, run: str, *, now: datetime) -> RunStatus:
         label=spec.metadata.label,
         lifecycle="running",
         phase="starting",
-        iteration_limit=limit,
+        iteration_limit=_limit(spec),
         budget=BudgetStatus(limits=spec.budget),
         started_at=now,
     )
+
+
+def _limit(spec: Spec) -> int | None:
+    match spec:
+        case AgentSpec():
+            return spec.agent.max_iterations
+        case RefineSpec():
+            return spec.refine.planned_limit
+        case RolesSpec():
+            return spec.roles.max_iterations
 
 
 def stored_status(row: StoredRun) -> RunStatus:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from perdure.domain.problems import Problem, nearest_name
-from perdure.domain.run import AgentSpec, RefineSpec
+from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec
 from perdure.interfaces.submission.facts import Flags
 from perdure.interfaces.submission.reading import parse
 
@@ -19,6 +19,7 @@ Step = str | int
 FIELDS_BY_KIND: dict[str, frozenset[str]] = {
     "agent": frozenset(AgentSpec.model_fields),
     "refine": frozenset(RefineSpec.model_fields),
+    "roles": frozenset(RolesSpec.model_fields),
 }
 ALL_FIELDS = frozenset[str]().union(*FIELDS_BY_KIND.values())
 # Blocks of alternative forms: fields of two forms make none.
@@ -77,7 +78,8 @@ def flag_fields(flags: Flags, kind: str | None) -> tuple[Fields, list[Problem]]:
     if flags.model is not None:
         fields["models"] = {"executor": flags.model}
     if flags.iterate is not None:
-        fields["agent" if kind == "agent" else "refine"] = {"max_iterations": flags.iterate}
+        block = kind if kind in FIELDS_BY_KIND else "refine"
+        fields[block or "refine"] = {"max_iterations": flags.iterate}
     if flags.quality is not None:
         fields = _over(fields, {"refine": {"quality_threshold": flags.quality}})
     problems: list[Problem] = []

@@ -382,7 +382,7 @@ def test_a_typo_in_the_kind_hides_nothing_else(home: Path, submit: Load) -> None
         submit("task.yaml")
     told = caught.value.message
     assert "has 4 problems" in told
-    assert 'kind: found "refin"; allowed: one of agent, refine. Did you mean refine?' in told
+    assert 'kind: found "refin"; allowed: one of agent, refine, roles. Did you mean refine?' in told
     assert "rubric[0].evaluator.maxx: found the field maxx" in told
     assert "refine.patience: found 0; allowed: at least 1" in told
     assert "budgett: found the field budgett" in told
@@ -394,7 +394,7 @@ def test_a_typo_in_the_kind_alone_is_one_problem(home: Path, submit: Load) -> No
         submit("task.yaml")
 
 
-@pytest.mark.parametrize("kind", ["roles", "agents", 3])
+@pytest.mark.parametrize("kind", ["rolls", "agents", 3])
 def test_an_unknown_kind_lists_the_known_ones(kind: str | int) -> None:
     with pytest.raises(InvalidInput, match="agent, refine"):
         load_data({"kind": kind, "goal": "g"}, surroundings=Surroundings(folder=None))

@@ -1,0 +1,30 @@
+"""The `roles:` block of a specification: which loop of roles, with which parameters."""
+
+from pydantic import Field, JsonValue
+
+from perdure.domain.base import Frozen
+
+MAX_REWORK = 3
+TOKENS = 2_000_000
+
+
+class RolesSettings(Frozen):
+    """What a run of roles is told beside its goal.
+
+    `definition` names a built-in loop or one of the workspace. `max_iterations`, when given,
+    replaces the definition's limit. `max_rework_attempts`: so many rejections in a row for the same
+    findings ask a person (a number that is not positive means 3). `session` and `project` say
+    where artifacts and todos land.
+    """
+
+    definition: str = Field(min_length=1)
+    parameters: dict[str, JsonValue] = {}
+    max_iterations: int | None = Field(default=None, ge=1)
+    max_rework_attempts: int = MAX_REWORK
+    session: str | None = None
+    project: str | None = None
+
+    @property
+    def rework_limit(self) -> int:
+        """After how many rejections in a row for the same findings a person is asked."""
+        return self.max_rework_attempts if self.max_rework_attempts > 0 else MAX_REWORK
