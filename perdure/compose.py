@@ -176,6 +176,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
         transcripts=stores.transcripts,
         workspaces=parts.workspaces,
         memory=stores.memory,
+        access=stores.access,
         models=parts.models,
         endpoints=endpoints,
     )

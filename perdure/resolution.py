@@ -81,7 +81,11 @@ class Resolver:
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
         if problems:
             listed = "\n".join(f"  {problem}" for problem in problems)
-            raise InvalidInput(f"The run cannot start:\n{listed}", cure="Correct these and retry.")
+            raise InvalidInput(
+                f"The run cannot start:\n{listed}",
+                cure="Correct these and retry.",
+                problems=(_placed(problem) for problem in problems),
+            )
         return spec.model_copy(update={"models": models, "tools": tools})
 
     def _with_executor(self, models: ModelsSpec) -> ModelsSpec:
@@ -106,6 +110,11 @@ class Resolver:
             cards[name] = await client.card(name)
         except PerdureError as error:
             problems.append(f"{path}: {error}")
+
+
+def _placed(problem: str) -> tuple[str, str]:
+    path, mark, words = problem.partition(": ")
+    return (path, words) if mark else ("", problem)
 
 
 def _first_named(given: ModelsSpec, filled: ModelsSpec) -> dict[str, str]:

@@ -13,6 +13,7 @@ PerdureError
 └── ToolFailure             tool_error                    a tool refused or failed
 """
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -34,10 +35,22 @@ class PerdureError(Exception):
 
 
 class InvalidInput(PerdureError):
-    """The caller's words are wrong; nothing was started."""
+    """The caller's words are wrong; nothing was started.
+
+    Args:
+        message: as for every error; it names all problems.
+        cure: likewise.
+        problems: the same by place, for programs: pairs of a path and what is wrong there.
+    """
 
     code = "invalid_input"
     exit_code = 2
+
+    def __init__(
+        self, message: str, *, cure: str = "", problems: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        super().__init__(message, cure=cure)
+        self.problems = tuple(problems)
 
 
 class ServiceUnavailable(PerdureError):

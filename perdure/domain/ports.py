@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
+from perdure.domain.access import AccessStore as AccessStore
 from perdure.domain.base import Frozen
 from perdure.domain.evaluation import DimensionScore
 from perdure.domain.memory.store import MemoryStore as MemoryStore
@@ -258,6 +259,10 @@ class RecordStore(Protocol):
 
     async def find_runs(self, *, prefix: str = "", limit: int = 100) -> list[StoredRun]:
         """Runs whose id starts with `prefix`, newest first."""
+        ...
+
+    async def delete_run(self, run: str) -> None:
+        """Drop a run's row and records; what it spent stays in the journal."""
         ...
 
     async def put_record(self, run: str, index: int, record: str) -> None:

@@ -24,8 +24,13 @@ class Problem(Frozen):
     nearest: str | None = None
 
     def __str__(self) -> str:
+        return f"{self.path}: {self.words}"
+
+    @property
+    def words(self) -> str:
+        """What is wrong there, without the place."""
         hint = f" Did you mean {self.nearest}?" if self.nearest else ""
-        return f"{self.path}: found {self.found}; allowed: {self.allowed}.{hint}"
+        return f"found {self.found}; allowed: {self.allowed}.{hint}"
 
 
 def problems_of(

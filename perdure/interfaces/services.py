@@ -21,6 +21,7 @@ from perdure.domain.messages import AnyMessage, Receipt
 from perdure.domain.models import ModelCard
 from perdure.domain.names import LoopKind
 from perdure.domain.ports import (
+    AccessStore,
     BlobStore,
     Endpoints,
     Journal,
@@ -125,6 +126,14 @@ class RunGateway(Protocol):
         """One page of runs."""
         ...
 
+    async def count(self, wanted: RunFilter) -> int:
+        """How many runs a filter finds on the server."""
+        ...
+
+    async def delete(self, run: str) -> None:
+        """Drop an ended run; raises `NotAllowed` for an open one."""
+        ...
+
     async def resolve(self, name: str) -> str:
         """The full id behind a unique beginning or `@last`."""
         ...
@@ -165,6 +174,7 @@ class Services:
     transcripts: TranscriptStore
     workspaces: Workspaces
     memory: MemoryStore
+    access: AccessStore
     models: ModelFacts
     endpoints: Endpoints
 

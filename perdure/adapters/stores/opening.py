@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import URL
 
+from perdure.adapters.stores.access import SqlAccess
 from perdure.adapters.stores.blobs import SealedBlobs, Shelf
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
@@ -17,6 +18,7 @@ from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.table_shelf import TableShelf
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.adapters.stores.vault import Vault
+from perdure.domain.access import AccessStore
 from perdure.domain.ports import BlobStore, Journal, MemoryStore, RecordStore, TranscriptStore
 from perdure.domain.verdicts import VerdictStore
 
@@ -34,6 +36,7 @@ class Stores:
     records: RecordStore
     verdicts: VerdictStore
     memory: MemoryStore
+    access: AccessStore
     database: Database
 
     async def close(self) -> None:
@@ -73,6 +76,7 @@ async def open_stores(
         records=SqlRecords(database),
         verdicts=SqlRecords(database),
         memory=SqlMemory(database),
+        access=SqlAccess(database),
         database=database,
     )
 

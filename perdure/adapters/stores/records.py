@@ -87,6 +87,13 @@ class SqlRecords:
             found = await connection.execute(query)
             return [StoredRun.model_validate(dict(row)) for row in found.mappings()]
 
+    async def delete_run(self, run: str) -> None:
+        async with self._database.write() as connection:
+            await connection.execute(delete(iterations).where(iterations.c.run == run))
+            await connection.execute(delete(live_texts).where(live_texts.c.run == run))
+            await connection.execute(delete(script_entries).where(script_entries.c.run == run))
+            await connection.execute(delete(runs).where(runs.c.id == run))
+
     async def put_record(self, run: str, index: int, record: str) -> None:
         await self._replace(iterations, run=run, position=index, record=record)
 

@@ -181,3 +181,32 @@ memory_uses = Table(
     Column("used_at", UtcTime),
     Column("accepted", Boolean),
 )
+
+api_tokens = Table(
+    "api_tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text),
+    Column("scopes", Text),
+    Column("digest", Text),
+    Column("created_at", UtcTime),
+    Column("expires_at", UtcTime),
+    Column("revoked_at", UtcTime),
+)
+
+api_starts = Table(
+    "api_starts",
+    metadata,
+    Column("run", Text, primary_key=True),
+    Column("token", Text),
+    Column("key", Text),
+    Column("body_hash", Text),
+    Column("at", UtcTime),
+)
+
+signing_keys = Table(
+    "signing_keys",
+    metadata,
+    Column("slot", Integer, primary_key=True),
+    Column("key", LargeBinary),
+)

@@ -69,13 +69,17 @@ class QueueState(Frozen):
 
 
 class RunFilter(Frozen):
-    """Which runs to list; a None takes all. `cursor` comes from the page before."""
+    """Which runs to list; a None takes all. `cursor` comes from the page before.
+
+    Root runs are listed; with `root`, all runs of that tree.
+    """
 
     status: Lifecycle | Literal["cancelled"] | None = None
     kind: LoopKind | None = None
     label: str | None = None
     outcome: Outcome | None = None
     phase: Phase | None = None
+    root: str | None = None
     limit: int = 50
     cursor: str | None = None
 

@@ -16,6 +16,7 @@ from perdure.domain.names import LoopKind
 from perdure.domain.ports import BlobStore, Journal, RecordStore
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
+from perdure.interfaces.gateway.deleting import Deleting
 from perdure.interfaces.gateway.facts import (
     BulkReport,
     MiningSchedule,
@@ -127,6 +128,7 @@ class Gateway:
             rubric_problems=rubric_problems,
         )
         self._listing = Listing(server=self._server, records=records)
+        self._deleting = Deleting(server=self._server, records=records)
         self._mining = Mining(server=self._server, records=records)
 
     async def start(
@@ -268,6 +270,18 @@ class Gateway:
     async def list(self, wanted: RunFilter | None = None) -> RunPage:
         """One page of root runs: the server's, then those that only the store remembers."""
         return await self._listing.page(wanted or RunFilter())
+
+    async def count(self, wanted: RunFilter) -> int:
+        """How many runs the server lists; those of the last seconds may be missing."""
+        return await self._listing.count(wanted)
+
+    async def delete(self, run: str) -> None:
+        """Drop what server and store keep of an ended run; its spend stays in the journal.
+
+        Raises:
+            NotAllowed: it has not ended.
+        """
+        await self._deleting.delete(run)
 
     async def resolve(self, name: str) -> str:
         """The run id that a unique prefix or `@last` means.

@@ -80,10 +80,16 @@ class Listing:
         rows = tuple(row_of(look) for look in await self._current(found))
         if token is not None:
             return RunPage(runs=rows, cursor=Cursor(token=token).text())
-        if len(found) == limit:
+        if len(found) == limit and wanted.root is None:
             return RunPage(runs=rows, cursor=Cursor(offset=0).text())
+        if wanted.root is not None:
+            return RunPage(runs=rows)  # the store knows no trees
         rest = await self._stored(wanted, limit=limit - len(rows), offset=0, note="")
         return rest.model_copy(update={"runs": (*rows, *rest.runs)})
+
+    async def count(self, wanted: RunFilter) -> int:
+        """How many runs the server lists for a filter."""
+        return await self._server.count(query_of(wanted))
 
     async def _current(self, found: Sequence[Look]) -> list[Look]:
         """Each run once: of a run that was retried, the failed executions are no rows of a list."""

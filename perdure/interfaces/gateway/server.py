@@ -15,7 +15,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
-from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+from temporalio.api.workflowservice.v1 import (
+    DeleteWorkflowExecutionRequest,
+    GetWorkflowExecutionHistoryReverseRequest,
+)
 from temporalio.client import (
     ActivityFailureError,
     Client,
@@ -236,6 +239,23 @@ class Server:
             await pages.fetch_next_page()
             found = [await _look(execution) for execution in pages.current_page or ()]
         return found, pages.next_page_token or None
+
+    async def count(self, query: str) -> int:
+        """How many executions a visibility query finds."""
+        client = await self._connected()
+        with translated(self._address):
+            return (await client.count_workflows(query)).count
+
+    async def delete(self, run: str, execution: str) -> None:
+        """Drop one execution with its history; the server does so a moment later."""
+        client = await self._connected()
+        with translated(self._address, run=run):
+            await client.workflow_service.delete_workflow_execution(
+                DeleteWorkflowExecutionRequest(
+                    namespace=client.namespace,
+                    workflow_execution=ExecutionName(workflow_id=run, run_id=execution),
+                )
+            )
 
     async def history(self, run: str) -> str:
         """The newest execution's history as JSON."""

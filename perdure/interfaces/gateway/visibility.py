@@ -33,7 +33,10 @@ def quoted(text: str) -> str:
 
 def query_of(wanted: RunFilter) -> str:
     """The visibility query of a filter: root runs, each chain of executions once."""
-    parts = [OURS, ONE_EACH, "ParentWorkflowId IS NULL"]
+    tree = "ParentWorkflowId IS NULL"
+    if wanted.root is not None:
+        tree = f"RootWorkflowId = {quoted(wanted.root)}"
+    parts = [OURS, ONE_EACH, tree]
     status = lifecycle_of(wanted)
     if status is not None:
         parts.append(f"PerdureLifecycle = {quoted(status)}")

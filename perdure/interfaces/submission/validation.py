@@ -80,7 +80,9 @@ def refusal(problems: Sequence[Problem]) -> InvalidInput:
     lines = "\n".join(f"  {text}" for text, _ in listed)
     count = "1 problem" if len(listed) == 1 else f"{len(listed)} problems"
     return InvalidInput(
-        f"The specification has {count}:\n{lines}\n", cure="Nothing was started; correct them all."
+        f"The specification has {count}:\n{lines}\n",
+        cure="Nothing was started; correct them all.",
+        problems=((problem.path, problem.words) for _, problem in listed),
     )
 
 

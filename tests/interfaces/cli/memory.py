@@ -174,6 +174,12 @@ class MemoryGateway:
         ]
         return OpenGates(gates=tuple(found))
 
+    async def count(self, wanted: RunFilter) -> int:
+        return len((await self.list(wanted)).runs)
+
+    async def delete(self, run: str) -> None:
+        self.statuses.pop(run)
+
     async def list(self, wanted: RunFilter | None = None) -> RunPage:
         self.filters.append(wanted)
         rows = [
@@ -347,11 +353,11 @@ class Installation:
         self.calls.append("disconnect")
 
     async def _services(self, stack: AsyncExitStack) -> Services:
-        memory = None
+        memory = access = None
         if self.remembers:
             stores = await open_stores(self.folder / "home")
             stack.push_async_callback(stores.close)
-            memory = stores.memory
+            memory, access = stores.memory, stores.access
         return Services(
             gateway=self.gateway,
             blobs=self.blobs,
@@ -360,6 +366,7 @@ class Installation:
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=self.workspaces,  # pyright: ignore[reportArgumentType]
             memory=memory,  # pyright: ignore[reportArgumentType]  (a store where a test asks for one)
+            access=access,  # pyright: ignore[reportArgumentType]
             models=MemoryModels(),
             endpoints=ENDPOINTS,
         )

@@ -272,6 +272,10 @@ class MemoryRecords:
         found = [row for row in self.rows.values() if row.id.startswith(prefix)]
         return sorted(found, key=lambda row: row.started_at, reverse=True)[:limit]
 
+    async def delete_run(self, run: str) -> None:
+        self.rows.pop(run, None)
+        self.texts.pop(run, None)
+
     async def put_record(self, run: str, index: int, record: str) -> None:
         self.texts.setdefault(run, {})[index] = record
 

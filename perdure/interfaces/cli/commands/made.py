@@ -1,12 +1,11 @@
 """What a run said and made: transcript, artifact, diff, apply."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.errors import NotAllowed, NotFound
 from perdure.domain.result import IterationRecord
 from perdure.interfaces.cli.commands.given import Given, OneRun
 from perdure.interfaces.cli.session import LAST
@@ -14,6 +13,7 @@ from perdure.interfaces.cli.views.history import coloured_diff, comparison_view
 from perdure.interfaces.cli.views.layout import GOOD, line, stack
 from perdure.interfaces.cli.views.transcript import transcript_view
 from perdure.interfaces.cli.views.wording import plural
+from perdure.interfaces.saying import record_of, transcript_head
 from perdure.interfaces.services import Services
 
 
@@ -28,7 +28,7 @@ async def transcript(
     """
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
-        head = await _transcript_head(services, resolved, iteration)
+        head = await transcript_head(services, resolved, iteration)
         messages = await services.transcripts.load(head)
         session.output.show(transcript_view(messages), list(messages))
 
@@ -127,27 +127,6 @@ async def _best_tree(services: Services, run: str) -> str:
     return tree
 
 
-async def _transcript_head(services: Services, run: str, iteration: int | None) -> str:
-    records = await services.gateway.records(run)
-    if iteration is not None:
-        head = _record(records, iteration, run).transcript
-    else:
-        heads = [record.transcript for record in records if record.transcript]
-        head = heads[-1] if heads else await _last_transcript(services, run)
-    if head is None:
-        raise NotFound(
-            f"{run} has no transcript yet.", cure=f"Look again, or `perdure watch {run}`."
-        )
-    return head
-
-
-async def _last_transcript(services: Services, run: str) -> str | None:
-    try:
-        return (await services.gateway.result(run, wait=False)).transcript
-    except NotAllowed:
-        return None
-
-
 async def _address(services: Services, run: str, ref: str) -> str:
     """A reference that belongs to the run, from a unique beginning of it.
 
@@ -194,19 +173,11 @@ async def _pair(
         )
     scored = [record for record in records if record.score is not None]
     best = max(scored, key=lambda item: (item.score or 0.0, item.index), default=records[-1])
-    start = records[0] if first is None else _record(records, first, run)
-    other = best if second is None else _record(records, second, run)
+    start = records[0] if first is None else record_of(records, first, run)
+    other = best if second is None else record_of(records, second, run)
     if start.index == other.index and second is None:
         other = records[-1] if start.index != records[-1].index else records[0]
     return start, other
-
-
-def _record(records: Sequence[IterationRecord], index: int, run: str) -> IterationRecord:
-    found = next((record for record in records if record.index == index), None)
-    if found is None:
-        have = ", ".join(str(record.index) for record in records) or "none"
-        raise InvalidInput(f"{run} has no iteration {index}.", cure=f"It has: {have}.")
-    return found
 
 
 async def _text(services: Services, record: IterationRecord) -> str:

@@ -1,0 +1,79 @@
+"""Tokens, starts and the signing key as rows; the port is `perdure.domain.access.AccessStore`."""
+
+import secrets
+from datetime import datetime
+
+from sqlalchemy import delete, select, update
+
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.tables import api_starts, api_tokens, signing_keys
+from perdure.domain.access import ApiToken, StartedBy, scopes_of
+
+KEY_BYTES = 32
+
+
+class SqlAccess:
+    """`AccessStore` over three small tables."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add_token(self, token: ApiToken) -> None:
+        values = token.model_dump() | {"scopes": " ".join(token.scopes)}
+        async with self._database.write() as connection:
+            await connection.execute(self._database.insert(api_tokens).values(values))
+
+    async def token(self, token_id: str) -> ApiToken | None:
+        query = select(api_tokens).where(api_tokens.c.id == token_id)
+        async with self._database.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else _token(dict(row))
+
+    async def tokens(self) -> list[ApiToken]:
+        query = select(api_tokens).order_by(api_tokens.c.created_at, api_tokens.c.id)
+        async with self._database.read() as connection:
+            return [_token(dict(row)) for row in (await connection.execute(query)).mappings()]
+
+    async def revoke_token(self, token_id: str, *, at: datetime) -> bool:
+        usable = (api_tokens.c.id == token_id, api_tokens.c.revoked_at.is_(None))
+        change = update(api_tokens).where(*usable).values(revoked_at=at)
+        async with self._database.write() as connection:
+            return (await connection.execute(change)).rowcount == 1
+
+    async def claim_start(self, wanted: StartedBy) -> StartedBy:
+        new = self._database.insert(api_starts).values(wanted.model_dump())
+        same = (api_starts.c.token == wanted.token, api_starts.c.key == wanted.key)
+        async with self._database.write() as connection:
+            # Null keys never collide; of several equal ones at once the first row is the answer.
+            await connection.execute(new.on_conflict_do_nothing())
+            if wanted.key is None:
+                return wanted
+            row = (await connection.execute(select(api_starts).where(*same))).mappings().one()
+        return StartedBy.model_validate(dict(row))
+
+    async def started_by(self, run: str) -> StartedBy | None:
+        query = select(api_starts).where(api_starts.c.run == run)
+        async with self._database.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else StartedBy.model_validate(dict(row))
+
+    async def forget_start(self, run: str) -> None:
+        async with self._database.write() as connection:
+            await connection.execute(delete(api_starts).where(api_starts.c.run == run))
+
+    async def signing_key(self) -> bytes:
+        query = select(signing_keys.c.key).where(signing_keys.c.slot == 1)
+        async with self._database.read() as connection:
+            known = await connection.scalar(query)
+        if known is not None:
+            return bytes(known)
+        made = self._database.insert(signing_keys).values(
+            slot=1, key=secrets.token_bytes(KEY_BYTES)
+        )
+        async with self._database.write() as connection:
+            await connection.execute(made.on_conflict_do_nothing())
+            return bytes((await connection.execute(query)).scalar_one())
+
+
+def _token(row: dict[str, object]) -> ApiToken:
+    return ApiToken.model_validate({**row, "scopes": scopes_of(str(row["scopes"]).split())})

@@ -1,0 +1,78 @@
+"""Tokens, starts and the signing key, in both databases."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from perdure.adapters.stores import Database
+from perdure.adapters.stores.access import SqlAccess
+from perdure.domain.access import ApiToken, StartedBy, digest_of
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
+
+
+@pytest.fixture
+def access(database: Database) -> SqlAccess:
+    return SqlAccess(database)
+
+
+def token(name: str = "page", **more: object) -> ApiToken:
+    values = {"id": "00c0ffee", "scopes": ("read", "answer"), "digest": digest_of("s")} | more
+    return ApiToken.model_validate({"name": name, "created_at": NOW, **values})
+
+
+def start(run: str, *, key: str | None = "k", owner: str = "00c0ffee") -> StartedBy:
+    return StartedBy(run=run, token=owner, key=key, body_hash=f"hash of {run}", at=NOW)
+
+
+async def test_a_token_comes_back_as_it_was(access: SqlAccess) -> None:
+    kept = token(expires_at=NOW + timedelta(days=1))
+    await access.add_token(kept)
+    assert await access.token(kept.id) == kept
+    assert await access.token("ffffffff") is None
+
+
+async def test_a_token_is_revoked_once(access: SqlAccess) -> None:
+    await access.add_token(token())
+    assert await access.revoke_token("00c0ffee", at=NOW)
+    assert not await access.revoke_token("00c0ffee", at=NOW + timedelta(days=1))
+    (kept,) = await access.tokens()
+    assert kept.revoked_at == NOW
+
+
+async def test_tokens_are_listed_by_age(access: SqlAccess) -> None:
+    await access.add_token(token(id="00000002", name="later", created_at=NOW + timedelta(1)))
+    await access.add_token(token(id="00000003"))
+    assert [kept.name for kept in await access.tokens()] == ["page", "later"]
+
+
+async def test_of_many_starts_with_one_key_the_first_counts(access: SqlAccess) -> None:
+    claims = await asyncio.gather(*(access.claim_start(start(f"r{n}")) for n in range(8)))
+    assert len({claim.run for claim in claims}) == 1
+    first = claims[0]
+    assert await access.started_by(first.run) == first
+
+
+async def test_keys_belong_to_their_token(access: SqlAccess) -> None:
+    assert (await access.claim_start(start("r1"))).run == "r1"
+    assert (await access.claim_start(start("r2", owner="other"))).run == "r2"
+
+
+async def test_starts_without_a_key_never_meet(access: SqlAccess) -> None:
+    assert (await access.claim_start(start("r1", key=None))).run == "r1"
+    assert (await access.claim_start(start("r2", key=None))).run == "r2"
+    assert await access.started_by("r2") is not None
+
+
+async def test_a_forgotten_start_frees_its_key(access: SqlAccess) -> None:
+    await access.claim_start(start("r1"))
+    await access.forget_start("r1")
+    assert await access.started_by("r1") is None
+    assert (await access.claim_start(start("r2"))).run == "r2"
+
+
+async def test_the_signing_key_is_made_once(access: SqlAccess) -> None:
+    keys = await asyncio.gather(*(access.signing_key() for _ in range(8)))
+    assert len(set(keys)) == 1
+    assert len(keys[0]) == 32
