@@ -29,6 +29,7 @@ from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal import address_of, connect
 from perdure.adapters.tools.builtin import builtin_tools
+from perdure.adapters.tools.composite import ToolHosts
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.plugins import has_plugins, plugin_tools
 from perdure.adapters.verifying.verifier import Verifier
@@ -51,7 +52,7 @@ class Parts:
     settings: Settings
     stores: Stores
     models: ModelCatalog
-    tools: LocalToolHost
+    tools: ToolHosts
     workspaces: LocalWorkspaces
     checks: RubricChecks
     verifier: Verifier
@@ -84,7 +85,7 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             settings=settings,
             stores=stores,
             models=models,
-            tools=LocalToolHost((*builtin_tools(stores.blobs), *extra)),
+            tools=ToolHosts(LocalToolHost((*builtin_tools(stores.blobs), *extra))),
             workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
             checks=RubricChecks(snippets=snippets, plugins=checks),
             verifier=Verifier(LocalCommands(_allowance(settings))),

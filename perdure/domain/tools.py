@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.servers import PinnedServer
 from perdure.domain.transcript import ToolOutcome
 
 AccessClass = Literal["read", "write", "execute", "network", "person"]
@@ -46,7 +47,9 @@ class Grant(Frozen):
 
     `root` is the folder of the run's working copy (or scratch folder); `writable` says whether
     write tools may change it; `allowed` are the exact tool names on offer. `session` and `project`
-    are the ids of what the run belongs to, empty when it stands alone.
+    are the ids of what the run belongs to, empty when it stands alone. `servers` are the MCP
+    servers it may use, with the tools they had when it opened; `generated` the tools that were made
+    for it, each with the hash of what was approved.
     """
 
     root: str
@@ -56,6 +59,8 @@ class Grant(Frozen):
     commands: tuple[str, ...] = ()
     session: str = ""
     project: str = ""
+    servers: tuple[PinnedServer, ...] = ()
+    generated: dict[str, str] = {}
 
 
 class ToolEnvelope(StepMessage):

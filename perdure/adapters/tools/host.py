@@ -10,13 +10,11 @@ from pydantic import BaseModel, TypeAdapter
 
 from perdure.adapters.tools import arguments, execution
 from perdure.adapters.tools.execution import Finished, Late
-from perdure.domain.agent.levels import changes_files, offers
+from perdure.adapters.tools.outputs import tool_output
+from perdure.domain.agent.granting import refusal
 from perdure.domain.errors import InvalidInput, PerdureError, ToolFailure
 from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
-from perdure.domain.transcript import ToolOutcome
 from perdure.tooling import Tool, ToolContext
-
-HARD_CAP_BYTES = 5 * 1024 * 1024
 
 AnyTool = Tool[..., object]
 
@@ -45,6 +43,10 @@ class LocalToolHost:
         """All tools of this host, by name."""
         return tuple(self._tools[name].fact for name in sorted(self._tools))
 
+    def serves(self, name: str, grant: Grant) -> bool:
+        """Whether a tool, or an alias of one, has this name here; the grant changes nothing."""
+        return name in self._names
+
     async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
         """Run one tool inside its grant.
 
@@ -54,22 +56,22 @@ class LocalToolHost:
         """
         tool = self._tools.get(self._names.get(envelope.name, ""))
         if tool is None:
-            return _output(
+            return tool_output(
                 "error",
                 f"There is no tool named {envelope.name!r}. On offer: "
                 f"{', '.join(grant.allowed) or 'none'}.",
                 code="unknown_tool",
             )
-        if refusal := _refusal(tool.fact, grant):
-            return _output("denied", refusal, code="denied")
+        if why := refusal(tool.fact, grant):
+            return tool_output("denied", why, code="denied")
         try:
             return await self._run(tool, envelope, grant)
         except ToolFailure as failure:
-            return _output("error", failure.message, code=failure.reason)
+            return tool_output("error", failure.message, code=failure.reason)
         except PerdureError as error:
-            return _output("error", str(error), code=error.code)
+            return tool_output("error", str(error), code=error.code)
         except Exception as error:
-            return _output(
+            return tool_output(
                 "error",
                 f"{tool.fact.name} failed with {type(error).__name__}: {error}",
                 code="tool_failed",
@@ -88,7 +90,7 @@ class LocalToolHost:
         )
         match outcome:
             case Finished(value=value):
-                return _output("ok", _as_text(value))
+                return tool_output("ok", _as_text(value))
             case Late(abandoned=abandoned):
                 return self._late(tool.fact, envelope, timeout_s=timeout_s, abandoned=abandoned)
 
@@ -104,22 +106,7 @@ class LocalToolHost:
             )
         if not fact.idempotent and fact.access != "read":
             text += " What it changed until then is not known: look before you repeat it."
-        return _output("error", text, code="timeout")
-
-
-def _refusal(fact: ToolFact, grant: Grant) -> str | None:
-    if fact.name not in grant.allowed:
-        return (
-            f"{fact.name} is not granted to this run. "
-            f"On offer: {', '.join(grant.allowed) or 'none'}."
-        )
-    if not offers(grant.level, fact):
-        return f"{fact.name} ({fact.access}) is beyond the access level {grant.level}."
-    if changes_files(fact) and not grant.writable:
-        return f"{fact.name} would change files, and this run's workspace is read-only."
-    if fact.access == "person":
-        return f"{fact.name} is answered by a person through a gate; no host can run it."
-    return None
+        return tool_output("error", text, code="timeout")
 
 
 def _context(envelope: ToolEnvelope, grant: Grant, stop: execution.Stop) -> ToolContext:
@@ -149,16 +136,6 @@ def _as_text(value: object) -> str:
     if value is None:
         return "done"
     return _VALUE.dump_json(value, indent=2, fallback=repr).decode()
-
-
-def _output(outcome: ToolOutcome, text: str, *, code: str = "") -> ToolOutput:
-    """The text as it can be stored anywhere: valid UTF-8, no NUL, at most the hard cap."""
-    data = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace")
-    if len(data) <= HARD_CAP_BYTES:
-        return ToolOutput(outcome=outcome, text=data.decode(), code=code)
-    kept = data[:HARD_CAP_BYTES].decode(errors="ignore")
-    note = f"\n[… cut at {HARD_CAP_BYTES:,} of {len(data):,} bytes; ask for less at once …]"
-    return ToolOutput(outcome=outcome, text=kept + note, code=code, truncated=True)
 
 
 def _by_name(tools: Sequence[AnyTool]) -> dict[str, AnyTool]:

@@ -2,9 +2,10 @@
 
 from typing import Literal
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field, field_validator
 
 from perdure.domain.base import Frozen
+from perdure.domain.servers import ServerSpec
 from perdure.domain.tools import AccessLevel
 
 ProfileName = Literal["agent", "delegate"]
@@ -77,17 +78,21 @@ class ToolsSpec(Frozen):
     filter: ToolFilter | None = None
     timeouts: dict[str, float] = {}
     repeat_exempt: tuple[str, ...] = ()
-    mcp: tuple[dict[str, JsonValue], ...] = ()
+    mcp: tuple[ServerSpec, ...] = ()
 
-    @field_validator("mcp", mode="before")
+    @field_validator("mcp", mode="after")
     @classmethod
-    def _no_servers(cls, value: object) -> object:
+    def _named_once(cls, servers: tuple[ServerSpec, ...]) -> tuple[ServerSpec, ...]:
         # Unlike a setting without effect, tools that are missing change the work itself.
-        if value:
+        if servers:
             raise ValueError(
                 "an empty list; MCP servers cannot be used yet, so their tools would be missing"
             )
-        return value
+        names = [server.name for server in servers]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"each server once; named twice: {', '.join(twice)}")
+        return servers
 
 
 class Turns(Frozen):

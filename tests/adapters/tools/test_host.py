@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from perdure.adapters.tools.builtin import human_ask
-from perdure.adapters.tools.host import HARD_CAP_BYTES, LocalToolHost
+from perdure.adapters.tools.host import LocalToolHost
+from perdure.adapters.tools.outputs import HARD_CAP_BYTES
 from perdure.domain.errors import InvalidInput, NotFound, ToolFailure
 from perdure.domain.tools import Grant, ToolEnvelope
 from perdure.tooling import ToolContext, tool

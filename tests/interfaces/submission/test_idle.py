@@ -62,7 +62,7 @@ def test_several_are_one_line_each() -> None:
 
 def test_tools_that_would_be_missing_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"tools\.mcp: .*MCP servers cannot be used yet"):
-        notes(tools={"mcp": [{"command": "server"}]})
+        notes(tools={"mcp": [{"name": "git", "command": ["server"]}]})
 
 
 def test_what_only_a_refine_run_does_is_idle_in_an_agent_run() -> None:

@@ -1,0 +1,53 @@
+"""All tools of a worker behind one host: our own, those of MCP servers, those made for a run.
+
+Our own names come first, so that no other source can take the place of a tool that people know.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
+
+
+class ToolSource(Protocol):
+    """Tools of one origin. Each checks the grant itself, and turns failures into outputs."""
+
+    def serves(self, name: str, grant: Grant) -> bool:
+        """Whether this source runs the tool of that name for a run with this grant."""
+        ...
+
+    async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+        """Run one tool inside its grant; cancellation is passed on."""
+        ...
+
+
+class CataloguedTools(ToolSource, Protocol):
+    """A source whose tools are the same for every run."""
+
+    async def catalog(self) -> tuple[ToolFact, ...]:
+        """All its tools, by fully qualified name."""
+        ...
+
+
+class ToolHosts:
+    """The port `ToolHost` over several sources.
+
+    Args:
+        own: the tools that every run of this worker may be offered.
+        sources: those that depend on the run, in the order in which they are asked.
+    """
+
+    def __init__(self, own: CataloguedTools, sources: Sequence[ToolSource] = ()) -> None:
+        self._own = own
+        self._sources = tuple(sources)
+
+    async def catalog(self) -> tuple[ToolFact, ...]:
+        """The tools that do not depend on the run."""
+        return await self._own.catalog()
+
+    async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+        """Run one tool; a name that nobody serves gets our own host's answer to that."""
+        for source in (self._own, *self._sources):
+            if source.serves(envelope.name, grant):
+                return await source.call(envelope, grant)
+        return await self._own.call(envelope, grant)

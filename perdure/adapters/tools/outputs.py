@@ -1,0 +1,16 @@
+"""What a tool said, as it can be stored anywhere: valid UTF-8, no NUL, at most the hard cap."""
+
+from perdure.domain.tools import ToolOutput
+from perdure.domain.transcript import ToolOutcome
+
+HARD_CAP_BYTES = 5 * 1024 * 1024
+
+
+def tool_output(outcome: ToolOutcome, text: str, *, code: str = "") -> ToolOutput:
+    """The text as it can be stored anywhere: valid UTF-8, no NUL, at most the hard cap."""
+    data = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace")
+    if len(data) <= HARD_CAP_BYTES:
+        return ToolOutput(outcome=outcome, text=data.decode(), code=code)
+    kept = data[:HARD_CAP_BYTES].decode(errors="ignore")
+    note = f"\n[… cut at {HARD_CAP_BYTES:,} of {len(data):,} bytes; ask for less at once …]"
+    return ToolOutput(outcome=outcome, text=kept + note, code=code, truncated=True)
