@@ -3,6 +3,7 @@
 Every call that a turn makes is recorded here too, with all its attempts.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 from perdure.domain import budget as budgets
@@ -136,15 +137,15 @@ class Closing(Batches):
         )
         return not isinstance(fit, Refused)
 
+    @abstractmethod
     def begin_iteration(self, state: TurnState) -> None:
         """Count an iteration and open its record."""
-        raise NotImplementedError
 
+    @abstractmethod
     def complete_iteration(
         self, state: TurnState, *, break_reason: str | None, error: str | None = None
     ) -> None:
         """Close the record of the iteration in progress."""
-        raise NotImplementedError
 
     def _open_record(self, state: TurnState) -> IterationRecord:
         return state.record or IterationRecord(index=max(1, self.iteration))

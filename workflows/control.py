@@ -4,6 +4,8 @@ Handlers are synchronous: they ask the domain, change state, and return. A rejec
 no history; a signal that is not allowed is noted in the status and never fails the run.
 """
 
+from abc import abstractmethod
+
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
@@ -47,14 +49,14 @@ class Controlled:
         return (workflow.now() - self.core.started_at).total_seconds()
 
     @property
+    @abstractmethod
     def iteration(self) -> int:
         """The iteration in progress; 0 before the first."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def iteration_limit(self) -> int | None:
         """The loop's own limit."""
-        raise NotImplementedError
 
     def note(self, event: EventType, **data: object) -> None:
         """Put an event on the ring."""

@@ -5,6 +5,7 @@ cancelled and then awaited, within a bound, for what it used.
 """
 
 import asyncio
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -65,9 +66,9 @@ class Stepping(Controlled):
         self.core.step_since = workflow.now() if step else None
         self.show_panel()
 
+    @abstractmethod
     def show_panel(self) -> None:
         """Refresh the panel of the Web UI."""
-        raise NotImplementedError
 
     def next_activity_id(self) -> str:
         """A fresh id; with the execution's id it is the journal key of a model call."""
@@ -89,9 +90,9 @@ class Stepping(Controlled):
         self.publish()
         return self.core.control.paused
 
+    @abstractmethod
     def publish(self) -> None:
         """Bring search attributes and panel up to date."""
-        raise NotImplementedError
 
     async def watched(
         self, handle: ActivityHandle[R], *, activity_id: str, patience: float = 0.0

@@ -54,7 +54,10 @@ def test_an_unpaired_figure_is_refused() -> None:
 
 
 def test_equal_work_passes() -> None:
-    require_same_work([PLAYED, replace(PLAYED, side="delta")])
+    delta = replace(PLAYED, side="delta")
+    require_same_work([PLAYED, delta])
+    with pytest.raises(Disagreement, match="Activities"):
+        require_same_work([PLAYED, replace(delta, steps=(*PLAYED.steps, 1))])
 
 
 @pytest.mark.parametrize(

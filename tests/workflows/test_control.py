@@ -1,18 +1,15 @@
 """Steering a run on a real server: verbs as updates and as signals, gates, clocks, ends."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-from installation import Installation, eventually, installation
+from installation import Installation, eventually
+from steered import DONE, LIST, SLOW, in_call, spec, spent, told, types, waiting
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
-from temporalio.testing import WorkflowEnvironment
 
 from perdure.domain.errors import NotAllowed
 from perdure.domain.events import Event
-from perdure.domain.gates import Gate
 from perdure.domain.messages import (
     AddInput,
     Amend,
@@ -24,59 +21,6 @@ from perdure.domain.messages import (
     Resume,
     Stop,
 )
-from perdure.domain.result import RunResult, SpendReport
-from perdure.domain.run import Timing
-from perdure.domain.status import RunStatus
-
-LIST = {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}]}
-SLOW = {**LIST, "delay_s": 1.5}
-DONE = {"text": "All done."}
-
-
-def spec(**changes: object) -> dict[str, object]:
-    return {"kind": "agent", "goal": "look", "tools": {"access": "readonly"}, **changes}
-
-
-async def told(site: Installation, run: str) -> RunStatus:
-    """The status as the workflow itself tells it."""
-    return await site.handle(run).query("status", result_type=RunStatus)
-
-
-async def spent(site: Installation, run: str) -> SpendReport:
-    """The spend as the workflow itself tells it."""
-    return await site.handle(run).query("costs", result_type=SpendReport)
-
-
-async def in_call(site: Installation, run: str) -> None:
-    """Wait until a model call is in flight."""
-
-    async def calling() -> bool:
-        step = (await site.status(run)).step
-        return step is not None and "turn" in step.what
-
-    await eventually(calling)
-
-
-async def waiting(site: Installation, run: str) -> Gate:
-    """Wait for the first open gate."""
-
-    async def asked() -> bool:
-        return bool((await site.status(run)).gates)
-
-    await eventually(asked)
-    return (await site.status(run)).gates[0]
-
-
-async def lifecycle(site: Installation, run: str, wanted: str) -> None:
-    async def reached() -> bool:
-        return (await site.status(run)).lifecycle == wanted
-
-    await eventually(reached)
-
-
-async def types(site: Installation, run: str) -> list[str]:
-    events = await site.handle(run).query("events", EventsQuery(), result_type=list[Event])
-    return [event.type for event in events]
 
 
 async def test_pause_holds_and_resume_goes_on(site: Installation) -> None:
@@ -326,86 +270,3 @@ async def test_live_text_is_there_during_the_call_and_gone_after(site: Installat
     await eventually(growing)
     await site.gateway.result(run)
     assert await records.live_text(run) is None
-
-
-@pytest.fixture
-async def rolling(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
-    """An installation whose runs continue as new after sixty messages."""
-    address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=2.0, roll_messages=60)
-    folder = tmp_path / "rolling"
-    async with installation(folder, address, timing=timing) as made, made.worker():
-        yield made
-
-
-async def test_a_paused_run_lives_through_a_flood_and_remembers(rolling: Installation) -> None:
-    """R09: thousands of signals are rolled away; a request id has one effect over all of it."""
-    site = rolling
-    run = await site.start(spec(), {"replies": [SLOW, DONE]})
-    await in_call(site, run)
-    await site.gateway.verb(run, AddInput(text="once", request_id="same"))
-    await site.gateway.verb(run, Pause())
-    handle = site.handle(run)
-    for _ in range(3):
-        await asyncio.gather(*(handle.signal("pause", Pause()) for _ in range(50)))
-
-    async def rolled() -> bool:
-        described = await handle.describe()
-        return described.run_id != described.raw_description.workflow_execution_info.first_run_id
-
-    await eventually(rolled, seconds=60)
-    assert (await told(site, run)).lifecycle == "paused"
-    again = await site.gateway.verb(run, AddInput(text="once", request_id="same"))
-    assert again.note == "had its effect"
-    await site.gateway.verb(run, Resume())
-    result = await site.gateway.result(run)
-    assert result.outcome == "accepted"
-    assert (await types(site, run)).count("input_added") <= 1
-
-
-async def test_a_gate_keeps_its_id_over_a_roll(rolling: Installation) -> None:
-    """R20: a question is answered in the execution after the one that asked it."""
-    site = rolling
-    run = await site.start(spec(), {"replies": [SLOW, DONE, DONE]})
-    await site.gateway.verb(run, Escalate(note="look"))
-    gate = await waiting(site, run)
-    first = (await site.handle(run).describe()).run_id
-    handle = site.handle(run)
-    await asyncio.gather(*(handle.signal("escalate", Escalate()) for _ in range(80)))
-
-    async def rolled() -> bool:
-        return (await handle.describe()).run_id != first
-
-    await eventually(rolled, seconds=60)
-    assert [open_.id for open_ in (await told(site, run)).gates] == [gate.id]
-    await site.gateway.verb(run, Answer(gate=gate.id, choice="continue", by="me"))
-    assert (await site.gateway.result(run)).outcome == "accepted"
-
-
-async def test_rolling_at_every_checkpoint_changes_nothing(
-    server: WorkflowEnvironment, tmp_path: Path
-) -> None:
-    """The same script with and without continue-as-new gives the same result."""
-    address = server.client.service_client.config.target_host
-    results = []
-    for number, events in enumerate((2_000, 1)):
-        timing = Timing(heartbeat=2.0, roll_events=events)
-        folder = tmp_path / str(number)
-        async with installation(folder, address, timing=timing) as site, site.worker():
-            run = await site.start(spec(), {"replies": [LIST, LIST, DONE]})
-            results.append(await site.gateway.result(run))
-            described = await site.handle(run).describe()
-            first = described.raw_description.workflow_execution_info.first_run_id
-            assert (described.run_id != first) == (events == 1)
-    plain, rolled = (_comparable(result) for result in results)
-    assert plain == rolled
-
-
-def _comparable(result: RunResult) -> dict[str, object]:
-    spend = result.spend
-    return {
-        "end": (result.outcome, result.reason, result.output, result.iteration_count),
-        "spend": (spend.tokens, spend.model_calls, spend.tool_calls, spend.cost_usd),
-        "tools": result.tools_used,
-        "records": [(r.index, r.tool_calls, r.usage, r.break_reason) for r in result.iterations],
-    }

@@ -65,7 +65,9 @@ def test_a_collector_that_hangs_does_not_hold_up_the_end() -> None:
 
 
 def test_nothing_to_close() -> None:
-    Telemetry().close()
+    telemetry = start_telemetry(environment={})
+    telemetry.close()
+    assert telemetry == Telemetry()
 
 
 def test_another_protocol_is_said_and_not_tried() -> None:

@@ -119,7 +119,8 @@ def test_what_is_kept_is_little_and_short(given: list[dict[str, object]]) -> Non
 
 @given(st.text(max_size=300))
 def test_any_reply_is_read_or_refused(text: str) -> None:
-    read_learnings(text)
+    read = read_learnings(text)
+    assert isinstance(read, BadReply) or len(read) <= MOST_LEARNINGS
 
 
 def test_the_schema_asks_for_what_is_read() -> None:

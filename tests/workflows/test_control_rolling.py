@@ -1,0 +1,97 @@
+"""A steered run that continues as new: what was said and asked lives through the roll."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from installation import Installation, eventually, installation
+from steered import DONE, LIST, SLOW, in_call, spec, told, types, waiting
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.domain.messages import AddInput, Answer, Escalate, Pause, Resume
+from perdure.domain.result import RunResult
+from perdure.domain.run import Timing
+
+
+@pytest.fixture
+async def rolling(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
+    """An installation whose runs continue as new after sixty messages."""
+    address = server.client.service_client.config.target_host
+    timing = Timing(heartbeat=2.0, roll_messages=60)
+    folder = tmp_path / "rolling"
+    async with installation(folder, address, timing=timing) as made, made.worker():
+        yield made
+
+
+async def test_a_paused_run_lives_through_a_flood_and_remembers(rolling: Installation) -> None:
+    """R09: thousands of signals are rolled away; a request id has one effect over all of it."""
+    site = rolling
+    run = await site.start(spec(), {"replies": [SLOW, DONE]})
+    await in_call(site, run)
+    await site.gateway.verb(run, AddInput(text="once", request_id="same"))
+    await site.gateway.verb(run, Pause())
+    handle = site.handle(run)
+    for _ in range(3):
+        await asyncio.gather(*(handle.signal("pause", Pause()) for _ in range(50)))
+
+    async def rolled() -> bool:
+        described = await handle.describe()
+        return described.run_id != described.raw_description.workflow_execution_info.first_run_id
+
+    await eventually(rolled, seconds=60)
+    assert (await told(site, run)).lifecycle == "paused"
+    again = await site.gateway.verb(run, AddInput(text="once", request_id="same"))
+    assert again.note == "had its effect"
+    await site.gateway.verb(run, Resume())
+    result = await site.gateway.result(run)
+    assert result.outcome == "accepted"
+    assert (await types(site, run)).count("input_added") <= 1
+
+
+async def test_a_gate_keeps_its_id_over_a_roll(rolling: Installation) -> None:
+    """R20: a question is answered in the execution after the one that asked it."""
+    site = rolling
+    run = await site.start(spec(), {"replies": [SLOW, DONE, DONE]})
+    await site.gateway.verb(run, Escalate(note="look"))
+    gate = await waiting(site, run)
+    first = (await site.handle(run).describe()).run_id
+    handle = site.handle(run)
+    await asyncio.gather(*(handle.signal("escalate", Escalate()) for _ in range(80)))
+
+    async def rolled() -> bool:
+        return (await handle.describe()).run_id != first
+
+    await eventually(rolled, seconds=60)
+    assert [open_.id for open_ in (await told(site, run)).gates] == [gate.id]
+    await site.gateway.verb(run, Answer(gate=gate.id, choice="continue", by="me"))
+    assert (await site.gateway.result(run)).outcome == "accepted"
+
+
+async def test_rolling_at_every_checkpoint_changes_nothing(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    """The same script with and without continue-as-new gives the same result."""
+    address = server.client.service_client.config.target_host
+    results = []
+    for number, events in enumerate((2_000, 1)):
+        timing = Timing(heartbeat=2.0, roll_events=events)
+        folder = tmp_path / str(number)
+        async with installation(folder, address, timing=timing) as site, site.worker():
+            run = await site.start(spec(), {"replies": [LIST, LIST, DONE]})
+            results.append(await site.gateway.result(run))
+            described = await site.handle(run).describe()
+            first = described.raw_description.workflow_execution_info.first_run_id
+            assert (described.run_id != first) == (events == 1)
+    plain, rolled = (_comparable(result) for result in results)
+    assert plain == rolled
+
+
+def _comparable(result: RunResult) -> dict[str, object]:
+    spend = result.spend
+    return {
+        "end": (result.outcome, result.reason, result.output, result.iteration_count),
+        "spend": (spend.tokens, spend.model_calls, spend.tool_calls, spend.cost_usd),
+        "tools": result.tools_used,
+        "records": [(r.index, r.tool_calls, r.usage, r.break_reason) for r in result.iterations],
+    }
