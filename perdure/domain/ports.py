@@ -12,6 +12,10 @@ from perdure.domain.base import Frozen
 from perdure.domain.evaluation import DimensionScore
 from perdure.domain.memory.store import MemoryStore as MemoryStore
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
+from perdure.domain.projects.stores import ArtifactStore as ArtifactStore
+from perdure.domain.projects.stores import ProjectStore as ProjectStore
+from perdure.domain.projects.stores import SessionStore as SessionStore
+from perdure.domain.projects.stores import TodoStore as TodoStore
 from perdure.domain.refs import Ref
 from perdure.domain.rubric import PartKind, Rubric
 from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput

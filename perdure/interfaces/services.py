@@ -22,11 +22,15 @@ from perdure.domain.models import ModelCard
 from perdure.domain.names import LoopKind
 from perdure.domain.ports import (
     AccessStore,
+    ArtifactStore,
     BlobStore,
     Endpoints,
     Journal,
     MemoryStore,
+    ProjectStore,
     RecordStore,
+    SessionStore,
+    TodoStore,
     TranscriptStore,
     Workspaces,
 )
@@ -174,6 +178,10 @@ class Services:
     transcripts: TranscriptStore
     workspaces: Workspaces
     memory: MemoryStore
+    sessions: SessionStore
+    projects: ProjectStore
+    artifacts: ArtifactStore
+    todos: TodoStore
     access: AccessStore
     models: ModelFacts
     endpoints: Endpoints

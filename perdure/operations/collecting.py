@@ -66,6 +66,7 @@ async def _roots(stores: Stores, gateway: RunGateway) -> set[str]:
             *await stores.records.records(run.id),
         ]
         found |= _named("\n".join(texts).encode())
+        found |= {made.ref for made in await stores.artifacts.artifacts_of_run(run.id)}
         if run.ended_at is None:
             found |= _named(await gateway.history_export(run.id))
             found |= set(await stores.journal.replies(run.id))

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from installation import Installation
 
+from perdure.domain.projects.records import Artifact, Belonging
 from perdure.interfaces.services import Collected
 from perdure.operations.collecting import collect
 
@@ -57,3 +58,26 @@ async def test_what_a_fork_starts_from_stays(site: Installation) -> None:
     told = await site.gateway.fork_spec(run, 1)
     fork = await site.gateway.fork(run, 1, told)
     assert (await site.gateway.result(fork)).output == "Empty."
+
+
+async def test_what_a_run_made_stays_as_long_as_the_run(site: Installation) -> None:
+    stores = site.parts.stores
+    run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+    await site.gateway.result(run)
+    made = [await _made(site, owner) for owner in (run, "agent-gone")]
+    await _collect(site, now=LATER, dry_run=False)
+    assert [await stores.blobs.exists(artifact.ref) for artifact in made] == [True, False]
+
+
+async def _made(site: Installation, run: str) -> Artifact:
+    ref = await site.parts.stores.blobs.put(f"made by {run}".encode())
+    artifact = Artifact(
+        id=f"artifact-{run}",
+        belongs=Belonging(scope="project", owner="p"),
+        run=run,
+        name="notes.md",
+        ref=ref,
+        bytes=1,
+        created_at=LATER,
+    )
+    return await site.parts.stores.artifacts.add_artifact(artifact)

@@ -8,18 +8,31 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from perdure.adapters.stores.access import SqlAccess
+from perdure.adapters.stores.artifacts import SqlArtifacts
 from perdure.adapters.stores.blobs import SealedBlobs, Shelf
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.file_shelf import FileShelf
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.memory import SqlMemory
+from perdure.adapters.stores.projects import SqlProjects
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.table_shelf import TableShelf
+from perdure.adapters.stores.todos import SqlTodos
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.adapters.stores.vault import Vault
 from perdure.domain.access import AccessStore
-from perdure.domain.ports import BlobStore, Journal, MemoryStore, RecordStore, TranscriptStore
+from perdure.domain.ports import (
+    ArtifactStore,
+    BlobStore,
+    Journal,
+    MemoryStore,
+    ProjectStore,
+    RecordStore,
+    SessionStore,
+    TodoStore,
+    TranscriptStore,
+)
 from perdure.domain.verdicts import VerdictStore
 
 DATABASE_FILE = "perdure.sqlite"
@@ -37,6 +50,10 @@ class Stores:
     verdicts: VerdictStore
     memory: MemoryStore
     access: AccessStore
+    sessions: SessionStore
+    projects: ProjectStore
+    artifacts: ArtifactStore
+    todos: TodoStore
     database: Database
 
     async def close(self) -> None:
@@ -77,6 +94,10 @@ async def open_stores(
         verdicts=SqlRecords(database),
         memory=SqlMemory(database),
         access=SqlAccess(database),
+        sessions=SqlProjects(database),
+        projects=SqlProjects(database),
+        artifacts=SqlArtifacts(database),
+        todos=SqlTodos(database),
         database=database,
     )
 

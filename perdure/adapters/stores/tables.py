@@ -210,3 +210,65 @@ signing_keys = Table(
     Column("slot", Integer, primary_key=True),
     Column("key", LargeBinary),
 )
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("title", Text),
+    Column("state", Text),
+    Column("created_at", UtcTime),
+    Column("closed_at", UtcTime),
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("slug", Text),
+    Column("goal", Text),
+    Column("created_at", UtcTime),
+)
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("scope", Text),
+    Column("owner", Text),
+    Column("run", Text),
+    Column("iteration", BigInteger),
+    Column("stage", Text),
+    Column("kind", Text),
+    Column("name", Text),
+    Column("media_type", Text),
+    Column("ref", Text),
+    Column("bytes", BigInteger),
+    Column("created_at", UtcTime),
+)
+
+todos = Table(
+    "todos",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("scope", Text),
+    Column("owner", Text),
+    Column("run", Text),
+    Column("text", Text),
+    Column("status", Text),
+    Column("position", BigInteger),
+    Column("written_by", Text),
+    Column("created_at", UtcTime),
+    Column("changed_at", UtcTime),
+)
+
+sprints = Table(
+    "sprints",
+    metadata,
+    Column("run", Text, primary_key=True),
+    Column("iteration", BigInteger, primary_key=True),
+    Column("project", Text),
+    Column("goal", Text),
+    Column("note", Text),
+    Column("changed_at", UtcTime),
+)

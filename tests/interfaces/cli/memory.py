@@ -12,7 +12,7 @@ from pathlib import Path
 
 from perdure.adapters.checks import check_problems
 from perdure.adapters.examples import lay_out
-from perdure.adapters.stores import open_stores
+from perdure.adapters.stores import Stores, open_stores
 from perdure.domain.costs import CostReport, add_up
 from perdure.domain.errors import NotAllowed, NotFound, PerdureError
 from perdure.domain.events import Event
@@ -353,11 +353,11 @@ class Installation:
         self.calls.append("disconnect")
 
     async def _services(self, stack: AsyncExitStack) -> Services:
-        memory = access = None
+        # Stores where a test asks for them: most commands look at none.
+        stores: Stores = None  # pyright: ignore[reportAssignmentType]
         if self.remembers:
             stores = await open_stores(self.folder / "home")
             stack.push_async_callback(stores.close)
-            memory, access = stores.memory, stores.access
         return Services(
             gateway=self.gateway,
             blobs=self.blobs,
@@ -365,8 +365,12 @@ class Installation:
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=self.workspaces,  # pyright: ignore[reportArgumentType]
-            memory=memory,  # pyright: ignore[reportArgumentType]  (a store where a test asks for one)
-            access=access,  # pyright: ignore[reportArgumentType]
+            memory=stores and stores.memory,
+            sessions=stores and stores.sessions,
+            projects=stores and stores.projects,
+            artifacts=stores and stores.artifacts,
+            todos=stores and stores.todos,
+            access=stores and stores.access,
             models=MemoryModels(),
             endpoints=ENDPOINTS,
         )

@@ -1,0 +1,1 @@
+"""What runs share and leave behind: sessions, projects, artifacts, todos and sprints."""

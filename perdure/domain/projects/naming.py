@@ -1,0 +1,35 @@
+"""How sessions, projects, artifacts and todos are named.
+
+Ids are made of a key that stays the same when a step is tried again, so that a repeat finds what
+the first try wrote instead of writing it twice.
+"""
+
+import hashlib
+import re
+
+SLUG_WORDS = 6
+SLUG_CHARACTERS = 48
+_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_ID_CHARACTERS = {"session": 8, "project": 8, "artifact": 12, "todo": 8}
+
+
+def stable_id(kind: str, *key: str) -> str:
+    """An id such as `todo-1f3a09bc`, always the same for the same key."""
+    digest = hashlib.sha256("\0".join((kind, *key)).encode("utf-8", "replace")).hexdigest()
+    return f"{kind}-{digest[: _ID_CHARACTERS[kind]]}"
+
+
+def slug_of(goal: str) -> str:
+    """The first words of a goal as a name: lower-case words joined by dashes."""
+    words = re.findall(r"[a-z0-9]+", goal.casefold())[:SLUG_WORDS]
+    return "-".join(words)[:SLUG_CHARACTERS].strip("-") or "project"
+
+
+def numbered(slug: str, number: int) -> str:
+    """The slug itself, then `slug-2`, `slug-3` and so on where earlier ones are taken."""
+    return slug if number < 2 else f"{slug}-{number}"
+
+
+def is_slug(text: str) -> bool:
+    """Whether a text can name a project."""
+    return len(text) <= SLUG_CHARACTERS and _SLUG.fullmatch(text) is not None
