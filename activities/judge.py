@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+from functools import partial
 
 from temporalio import activity
 
-from activities.call_model import CallModel
 from activities.frames import Frames
 from activities.metering import call_context
+from activities.structured import StructuredCalls
 from activities.translate import translated
 from perdure.domain.evaluation_reply import (
     Asked,
@@ -16,7 +17,7 @@ from perdure.domain.evaluation_reply import (
     judge_schema,
     read_judgement,
 )
-from perdure.domain.ports import BlobStore, Journal
+from perdure.domain.ports import Journal
 from perdure.domain.refine.frame import refine_frame
 from perdure.domain.refine.prompts import JUDGE_SYSTEM
 from perdure.domain.steps import Frame, JudgeEntry, JudgeReport, JudgeRequest, ModelCallReport
@@ -35,14 +36,12 @@ class Judge:
     def __init__(
         self,
         *,
-        calls: CallModel,
-        blobs: BlobStore,
+        structured: StructuredCalls,
         frames: Frames,
         verdicts: VerdictStore,
         journal: Journal,
     ) -> None:
-        self._calls = calls
-        self._blobs = blobs
+        self._structured = structured
         self._frames = frames
         self._verdicts = verdicts
         self._journal = journal
@@ -56,18 +55,18 @@ class Judge:
         known = None if key is None else await self._known(step, frame, key)
         if known is not None:
             return known
-        call = await self._calls.turn(
-            step.call, json_schema=judge_schema(step.dimensions), system=JUDGE_SYSTEM
+        answered = await self._structured.ask(
+            step.call,
+            schema=judge_schema(step.dimensions),
+            read=partial(_read, step),
+            system=JUDGE_SYSTEM,
         )
-        if call.status != "replied":
-            return JudgeReport(call=call)
-        text = "" if call.text is None else await self._blobs.get_text(call.text.hash)
-        read = _read(step, text)
-        if isinstance(read, BadReply):
-            return JudgeReport(call=call, problems=read.problems)
+        judged = answered.value
+        if judged is None:
+            return JudgeReport(call=answered.call, problems=answered.problems)
         if key is not None:
-            await self._verdicts.put_verdict(key, text)
-        return JudgeReport(call=call, scores=read.scores, resolved=read.resolved)
+            await self._verdicts.put_verdict(key, answered.text)
+        return JudgeReport(call=answered.call, scores=judged.scores, resolved=judged.resolved)
 
     async def _known(self, step: JudgeRequest, frame: Frame, key: str) -> JudgeReport | None:
         reply = await self._verdicts.verdict(key)

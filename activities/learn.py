@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from temporalio import activity
 
-from activities.call_model import CallModel
 from activities.frames import Frames
+from activities.structured import StructuredCalls
 from activities.translate import translated
 from perdure.domain.errors import NotFound
-from perdure.domain.evaluation_reply import BadReply
 from perdure.domain.memory.course import Course, course_of
 from perdure.domain.memory.entries import Learning
 from perdure.domain.memory.extraction import (
@@ -116,22 +115,19 @@ class Review:
 class Extract:
     """Asks a model what a run teaches; what it answers is data that others may be shown."""
 
-    def __init__(self, *, calls: CallModel, blobs: BlobStore) -> None:
-        self._calls = calls
-        self._blobs = blobs
+    def __init__(self, structured: StructuredCalls) -> None:
+        self._structured = structured
 
     @activity.defn
     @translated
     async def extract(self, step: ExtractRequest) -> ExtractReport:
         """Make the call with structured output, and validate what comes back."""
-        call = await self._calls.turn(step.call, json_schema=learner_schema())
-        if call.status != "replied":
-            return ExtractReport(call=call)
-        text = "" if call.text is None else await self._blobs.get_text(call.text.hash)
-        read = read_learnings(text)
-        if isinstance(read, BadReply):
-            return ExtractReport(call=call, problems=read.problems)
-        return ExtractReport(call=call, learnings=read)
+        answered = await self._structured.ask(
+            step.call, schema=learner_schema(), read=read_learnings
+        )
+        return ExtractReport(
+            call=answered.call, learnings=answered.value or (), problems=answered.problems
+        )
 
 
 class KeepLearnings:

@@ -34,6 +34,7 @@ from activities.plan import Plan
 from activities.ready import Ready
 from activities.recall import Recall
 from activities.reframe import Reframe
+from activities.structured import StructuredCalls
 from activities.verify import Verify
 from perdure.adapters.logging import configure_logging
 from perdure.adapters.notices import notifier
@@ -123,9 +124,9 @@ class Fleet:
     def models(self) -> Worker:
         """Model calls and judgements, limited in rate across all workers of the queue."""
         stores = self._parts.stores
+        structured = StructuredCalls(calls=self._calls, blobs=stores.blobs)
         judge = Judge(
-            calls=self._calls,
-            blobs=stores.blobs,
+            structured=structured,
             frames=self._frames,
             verdicts=stores.verdicts,
             journal=stores.journal,
@@ -135,8 +136,8 @@ class Fleet:
             activities=[
                 self._calls.call_model,
                 judge.judge,
-                Plan(calls=self._calls, blobs=self._parts.stores.blobs).plan,
-                Extract(calls=self._calls, blobs=self._parts.stores.blobs).extract,
+                Plan(structured).plan,
+                Extract(structured).extract,
                 Ready(version=VERSION, workspace=None).ready,
             ],
             per_second=self._settings.model_calls_per_second,
