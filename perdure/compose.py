@@ -26,6 +26,7 @@ from perdure.adapters.sandbox.commands import Allowance, LocalCommands
 from perdure.adapters.sandbox.snippets import SnippetRunner
 from perdure.adapters.settings import Settings, search_path
 from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal import address_of, connect
 from perdure.adapters.tools.builtin import builtin_tools
@@ -36,7 +37,7 @@ from perdure.adapters.verifying.verifier import Verifier
 from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.domain.ports import Endpoints
 from perdure.domain.run import Timing
-from perdure.interfaces.gateway import Gateway, SiteFacts
+from perdure.interfaces.gateway import Gateway, Settling, SiteFacts
 from perdure.interfaces.services import OnProgress, Services
 from perdure.resolution import Plugins, Resolver
 
@@ -167,6 +168,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
             ),
             rubric_problems=check_problems,
         ).resolve,
+        settle=Settling(sessions=stores.sessions, projects=stores.projects, now=utc_now).settle,
         rubric_problems=check_problems,
     )
     return Services(

@@ -19,12 +19,13 @@ from perdure.adapters.checks import check_problems
 from perdure.adapters.runtime.search_attributes import register_search_attributes
 from perdure.adapters.runtime.services import temporal_binary
 from perdure.adapters.settings import Settings
+from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal import connect
 from perdure.compose import Parts, open_parts
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import RUN_SPEC, Timing
 from perdure.domain.status import RunStatus
-from perdure.interfaces.gateway import Gateway, SiteFacts
+from perdure.interfaces.gateway import Gateway, Settling, SiteFacts
 from perdure.resolution import Plugins, Resolver
 from perdure.worker import run_worker
 
@@ -230,6 +231,9 @@ async def installation(
                 Plugins(checks=None),  # a test's worker may load modules with checks
                 rubric_problems=check_problems,
             ).resolve,
+            settle=Settling(
+                sessions=parts.stores.sessions, projects=parts.stores.projects, now=utc_now
+            ).settle,
             rubric_problems=check_problems,
         )
         yield Installation(home, address, loaded, parts, gateway, client)

@@ -14,6 +14,7 @@ from perdure.interfaces.gateway.facts import (
 )
 from perdure.interfaces.gateway.gateway import Gateway
 from perdure.interfaces.gateway.inputs import LOOP_INPUTS, loop_input
+from perdure.interfaces.gateway.settling import Settling
 
 __all__ = [
     "LOOP_INPUTS",
@@ -25,6 +26,7 @@ __all__ = [
     "RunFilter",
     "RunPage",
     "RunRow",
+    "Settling",
     "SiteFacts",
     "Spec",
     "Waits",

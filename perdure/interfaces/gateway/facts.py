@@ -14,6 +14,7 @@ from perdure.domain.run import Spec as Spec
 from perdure.domain.run import Timing
 
 ResolveModels = Callable[[Spec], Awaitable[Spec]]
+SettleRun = Callable[[Spec, str], Awaitable[Spec]]
 RUN_FAILED = "RunFailed"
 
 

@@ -26,6 +26,7 @@ from perdure.interfaces.gateway.facts import (
     ResolveModels,
     RunFilter,
     RunPage,
+    SettleRun,
     SiteFacts,
     Spec,
     Waits,
@@ -37,6 +38,7 @@ from perdure.interfaces.gateway.looking import Looking
 from perdure.interfaces.gateway.mining import Mining
 from perdure.interfaces.gateway.retrying import Retrying
 from perdure.interfaces.gateway.server import Connect, Look, Server
+from perdure.interfaces.gateway.settling import as_it_is
 from perdure.interfaces.gateway.starting import Starter, checked_id
 from perdure.interfaces.gateway.steering import Steering
 from perdure.interfaces.gateway.stored_states import StoredStates
@@ -66,6 +68,7 @@ class Gateway:
         journal: what was spent.
         facts: the installation.
         resolve: fills in and checks the models of a specification; raises `InvalidInput`.
+        settle: gives a run its session and project, by its id.
         rubric_problems: finds what cannot be used in a rubric that a person amends.
         waits: bounds in time.
         now: the clock.
@@ -83,6 +86,7 @@ class Gateway:
         journal: Journal,
         facts: SiteFacts,
         resolve: ResolveModels = as_they_are,
+        settle: SettleRun = as_it_is,
         rubric_problems: RubricProblems = no_problems,
         waits: Waits | None = None,
         now: Callable[[], datetime] = utc_now,
@@ -99,6 +103,7 @@ class Gateway:
             records=records,
             facts=facts,
             resolve=resolve,
+            settle=settle,
             now=now,
         )
         states = StoredStates(blobs=blobs, records=records)

@@ -19,7 +19,13 @@ from perdure.domain.ports import BlobStore, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord
 from perdure.domain.run import Site
 from perdure.domain.state import CoreState
-from perdure.interfaces.gateway.facts import QueueState, ResolveModels, SiteFacts, Spec
+from perdure.interfaces.gateway.facts import (
+    QueueState,
+    ResolveModels,
+    SettleRun,
+    SiteFacts,
+    Spec,
+)
 from perdure.interfaces.gateway.inputs import loop_input
 from perdure.interfaces.gateway.server import Look, Order, Server
 from perdure.interfaces.gateway.statuses import first_status
@@ -48,6 +54,7 @@ class Starter:
         records: RecordStore,
         facts: SiteFacts,
         resolve: ResolveModels,
+        settle: SettleRun,
         now: Callable[[], datetime],
     ) -> None:
         self._server = server
@@ -55,6 +62,7 @@ class Starter:
         self._records = records
         self._facts = facts
         self._resolve = resolve
+        self._settle = settle
         self._now = now
 
     async def start(
@@ -65,7 +73,8 @@ class Starter:
         Raises:
             InvalidInput: no loop of this kind, or an unknown model.
             NoReadyWorker: a queue that the run needs has no worker; nothing was started.
-            NotAllowed: the id or key belongs to another specification.
+            NotAllowed: the id or key belongs to another specification, or the session is closed.
+            NotFound: the session or project is unknown.
         """
         digest = _digest(spec, beginning)
         named = run or (run_id(spec.kind, spec.goal, f"key:{key}") if key else None)
@@ -75,8 +84,9 @@ class Starter:
         site = await self.ready_site(ready)
         for _ in range(FRESH_IDS):
             chosen = named or run_id(spec.kind, spec.goal, uuid.uuid4().hex)
-            order = order_of(ready, chosen, site, digest=digest, state=_state_of(beginning))
-            if await self._begin(ready, order, beginning):
+            settled = await self._settle(ready, chosen)
+            order = order_of(settled, chosen, site, digest=digest, state=_state_of(beginning))
+            if await self._begin(settled, order, beginning):
                 return chosen
             known = await self._server.look(chosen)
             if named is not None and known is not None:
