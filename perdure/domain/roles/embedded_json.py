@@ -1,0 +1,58 @@
+"""Finds the JSON object that a reply carries, between fences or words as well."""
+
+import json
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+_LAST = 3
+_BRACES = 24
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedObject:
+    """An object and the text around it."""
+
+    fields: dict[str, JsonValue]
+    around: str
+
+
+def find_object(text: str, *names: str) -> EmbeddedObject | None:
+    """The last object in a text that has one of these fields; None without one.
+
+    It looks behind a bounded number of braces, so the time is linear in the text.
+    """
+    for start in _candidates(text, names):
+        found = _object_at(text, start)
+        if found is not None and any(name in found.fields for name in names):
+            return found
+    return None
+
+
+def _candidates(text: str, names: tuple[str, ...]) -> list[int]:
+    """Where an object with such a field may begin, the last field and the nearest brace first."""
+    starts: dict[int, None] = {}
+    for name in names:
+        end = len(text)
+        for _ in range(_LAST):
+            end = text.rfind(f'"{name}"', 0, end)
+            if end < 0:
+                break
+            at = end
+            for _ in range(_BRACES):
+                at = text.rfind("{", 0, at)
+                if at < 0:
+                    break
+                starts[at] = None
+    return list(starts)
+
+
+def _object_at(text: str, start: int) -> EmbeddedObject | None:
+    try:
+        value, end = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    fields: dict[str, JsonValue] = value
+    return EmbeddedObject(fields=fields, around=f"{text[:start]}\n{text[end:]}")

@@ -1,0 +1,148 @@
+"""The forms in which reviewers approve, reject, doubt and demand, as patterns over one clause.
+
+Approvals are a closed list of forms; whatever is not among them approves nothing.
+"""
+
+import re
+
+_WORD = r"(?:approved|lgtm|looks good|accepted|passes all criteria)"
+ANY_WORD = re.compile(
+    r"\b(?:approv(?:ed?|ing)|lgtm|look(?:s|ing)? good|accepted?|pass(?:es)? all criteria)\b"
+)
+_REJECTION = (
+    r"(?:rejected|reject|needs? changes?|needs_changes|needs? work|needs? rework|not approved"
+    r"|not accepted|revisions? (?:needed|required)|changes (?:requested|required|needed)"
+    r"|disapproved|unapproved|not lgtm|denied|declined)"
+)
+_WORK = (
+    r"(?:change|changes|patch|diff|pr|pull request|merge request|work|implementation|solution"
+    r"|submission|iteration|round|code|result|deliverable|document|documentation|report|draft"
+    r"|version|feature|fix|answer|text|plan)"
+)
+_SUBJECT = rf"(?:this|it|that|everything|all|all of it|(?:the|this|your) (?:\w+ )?{_WORK}|this one)"
+_LEAD = (
+    r"(?:(?:overall|so|therefore|thus|hence|now|yes|ok|okay|in short|all in all|in summary"
+    r"|in conclusion|with that|as it stands|finally|and|thanks|thank you|well done"
+    r"|(?:very |really )?(?:great|good|nice|excellent|solid|clean)(?: (?:work|job|stuff))?)"
+    r"\s?[,:-]?\s+){0,2}"
+)
+LABEL = re.compile(
+    r"^(?:(?:my|the|our|final|overall|review|reviewer|reviewer's)\s+){0,3}"
+    r"(?:verdict|decision|status|result|review|outcome|conclusion|recommendation|assessment"
+    r"|judge?ment|summary|overall|approval)\s*(?::|=|-|,|\bis\b)\s*"
+)
+_END = r"(?=\s*(?:$|[.!,;:(-]))"
+_ADDITION = (
+    r"(?:to (?:me|us)|overall|as(?: it)? (?:is|stands)|by (?:me|us|the reviewer)|now|here|fully"
+    r"|for (?:merge|merging|release|production)|from (?:my|our) (?:side|end)|unconditionally"
+    r"|on all counts|without (?:any )?(?:reservations?|hesitation|changes|conditions|comments)"
+    r"|and (?:ready|done|good)\b[^.]{0,40})"
+)
+STATED = re.compile(rf"^{_LEAD}{_WORD}(?:\s+{_ADDITION}){{0,2}}{_END}|^{_LEAD}approve{_END}")
+_ADVERB = r"(?:hereby|fully|gladly|happily|now|therefore|thus|also|do|can|both|already|finally)"
+_OBJECT = rf"(?:this|it|that|everything|(?:the|this|your) (?:\w+ )?{_WORK})"
+FIRST_PERSON = re.compile(
+    r"(?:^|[\s,:])(?:i|we)(?: (?:am|are) (?:happy|glad|pleased) to"
+    rf"| (?:am|are|have) [^,;:]{{1,80}} and)?(?:\s+{_ADVERB}){{0,3}}"
+    rf"\s+(?:approve|(?:am|are) approving)(?:\s+{_OBJECT})?"
+    rf"(?:\s+{_WORK})?(?:\s+{_ADDITION}){{0,2}}{_END}"
+)
+PASSIVE = re.compile(
+    rf"^{_LEAD}{_SUBJECT}(?: (?:is|are|has been|have been))(?: (?:now|hereby|fully|all))?"
+    rf" (?:approved|accepted)(?:\s+{_ADDITION}){{0,2}}{_END}"
+    rf"|^{_LEAD}{_SUBJECT} looks good(?:\s+{_ADDITION}){{0,2}}{_END}"
+    rf"|^{_LEAD}{_SUBJECT} (?:now )?pass(?:es)? all criteria{_END}"
+    rf"|^(?:all|everything|this)(?: of (?:it|this))? (?:approved|accepted){_END}"
+)
+# What may follow a form of approval behind a comma; behind a dash or colon the reason is free.
+REASON = re.compile(
+    r",?\s*(?:and |so |with )?(?:thanks?|thank you|well done|great|good|nice|ship|merge|merging"
+    r"|nothing|because|as |since|all |everything|the tests|tests|clean|solid|small|lgtm|approved"
+    r"|it (?:meets|passes|does|works|has)|keep|[ .!]*$)"
+)
+CONCLUDED = re.compile(r"^(?:i|we) (?:am|are|have)\b[^:]{0,200}: approved[.!]*$")
+
+BENIGN = re.compile(
+    r"\b(?:no|without(?: any)?|zero|not a single|not any)"
+    r"(?: (?:further|more|other|additional|open|remaining|critical|important|blocking|major|minor"
+    r"|serious|or|and)){0,6}"
+    r" (?:changes?|issues?|problems?|concerns?|blockers?|findings?|objections?|comments?|revisions?"
+    r"|defects?|bugs?|remarks?|fixes|rework|work|errors?|reservations?|hesitation|conditions)"
+    r"(?: (?:is|are|were|was|needed|required|necessary|requested|found|left|open|remain|remains"
+    r"|remaining|whatsoever)){0,3}"
+    r"|\bnothing (?:else |more |is |was |that )?(?:left to \w+|to (?:fix|change|add)|missing"
+    r"|needs? (?:changes?|work|fixing))"
+)
+NEGATION = re.compile(
+    r"\bnot?\b|n't\b|\bcannot\b|\bcant\b|\bnever\b|\bnone\b|\bnobody\b|\bneither\b|\bnor\b"
+    r"|\bunable\b|\brefuse|\bfalse\b|\bwithout\b|\bhardly\b|\bun-|\bdis-|\bhalf\b|\bnein\b"
+    r"|\bnicht\b|\bkein|\bnon\b|\bpas\b|\bnão\b|\bнет\b|\bне\b|[不未没]|=\s*0\b|¬"
+)
+CONDITION = re.compile(
+    r"\b(?:once|if|when|whenever|unless|until|till|after|before|provided|providing|pending|assuming"
+    r"|subject to|as soon as|as long as|on condition|will|would|could|might|may|should|shall|must"
+    r"|to be|be|conditional(?:ly)?|contingent|modulo|minus|except|excluding|but|however|although"
+    r"|though|yet|almost|nearly|mostly|partly|partially|tentatively|in principle|otherwise|only"
+    r"|hope|want|wish|need|needs|please|or|with changes?|with comments?|with conditions?"
+    r"|with (?:minor|some|a few|fixes|revisions|caveats|reservations)"
+    r"|so far|for now|so long as|see|save|aside|besides|apart|extent|guess|maybe|perhaps"
+    r"|presumably|probably|possibly|likely|kind of|sort of|in theory|on paper|at first|inclined"
+    r"|in the sense|the following|wait(?:s|ing)?|await\w*|depend\w*|on hold|later|under review"
+    r"|todo)\b"
+    r"|\b(?:i|we)'(?:ll|d)\b|\|"
+)
+ATTRIBUTION = re.compile(
+    r"\b(?:claim\w*|says?|said|states?|stated|according|asked|told|pretend\w*|assert\w*|writes?"
+    r"|wrote|written|instruct\w*|prompt|contains?|respond|reply|answer with|keyword|word|example"
+    r"|e\.g|template|previous\w*|earlier|last|comments?|reads?|message|author|coder|developer"
+    r"|implementer|expects?|expected|reviewer,)\b"
+)
+TURN = re.compile(
+    r"^(?:and )?(?:provided|providing|but|however|once|only|except|assuming|unless|pending"
+    r"|subject to|as soon as|as long as|on condition|after|until|no, wait|actually)\b"
+    r"|^if (?!you (?:have|want|like)|needed|wanted)"
+)
+REJECTS_AT_ONCE = re.compile(
+    rf"^{_LEAD}{_REJECTION}(?:\s*(?:$|[.!,;:)-])|\s+(?:because|for|since|due|on|as|until|and|here))"
+)
+REJECTS_A_PART = re.compile(rf"^[^:]{{1,80}}:\s*{_REJECTION}\s*[.!,;)]?$")
+REJECTS_IN_PROSE = re.compile(
+    r"\b(?:needs? (?:changes?|work|rework|revisions?)|needs_changes|revisions? (?:needed|required)"
+    r"|changes (?:requested|required)|disapproved?|unapproved|unacceptable)\b"
+    rf"|\b(?:i|we)(?: (?:must|have to|will|hereby|do|would|am going to)){{0,2}} reject\b"
+    rf"|^{_LEAD}(?:{_SUBJECT}|{_WORK}|docs|tests)(?: (?:is|are|has been)(?: hereby)? rejected\b"
+    rf"| rejected{_END})"
+    r"|(?:\bnot|n't|\bcannot|\bnever|\bunable to|\brefuse to)(?: [\w']+){0,5}?"
+    r" (?:approved?|accepted|lgtm|looks? good|pass(?:es)? all criteria)\b(?! by (?!me|us))"
+)
+SETTLED = re.compile(
+    r"\b(?:previous\w*|earlier|formerly|last (?:round|time|iteration)|(?<!be )(?<!not )(?:fixed"
+    r"|addressed|resolved|settled|corrected|solved)|no longer|not need|does not need|n't need"
+    r"|(?:round|iteration) \d+)\b"
+)
+OPEN_AGAIN = re.compile(
+    r"\b(?:still|again|remains?|this one|now)\b|\bnot (?:\w+ )?(?:fixed|addressed|resolved)"
+)
+DEMAND = re.compile(
+    r"\b(?:must|needs? to|has to|have to|should) (?:still |first )?(?:be )?"
+    r"(?:add|added|fix|fixed|remove|removed|change|changed|correct|corrected|rework|address|cover"
+    r"|covered|handle|handled|rename|renamed|rewrite|rewritten|update|updated)\b"
+    r"|\bplease (?:add|fix|remove|change|correct|rework|address|rename|rewrite|update)\b"
+    r"|\b(?:is|are|still) (?:missing|broken|failing|incomplete|incorrect|wrong|untested)\b"
+    r"|\b(?:tests?|suite|build|ci|lint|it) (?:still )?(?:fails?|breaks|crash(?:es)?)\b"
+    r"|\b(?:blocking|critical|important|severe|serious|major) (?:bugs?|issues?|defects?|problems?"
+    r"|errors?|findings?|flaws?)\b"
+    r"|^\[?(?:critical|blocker|important|major|high)(?:\]| ?:)"
+)
+OPTIONAL = re.compile(
+    r"\b(?:nits?|nitpick|optional(?:ly)?|suggestions?|minor|follow-up|future|later|nice to have"
+    r"|could|might)\b"
+)
+CHOICE = re.compile(
+    rf"\b(?:{_WORD}|approve)\b\W{{0,4}}(?:or|/|\|){{1,2}}\W{{0,4}}{_REJECTION}\b"
+    rf"|\b{_REJECTION}\W{{0,4}}(?:or|/|\|){{1,2}}\W{{0,4}}(?:{_WORD}|approve)\b"
+)
+BENIGN_NEED = re.compile(
+    r"\b(?:no longer|not|n't|nothing|never|without) need|\b(?:would|will) reject\b"
+)
+UNSURE = re.compile(r"\b(?:whether|not sure|unsure|cannot tell|can't tell|(?:not|n't) know)\b")

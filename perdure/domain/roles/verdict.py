@@ -1,0 +1,164 @@
+"""The verdict of a review: structured, or read from plain text; doubt is never an approval.
+
+A model's output is data: what says both that the work passes and that something important is
+open, or that the text around it rejects the work, approves nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+
+from perdure.domain.base import Frozen
+from perdure.domain.evaluation import Finding
+from perdure.domain.evaluation_reply import severity_of
+from perdure.domain.problems import problems_of
+from perdure.domain.roles.embedded_json import find_object
+from perdure.domain.roles.review_text import Reading, read_review
+
+DIMENSION = "review"
+_NAMES = ("requirements_met", "quality_pass")
+_RATIONALE_CHARACTERS = 2_000
+
+Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+
+
+class _Given(BaseModel):
+    # What a model adds beyond what it was asked for does no harm.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class GivenFinding(_Given):
+    """One defect as the reviewer named it; all but the title may be left out."""
+
+    severity: Text = "suggestion"
+    title: Text = ""
+    detail: Text = ""
+    fix: Text = ""
+    location: Text = ""
+
+
+def _listed(value: object) -> object:
+    return () if value is None else value
+
+
+def _as_finding(value: object) -> object:
+    return {"title": value, "severity": "important"} if isinstance(value, str) else value
+
+
+class RoleVerdict(_Given):
+    """The shape that a gate stage is asked for."""
+
+    requirements_met: bool = Field(strict=True)
+    quality_pass: bool = Field(strict=True)
+    findings: Annotated[
+        tuple[Annotated[GivenFinding, BeforeValidator(_as_finding)], ...], BeforeValidator(_listed)
+    ] = ()
+    rationale: Text = ""
+
+
+class Verdict(Frozen):
+    """What a review came to.
+
+    Args:
+        decision: what counts; an unclear one is asked again, once, then counted as unclear.
+        findings: what is open, numbered within the verdict (`V1`, `V2`, …).
+        rationale: why, in the reviewer's words.
+        structured: it came in the shape that was asked for.
+        problems: why a structured reply could not be used, for the second question.
+    """
+
+    decision: Reading
+    findings: tuple[Finding, ...] = ()
+    rationale: str = ""
+    structured: bool = False
+    problems: tuple[str, ...] = ()
+
+    @property
+    def approved(self) -> bool:
+        """Whether it approves; nothing else does."""
+        return self.decision == "approved"
+
+    @property
+    def open_findings(self) -> tuple[Finding, ...]:
+        """Those that stand against an approval."""
+        return tuple(one for one in self.findings if one.severity != "suggestion")
+
+
+def read_verdict(text: str) -> Verdict:
+    """The verdict in a reviewer's whole reply: structured where it is, else as the text reads."""
+    found = find_object(text, *_NAMES)
+    if found is None:
+        return Verdict(decision=read_review(text))
+    try:
+        given = RoleVerdict.model_validate(found.fields)
+    except ValidationError as error:
+        problems = problems_of(error, found.fields)
+        return Verdict(decision="unclear", problems=tuple(str(problem) for problem in problems))
+    return _against_text(_decided(given), found.around)
+
+
+def verdict_schema() -> dict[str, JsonValue]:
+    """The JSON schema of a structured verdict, for the model that is asked."""
+    texts: dict[str, JsonValue] = {"type": "string"}
+    flag: dict[str, JsonValue] = {"type": "boolean"}
+    severities: dict[str, JsonValue] = {"enum": ["blocker", "important", "suggestion"]}
+    finding = _object(
+        {
+            "severity": severities,
+            "title": texts,
+            "detail": texts,
+            "fix": texts,
+            "location": texts,
+        },
+        *("severity", "title", "fix"),
+    )
+    fields: dict[str, JsonValue] = {
+        "requirements_met": flag,
+        "quality_pass": flag,
+        "findings": {"type": "array", "items": finding},
+        "rationale": texts,
+    }
+    return _object(fields, *fields)
+
+
+def _decided(given: RoleVerdict) -> Verdict:
+    findings = _numbered(given.findings)
+    is_open = any(finding.severity != "suggestion" for finding in findings)
+    passes = given.requirements_met and given.quality_pass and not is_open
+    decision: Literal["approved", "rejected"] = "approved" if passes else "rejected"
+    rationale = given.rationale.strip()[:_RATIONALE_CHARACTERS]
+    return Verdict(decision=decision, findings=findings, rationale=rationale, structured=True)
+
+
+def _against_text(verdict: Verdict, around: str) -> Verdict:
+    """An approval that the words around it contradict is none."""
+    if not verdict.approved or read_review(around) != "rejected":
+        return verdict
+    said = ("The text around the structured verdict rejects what the verdict approves.",)
+    return verdict.model_copy(update={"decision": "unclear", "problems": said})
+
+
+def _numbered(given: Sequence[GivenFinding]) -> tuple[Finding, ...]:
+    named = [(item, item.title or item.detail or item.fix) for item in given]
+    return tuple(
+        Finding(
+            id=f"V{number}",
+            severity=severity_of(item.severity),
+            dimension=DIMENSION,
+            title=title,
+            detail=item.detail,
+            fix=item.fix,
+            location=item.location,
+        )
+        for number, (item, title) in enumerate(((i, t) for i, t in named if t), start=1)
+    )
+
+
+def _object(properties: dict[str, JsonValue], *required: str) -> dict[str, JsonValue]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
