@@ -113,6 +113,7 @@ class Spent(Frozen):
     tool_calls: int = 0
     iterations: int = 0
     workers: int = 0
+    sub_managers: int = 0
     active_time: float = 0.0
     usage: Usage = Usage()
     unconfirmed: Usage = Usage()

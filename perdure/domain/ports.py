@@ -204,8 +204,19 @@ class Journal(Protocol):
         """Refuse new attempts of this execution from now on, mark open ones lost, and sum it."""
         ...
 
+    async def seal_tree(self, *, root: str, run: str) -> list[AttemptRow]:
+        """Refuse new attempts of a run and of all below it from now on, and return their rows.
+
+        Open attempts are marked lost; what was returned is never corrected.
+        """
+        ...
+
     async def rows(self, run: str) -> list[AttemptRow]:
         """All rows of a run (its workflow id), oldest first."""
+        ...
+
+    async def tree(self, *, root: str, run: str) -> list[AttemptRow]:
+        """All rows of a run and of the runs below it in the tree of `root`, oldest first."""
         ...
 
     async def failing_models(self, *, since: datetime) -> set[str]:
@@ -218,7 +229,10 @@ class Journal(Protocol):
 
 
 class StoredRun(Frozen):
-    """What the store knows of a run; `spec` and `state`, in which it ended, are addresses."""
+    """What the store knows of a run; `spec` and `state`, in which it ended, are addresses.
+
+    `parent` is the run that it works for.
+    """
 
     id: str
     kind: str
@@ -232,6 +246,7 @@ class StoredRun(Frozen):
     status: str | None = None
     spec: str | None = None
     state: str | None = None
+    parent: str | None = None
 
 
 class RecordStore(Protocol):
@@ -261,8 +276,10 @@ class RecordStore(Protocol):
         """One run by its exact id."""
         ...
 
-    async def find_runs(self, *, prefix: str = "", limit: int = 100) -> list[StoredRun]:
-        """Runs whose id starts with `prefix`, newest first."""
+    async def find_runs(
+        self, *, prefix: str = "", limit: int = 100, roots: bool = False
+    ) -> list[StoredRun]:
+        """Runs whose id starts with `prefix`, newest first; `roots` alone, where asked for."""
         ...
 
     async def delete_run(self, run: str) -> None:

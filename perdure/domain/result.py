@@ -114,19 +114,27 @@ class Mark(Frozen):
 
 
 class SpendReport(Frozen):
-    """What a run spent; costs are None when a price is unknown. Times in seconds."""
+    """What a run spent, with the runs below it; costs are None when a price is unknown.
+
+    Times in seconds. `unconfirmed_usage` is the part of the tokens that nobody confirmed.
+    """
 
     tokens: int = 0
+    output_tokens: int = 0
     cost_usd: Decimal | None = Decimal(0)
     model_calls: int = 0
     tool_calls: int = 0
+    iterations: int = 0
     workers: int = 0
+    sub_managers: int = 0
     wall_time_s: float = 0.0
     active_time_s: float = 0.0
     usage: Usage = Usage()
     by_phase: dict[str, dict[str, JsonValue]] = {}
     by_model: dict[str, dict[str, JsonValue]] = {}
+    by_child: dict[str, dict[str, JsonValue]] = {}
     unconfirmed: dict[str, JsonValue] = {}
+    unconfirmed_usage: Usage = Usage()
 
 
 class Savings(Frozen):

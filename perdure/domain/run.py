@@ -126,13 +126,18 @@ class Timing(Frozen):
     attempts: int = 8
     tool_attempts: int = 3
     stop_grace: float = 5.0
+    child_grace: float = 60.0
     roll_events: int = 2_000
     roll_bytes: int = 2 * 1024 * 1024
     roll_messages: int = 1_000
 
 
 class Site(Frozen):
-    """Where a run lives: its queues, its workspace folder, and the installation's figures."""
+    """Where a run lives: its queues, its workspace folder, and the installation's figures.
+
+    A run that works for another has a `root` and a `parent`; it plays a `role`, as the `worker` of
+    that name, and its working copy begins with the snapshot `tree`.
+    """
 
     loops: str
     models: str
@@ -143,6 +148,9 @@ class Site(Frozen):
     root: str = ""
     parent: str | None = None
     notifies: bool = False
+    role: str = "executor"
+    worker: str | None = None
+    tree: str | None = None
 
 
 class LoopInput(BaseModel):

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, field_serializer
 from perdure.domain.agent.calls import ToolTerms
 from perdure.domain.agent.turn import TurnState
 from perdure.domain.budget import Budget
+from perdure.domain.children import ChildStatus
 from perdure.domain.control import Control, Phase
 from perdure.domain.events import Ring
 from perdure.domain.models import ModelCard
@@ -56,6 +57,9 @@ class CoreState(BaseModel):
     models_used: list[str] = []
     by_phase: dict[str, Slice] = {}
     by_model: dict[str, Slice] = {}
+    by_child: dict[str, Slice] = {}
+    children: list[ChildStatus] = []
+    children_started: int = 0
     records: list[IterationRecord] = []
     record_count: int = 0
     last: Mark | None = None

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
 from perdure.domain.budget import BudgetLimits
+from perdure.domain.children import ChildStatus
 from perdure.domain.control import Lifecycle, Phase
 from perdure.domain.events import Event
 from perdure.domain.gates import Gate
@@ -55,7 +56,7 @@ class BudgetStatus(Frozen):
 class RunStatus(Frozen):
     """One look at a run, live or ended.
 
-    `trouble` is what keeps an open run from moving, as the server knows it: a step that is tried
+    `children` are the open runs that it started, `runs_below` the newest of all of them. `trouble` is what keeps an open run from moving, as the server knows it: a step that is tried
     again, or code that fails in the worker.
     """
 
@@ -76,6 +77,7 @@ class RunStatus(Frozen):
     budget: BudgetStatus
     gates: tuple[Gate, ...] = ()
     children: tuple[str, ...] = ()
+    runs_below: tuple[ChildStatus, ...] = ()
     events: tuple[Event, ...] = ()
     last_event: int = 0
     plan: tuple[str, ...] = ()

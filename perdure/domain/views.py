@@ -60,6 +60,8 @@ def status_of(
         plan=plan,
         budget=budget_status(core.budget, wall_time=elapsed),
         gates=gates,
+        children=tuple(child.id for child in core.children if child.open),
+        runs_below=tuple(core.children),
         events=core.ring.events[-LAST_EVENTS:],
         last_event=core.ring.last,
         refused=tuple(core.control.refused_signals),
@@ -106,19 +108,24 @@ def spend_report(core: CoreState, *, wall_time: float) -> SpendReport:
     spent = core.budget.spent
     return SpendReport(
         tokens=spent.tokens,
+        output_tokens=spent.output_tokens,
         cost_usd=spent.cost_or_none,
         model_calls=spent.model_calls,
         tool_calls=spent.tool_calls,
+        iterations=spent.iterations,
         workers=spent.workers,
+        sub_managers=spent.sub_managers,
         wall_time_s=round(wall_time, 3),
         active_time_s=round(spent.active_time, 3),
         usage=spent.usage,
         by_phase=_slices(core.by_phase),
         by_model=_slices(core.by_model),
+        by_child=_slices(core.by_child),
         unconfirmed={
             "tokens": spent.unconfirmed.counted_tokens(),
             "cost_usd": _money(spent.unconfirmed_cost_usd),
         },
+        unconfirmed_usage=spent.unconfirmed,
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from sqlalchemy import ColumnElement, and_, func, insert, select
+from sqlalchemy import ColumnElement, and_, func, insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.attempts import (
@@ -29,7 +29,8 @@ from perdure.adapters.stores.attempts import (
 )
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.tables import attempts, replies, seals
+from perdure.adapters.stores.tables import attempts, replies, seals, tree_seals
+from perdure.domain.children import lineage
 from perdure.domain.errors import JournalMismatch
 from perdure.domain.ports import (
     Attempt,
@@ -61,7 +62,7 @@ class SqlJournal:
     async def begin(self, attempt: Attempt) -> Begin:
         this_key = attempts.c.key == attempt.key
         async with self._writing(attempt) as connection:
-            if await _is_sealed(connection, attempt.execution):
+            if await _is_sealed(connection, attempt):
                 return Sealed(type="sealed")
             reply = await _reply(connection, attempt.key)
             rows = await find(connection, this_key)
@@ -150,6 +151,19 @@ class SqlJournal:
             await settle(connection, attempts.c.execution == execution)
             return total(await find(connection, attempts.c.execution == execution))
 
+    async def seal_tree(self, *, root: str, run: str) -> list[AttemptRow]:
+        seal = self._database.insert(tree_seals).values(root=root, run=run, sealed_at=self._now())
+        async with self._database.write() as connection:
+            await self._database.lock(connection, f"tree {root}")
+            await connection.execute(seal.on_conflict_do_nothing())
+            await lose(connection, _of_tree(root, run))
+            await settle(connection, _of_tree(root, run))
+            return [row.shown for row in await find(connection, _of_tree(root, run))]
+
+    async def tree(self, *, root: str, run: str) -> list[AttemptRow]:
+        async with self._database.read() as connection:
+            return [row.shown for row in await find(connection, _of_tree(root, run))]
+
     async def rows(self, run: str) -> list[AttemptRow]:
         async with self._database.read() as connection:
             return [row.shown for row in await find(connection, attempts.c.run == run)]
@@ -177,8 +191,9 @@ class SqlJournal:
 
     @asynccontextmanager
     async def _writing(self, attempt: Attempt) -> AsyncGenerator[AsyncConnection]:
-        """A transaction that is alone with its key and cannot overlap a seal."""
+        """A transaction that is alone with its key and cannot overlap a seal of run or tree."""
         async with self._database.write() as connection:
+            await self._database.lock(connection, f"tree {attempt.root}", shared=True)
             await self._database.lock(connection, f"execution {attempt.execution}", shared=True)
             await self._database.lock(connection, f"key {attempt.key}")
             yield connection
@@ -261,9 +276,23 @@ async def _take(connection: AsyncConnection, attempt: Attempt, row: Row, reply: 
     await lose(connection, older)
 
 
-async def _is_sealed(connection: AsyncConnection, execution: str) -> bool:
-    found = select(seals.c.execution).where(seals.c.execution == execution)
-    return await connection.scalar(found) is not None
+async def _is_sealed(connection: AsyncConnection, attempt: Attempt) -> bool:
+    found = select(seals.c.execution).where(seals.c.execution == attempt.execution)
+    if await connection.scalar(found) is not None:
+        return True
+    above = select(tree_seals.c.run).where(
+        tree_seals.c.root == attempt.root, tree_seals.c.run.in_(lineage(attempt.run))
+    )
+    return await connection.scalar(above) is not None
+
+
+def _of_tree(root: str, run: str) -> ColumnElement[bool]:
+    """Attempts of a run, and of those below it; another root may have ids that begin the same."""
+    below = f"{run}."
+    named = or_(
+        attempts.c.run == run, func.substr(attempts.c.run, 1, len(below)) == below
+    )
+    return and_(attempts.c.root == root, named)
 
 
 async def _reply(connection: AsyncConnection, key: str) -> _Reply | None:

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from sqlalchemy import Table, and_, delete, func, or_, select, update
+from sqlalchemy import Table, and_, delete, func, or_, select, true, update
 
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
@@ -75,11 +75,16 @@ class SqlRecords:
             row = found.mappings().first()
         return None if row is None else StoredRun.model_validate(dict(row))
 
-    async def find_runs(self, *, prefix: str = "", limit: int = 100) -> list[StoredRun]:
+    async def find_runs(
+        self, *, prefix: str = "", limit: int = 100, roots: bool = False
+    ) -> list[StoredRun]:
         # Not LIKE: it ignores case in one of the two databases.
         query = (
             select(runs)
-            .where(func.substr(runs.c.id, 1, len(prefix)) == prefix)
+            .where(
+                func.substr(runs.c.id, 1, len(prefix)) == prefix,
+                runs.c.parent.is_(None) if roots else true(),
+            )
             .order_by(runs.c.started_at.desc(), runs.c.id)
             .limit(limit)
         )

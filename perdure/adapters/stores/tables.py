@@ -89,6 +89,14 @@ seals = Table(
     "seals", metadata, Column("execution", Text, primary_key=True), Column("sealed_at", UtcTime)
 )
 
+tree_seals = Table(
+    "tree_seals",
+    metadata,
+    Column("root", Text, primary_key=True),
+    Column("run", Text, primary_key=True),
+    Column("sealed_at", UtcTime),
+)
+
 installation = Table(
     "installation", metadata, Column("slot", Integer, primary_key=True), Column("id", Text)
 )
@@ -112,6 +120,7 @@ runs = Table(
     Column("status", Text),
     Column("spec", Text),
     Column("state", Text),
+    Column("parent", Text),
 )
 
 iterations = Table(
