@@ -10,7 +10,14 @@ from perdure.domain.agent.failover import SKIPPED_AFTER_FAILURE_S
 from perdure.domain.agent.prompts import SYSTEM_PROMPT, input_address, input_text, task_text
 from perdure.domain.agent.recounting import recounted, resumable
 from perdure.domain.models import ModelCard
-from perdure.domain.ports import BlobStore, Journal, Models, TranscriptStore
+from perdure.domain.ports import (
+    BlobStore,
+    Journal,
+    Models,
+    RecordStore,
+    StoredRun,
+    TranscriptStore,
+)
 from perdure.domain.refine.prompts import executor_system
 from perdure.domain.steps import Frame, OpenRunReport, OpenRunRequest
 from perdure.domain.tokens import estimate
@@ -27,11 +34,13 @@ class OpenRun:
         transcripts: TranscriptStore,
         models: Models,
         journal: Journal,
+        records: RecordStore,
     ) -> None:
         self._blobs = blobs
         self._transcripts = transcripts
         self._models = models
         self._journal = journal
+        self._records = records
 
     @activity.defn
     @translated
@@ -54,6 +63,7 @@ class OpenRun:
             extra=step.extra,
         )
         address = await self._blobs.put(frame.model_dump_json().encode())
+        await self._register(step)
         head, tallies = await self._conversation(step, inputs)
         return OpenRunReport(
             frame=address,
@@ -63,6 +73,23 @@ class OpenRun:
             system_tokens=_fixed_tokens(frame),
             task_tokens=task_tokens(frame),
             failing=await self._failing(step),
+        )
+
+    async def _register(self, step: OpenRunRequest) -> None:
+        """Write the row of a run that no door started."""
+        if step.parent is None or await self._records.run(step.run) is not None:
+            return
+        await self._records.put_run(
+            StoredRun(
+                id=step.run,
+                kind=step.kind,
+                goal=step.goal,
+                label=step.label,
+                lifecycle="running",
+                outcome=None,
+                started_at=step.now,
+                parent=step.parent,
+            )
         )
 
     async def _failing(self, step: OpenRunRequest) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from perdure.domain.errors import PerdureError
     from perdure.domain.events import Event
     from perdure.domain.result import RunResult
-    from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec, RunSpec
+    from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec, RunSpec
     from perdure.domain.status import RunStatus
     from perdure.tooling import tool
 
@@ -20,6 +20,7 @@ __all__ = [
     "AgentSpec",
     "CheckResult",
     "Client",
+    "DelegationSpec",
     "Event",
     "PerdureError",
     "RefineSpec",
@@ -37,6 +38,7 @@ _HOMES = {
     "AgentSpec": "perdure.domain.run",
     "CheckResult": "perdure.checking",
     "Client": "perdure.client",
+    "DelegationSpec": "perdure.domain.run",
     "Event": "perdure.domain.events",
     "PerdureError": "perdure.domain.errors",
     "RefineSpec": "perdure.domain.run",

@@ -32,7 +32,7 @@ from perdure.domain.messages import (
 )
 from perdure.domain.ports import BlobStore
 from perdure.domain.result import IterationRecord, RunResult
-from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec
+from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway import Spec
 from perdure.interfaces.services import RunGateway, Services
@@ -275,7 +275,7 @@ class Client:
         return self._handle(await self.gateway.resolve(name))
 
     async def _spec(self, task: Task, flags: Flags) -> Spec:
-        if isinstance(task, AgentSpec | RefineSpec | RolesSpec):
+        if isinstance(task, AgentSpec | RefineSpec | RolesSpec | DelegationSpec):
             return task
         if isinstance(task, str):
             submission = load(task, flags, surroundings=self.surroundings)

@@ -34,6 +34,8 @@ from activities.plan import Plan
 from activities.ready import Ready
 from activities.recall import Recall
 from activities.reframe import Reframe
+from activities.settle_child import SettleChild
+from activities.shelve import Shelve
 from activities.structured import StructuredCalls
 from activities.verify import Verify
 from perdure.adapters.logging import configure_logging
@@ -97,6 +99,7 @@ class Fleet:
             transcripts=stores.transcripts,
             models=self._parts.models,
             journal=stores.journal,
+            records=stores.records,
         )
         review = Review(
             records=stores.records,
@@ -110,6 +113,8 @@ class Fleet:
                 open_run.open_run,
                 Reframe(blobs=stores.blobs, frames=self._frames).reframe,
                 Reconcile(stores.journal).reconcile,
+                SettleChild(journal=stores.journal, records=stores.records).settle_child,
+                Shelve(stores.blobs).shelve,
                 Recall(memory=stores.memory, blobs=stores.blobs).recall,
                 Finish(records=stores.records, blobs=stores.blobs, memory=stores.memory).finish,
                 review.review,

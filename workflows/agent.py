@@ -68,7 +68,9 @@ class AgentLoop(Turning):
                     TurnEnd(opened.outcome, opened.reason, fallback=True, detail=opened.detail)
                 )
             self.core.turn = taken_up(turn, opened.head, opened.tallies)
-        end = await self.take_turns(self.core.turn, self.turns, role="executor", phase="executing")
+        end = await self.take_turns(
+            self.core.turn, self.turns, role=self.site.role, phase="executing"
+        )
         return await self._close(end)
 
     def last_state(self) -> dict[str, JsonValue]:

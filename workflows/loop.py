@@ -139,8 +139,8 @@ class Loop(Admitting):
                 source=self.site.folder,
                 tools=self.spec.tools,
                 tool_timeout_s=resolve(self.spec.agent).tool_timeout,
-                tree=self.core.tree,
-                base=self.core.base_tree,
+                tree=self.core.tree or self.site.tree,
+                base=self.core.base_tree or self.site.tree,
                 needs=self.needs(),
             ),
             **options.workspace_step(self.site, activity_id=activity_id, summary="open workspace"),
@@ -183,6 +183,8 @@ class Loop(Admitting):
                 goes_on=goes_on,
                 resume=resume,
                 root=self.site.root,
+                parent=self.site.parent,
+                label=self.spec.metadata.label,
                 now=workflow.now(),
             ),
             **options.store_step(self.site, activity_id=activity_id, summary="open run"),
@@ -375,7 +377,8 @@ class Loop(Admitting):
         await workflow.wait_condition(workflow.all_handlers_finished)
         if ended.outcome in {"failed", "blocked"} and self.site.parent is None:
             _fail(ended)
-        return ended
+        # A parent has the records in the store; its own history does not grow by them.
+        return ended if self.site.parent is None else ended.model_copy(update={"iterations": ()})
 
 
 def expired_to_end(gate: Gate) -> bool:

@@ -233,7 +233,7 @@ class Calling(Loop):
             ),
             records=tuple(thin(record, model=model, head=ask.head) for record in ask.records),
             compact=compact,
-            worker=ask.worker,
+            worker=ask.worker or self.site.worker,
             state=self.iteration_state() if ask.records else None,
         )
         self.note("model_call_started", model=model, role=ask.role)

@@ -5,7 +5,7 @@ becomes part of its parent's, once, on whatever path it ends.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Literal
 
@@ -170,15 +170,13 @@ def settle_run(budget: Budget, key: str, spend: SpendReport, *, spawned: bool) -
     return release(budget, key).model_copy(update={"spent": settled})
 
 
-def slice_usage(line: dict[str, object]) -> Usage:
+def slice_usage(line: Mapping[str, object]) -> Usage:
     """The usage behind one line of a spend report, which tells tokens, input and output."""
     tokens, prompt, output = (
         int(str(line.get(name, 0))) for name in ("tokens", "input_tokens", "output_tokens")
     )
     cached = max(0, prompt + output - tokens)
-    return Usage(
-        input_tokens=prompt - cached, output_tokens=output, cache_read_tokens=cached
-    )
+    return Usage(input_tokens=prompt - cached, output_tokens=output, cache_read_tokens=cached)
 
 
 def noted(known: Sequence[ChildStatus], child: ChildStatus) -> list[ChildStatus]:

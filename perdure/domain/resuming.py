@@ -20,9 +20,9 @@ from perdure.domain.budget import Budget, BudgetLimits, Spent
 from perdure.domain.control import Control
 from perdure.domain.events import Ring
 from perdure.domain.ports import AttemptRow
-from perdure.domain.result import IterationRecord, Origin
+from perdure.domain.result import IterationRecord, Origin, SpendReport
 from perdure.domain.run import AgentSpec
-from perdure.domain.spend import charged
+from perdure.domain.spend import charged, money, slices
 from perdure.domain.state import RECORDS_KEPT, AgentState, CoreState, Slice
 from perdure.domain.transcript import Head
 from perdure.domain.usage import Account
@@ -223,6 +223,27 @@ def booked(rows: Iterable[AttemptRow]) -> Booked:
             by_model=charged(found.by_model, row.model, account),
         )
     return found
+
+
+def booked_report(found: Booked) -> SpendReport:
+    """The same as a run reports it itself; its active time is that of its calls, one by one."""
+    account = found.account
+    total = account.total_usage
+    return SpendReport(
+        tokens=total.counted_tokens(),
+        output_tokens=total.output_tokens,
+        cost_usd=account.total_cost_usd,
+        model_calls=account.attempts,
+        active_time_s=round(account.seconds, 3),
+        usage=account.usage,
+        by_phase=slices(found.by_phase),
+        by_model=slices(found.by_model),
+        unconfirmed={
+            "tokens": account.unconfirmed.counted_tokens(),
+            "cost_usd": money(account.unconfirmed_cost_usd),
+        },
+        unconfirmed_usage=account.unconfirmed,
+    )
 
 
 def account_of(row: AttemptRow) -> Account:

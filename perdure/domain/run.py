@@ -1,6 +1,7 @@
 """A run's specification: one model per kind, told apart by `kind`; and its workflow's input."""
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
@@ -8,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, T
 from perdure.domain.agent.settings import AgentSettings, ToolsSpec
 from perdure.domain.base import Frozen
 from perdure.domain.budget import BudgetLimits
+from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.evaluation import Rubric
 from perdure.domain.gates import GateSettings
 from perdure.domain.refine.settings import RefineSettings
@@ -111,10 +113,38 @@ class RolesSpec(CommonSpec):
     roles: RolesSettings
 
 
-Spec = AgentSpec | RefineSpec | RolesSpec
+_TREE_LIMITS: dict[str, object] = {
+    "tokens": 10_000_000,
+    "cost_usd": Decimal("20.00"),
+    "tool_calls": 1_500,
+    "workers": 500,
+    "active_time": 3_600.0,
+}
+
+
+def _of_a_tree(value: object) -> object:
+    """A manager and its workers cost more than one conversation: other limits where none are."""
+    return {**_TREE_LIMITS, **value} if isinstance(value, dict) else value
+
+
+class DelegationSpec(CommonSpec):
+    """A manager that gives work to workers until the task is complete.
+
+    `rubric` scores the final deliverable; without one the reviewers' mean does.
+    """
+
+    kind: Literal["delegation"]
+    budget: Annotated[BudgetLimits, BeforeValidator(_of_a_tree)] = BudgetLimits.model_validate(
+        _TREE_LIMITS
+    )
+    rubric: Rubric | None = None
+    delegation: DelegationSettings = DelegationSettings()
+
+
+Spec = AgentSpec | RefineSpec | RolesSpec | DelegationSpec
 RunSpec = Annotated[Spec, Field(discriminator="kind")]
 RUN_SPEC: TypeAdapter[Spec] = TypeAdapter(RunSpec)
-KINDS = ("agent", "refine", "roles")
+KINDS = ("agent", "refine", "roles", "delegation")
 
 
 class Timing(Frozen):

@@ -56,7 +56,8 @@ class BudgetStatus(Frozen):
 class RunStatus(Frozen):
     """One look at a run, live or ended.
 
-    `children` are the open runs that it started, `runs_below` the newest of all of them. `trouble` is what keeps an open run from moving, as the server knows it: a step that is tried
+    `children` are the open runs that it started, `runs_below` the newest of all that it started.
+    `trouble` is what keeps an open run from moving, as the server knows it: a step that is tried
     again, or code that fails in the worker.
     """
 

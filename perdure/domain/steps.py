@@ -18,7 +18,7 @@ from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
 from perdure.domain.model_errors import ModelFacts
 from perdure.domain.models import ModelCard
 from perdure.domain.refs import Ref
-from perdure.domain.result import IterationRecord
+from perdure.domain.result import IterationRecord, SpendReport
 from perdure.domain.rubric import Part
 from perdure.domain.tools import Grant, ToolFact
 from perdure.domain.transcript import Head, ToolOutcome
@@ -100,6 +100,8 @@ class OpenRunRequest(StepMessage):
     tools: tuple[ToolFact, ...] = ()
     extra: dict[str, JsonValue] = {}
     root: str = ""
+    parent: str | None = None
+    label: str | None = None
     goes_on: bool = False
     resume: Head | None = None
     now: datetime
@@ -342,6 +344,31 @@ class SnapshotReport(StepMessage):
     tree: Ref
     patch: Ref | None = None
     seconds: float = 0.0
+
+
+class SettleChildRequest(StepMessage):
+    """Close a child run that ended without a result, with all below it, and say what they used."""
+
+    child: str
+    root: str
+
+
+class SettleChildReport(StepMessage):
+    """What the journal and the records know of a closed child run and of all below it."""
+
+    spend: SpendReport
+
+
+class ShelveRequest(StepMessage):
+    """Store long inputs as blobs, so that they are passed on by reference."""
+
+    values: dict[str, JsonValue]
+
+
+class ShelveReport(StepMessage):
+    """The inputs as they are passed on: short ones as they are, long ones by address."""
+
+    values: dict[str, JsonValue]
 
 
 class ReconcileRequest(StepMessage):

@@ -2,11 +2,8 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from decimal import Decimal
-
-from pydantic import JsonValue
 
 from perdure.domain.budget import Budget
 from perdure.domain.control import Phase
@@ -14,7 +11,8 @@ from perdure.domain.gates import Gate
 from perdure.domain.outcomes import Lifecycle, lifecycle
 from perdure.domain.result import SpendReport
 from perdure.domain.run import CommonSpec
-from perdure.domain.state import CoreState, Slice
+from perdure.domain.spend import money, slices
+from perdure.domain.state import CoreState
 from perdure.domain.status import BudgetStatus, CurrentStep, Part, Point, RunStatus
 
 LAST_EVENTS = 10
@@ -118,12 +116,12 @@ def spend_report(core: CoreState, *, wall_time: float) -> SpendReport:
         wall_time_s=round(wall_time, 3),
         active_time_s=round(spent.active_time, 3),
         usage=spent.usage,
-        by_phase=_slices(core.by_phase),
-        by_model=_slices(core.by_model),
-        by_child=_slices(core.by_child),
+        by_phase=slices(core.by_phase),
+        by_model=slices(core.by_model),
+        by_child=slices(core.by_child),
         unconfirmed={
             "tokens": spent.unconfirmed.counted_tokens(),
-            "cost_usd": _money(spent.unconfirmed_cost_usd),
+            "cost_usd": money(spent.unconfirmed_cost_usd),
         },
         unconfirmed_usage=spent.unconfirmed,
     )
@@ -198,23 +196,6 @@ def _gate_lines(gate: Gate, *, run: str) -> list[str]:
 
 def _word(name: str) -> str:
     return name.replace("_", " ").capitalize()
-
-
-def _slices(slices: Mapping[str, Slice]) -> dict[str, dict[str, JsonValue]]:
-    return {
-        name: {
-            "tokens": part.usage.counted_tokens(),
-            "input_tokens": part.usage.prompt_tokens,
-            "output_tokens": part.usage.output_tokens,
-            "cost_usd": _money(part.cost_usd),
-            "model_calls": part.calls,
-        }
-        for name, part in sorted(slices.items())
-    }
-
-
-def _money(value: Decimal | None) -> str | None:
-    return None if value is None else f"{value.normalize():f}"
 
 
 def _one_line(text: str, limit: int) -> str:

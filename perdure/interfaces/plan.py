@@ -9,7 +9,7 @@ from perdure.domain.budget import MAX_ITERATIONS, worst_cost
 from perdure.domain.models import ModelCard
 from perdure.domain.names import LoopKind
 from perdure.domain.refine.planning import wants_plan
-from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec, Spec
+from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec, Spec
 from perdure.domain.tokens import estimate
 from perdure.domain.usage import Usage
 from perdure.interfaces.gateway.facts import QueueState
@@ -106,6 +106,8 @@ def iteration_limit(spec: Spec) -> int:
             own = resolve(spec.agent).max_iterations
         case RolesSpec():
             own = spec.roles.max_iterations or MAX_ITERATIONS
+        case DelegationSpec():
+            own = spec.delegation.max_iterations
     return min(own, spec.budget.iterations) if spec.budget.iterations else own
 
 
@@ -176,6 +178,8 @@ def _steps(spec: Spec, models: Sequence[PlannedModel]) -> tuple[str, ...]:
             return (*before, "execute", "evaluate", "decide", "refine")
         case RolesSpec():
             return (f"the stages of {spec.roles.definition}, in order", "its condition")
+        case DelegationSpec():
+            return ("manager decides", "workers work", "review", "until it is complete")
 
 
 def _plans(spec: Spec, planner: ModelCard | None) -> bool:

@@ -10,12 +10,17 @@ from perdure.domain.errors import InvalidInput
 from perdure.domain.events import Event
 from perdure.domain.problems import nearest_name
 from perdure.domain.result import RunResult
-from perdure.domain.run import RUN_SPEC, AgentSpec, RefineSpec, RolesSpec
+from perdure.domain.run import RUN_SPEC, AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.domain.status import RunStatus
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SUFFIX = ".schema.json"
-INPUTS = {"agent": AgentSpec, "refine": RefineSpec, "roles": RolesSpec}
+INPUTS = {
+    "agent": AgentSpec,
+    "refine": RefineSpec,
+    "roles": RolesSpec,
+    "delegation": DelegationSpec,
+}
 OUTPUTS = {"result": RunResult, "status": RunStatus, "event": Event}
 
 Schema = dict[str, JsonValue]

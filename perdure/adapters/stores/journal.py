@@ -289,9 +289,7 @@ async def _is_sealed(connection: AsyncConnection, attempt: Attempt) -> bool:
 def _of_tree(root: str, run: str) -> ColumnElement[bool]:
     """Attempts of a run, and of those below it; another root may have ids that begin the same."""
     below = f"{run}."
-    named = or_(
-        attempts.c.run == run, func.substr(attempts.c.run, 1, len(below)) == below
-    )
+    named = or_(attempts.c.run == run, func.substr(attempts.c.run, 1, len(below)) == below)
     return and_(attempts.c.root == root, named)
 
 

@@ -8,7 +8,7 @@ from perdure.domain.control import Phase
 from perdure.domain.outcomes import Lifecycle, Outcome, explain, lifecycle
 from perdure.domain.ports import StoredRun
 from perdure.domain.result import IterationRecord, Mark, RunResult
-from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec
+from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.domain.status import BudgetStatus, Point, RunStatus
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.gateway.server import Look
@@ -41,6 +41,8 @@ def _limit(spec: Spec) -> int | None:
             return spec.refine.planned_limit
         case RolesSpec():
             return spec.roles.max_iterations
+        case DelegationSpec():
+            return spec.delegation.max_iterations
 
 
 def stored_status(row: StoredRun) -> RunStatus:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from perdure.domain.problems import Problem, nearest_name
-from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec
+from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.interfaces.submission.facts import Flags
 from perdure.interfaces.submission.reading import parse
 
@@ -20,6 +20,7 @@ FIELDS_BY_KIND: dict[str, frozenset[str]] = {
     "agent": frozenset(AgentSpec.model_fields),
     "refine": frozenset(RefineSpec.model_fields),
     "roles": frozenset(RolesSpec.model_fields),
+    "delegation": frozenset(DelegationSpec.model_fields),
 }
 ALL_FIELDS = frozenset[str]().union(*FIELDS_BY_KIND.values())
 # Blocks of alternative forms: fields of two forms make none.

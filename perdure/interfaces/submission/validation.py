@@ -10,7 +10,7 @@ from perdure.domain.admission import RubricProblems, no_problems
 from perdure.domain.errors import InvalidInput
 from perdure.domain.problems import Problem, nearest_name, problems_of
 from perdure.domain.refine.settings import settings_problems
-from perdure.domain.run import RUN_SPEC, AgentSpec, RefineSpec, RolesSpec
+from perdure.domain.run import RUN_SPEC, AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.submission.fields import field_names
 from perdure.interfaces.submission.layers import Fields, Layer, meant_kind, source_of, steps_of
@@ -105,6 +105,8 @@ def _parsed(whole: Fields) -> Spec:
             return RefineSpec.model_validate(whole)
         case "roles":
             return RolesSpec.model_validate(whole)
+        case "delegation":
+            return DelegationSpec.model_validate(whole)
         case _:
             return RUN_SPEC.validate_python(whole)
 

@@ -382,7 +382,8 @@ def test_a_typo_in_the_kind_hides_nothing_else(home: Path, submit: Load) -> None
         submit("task.yaml")
     told = caught.value.message
     assert "has 4 problems" in told
-    assert 'kind: found "refin"; allowed: one of agent, refine, roles. Did you mean refine?' in told
+    allowed = "one of agent, refine, roles, delegation"
+    assert f'kind: found "refin"; allowed: {allowed}. Did you mean refine?' in told
     assert "rubric[0].evaluator.maxx: found the field maxx" in told
     assert "refine.patience: found 0; allowed: at least 1" in told
     assert "budgett: found the field budgett" in told

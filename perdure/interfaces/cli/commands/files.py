@@ -126,7 +126,8 @@ async def schema(
     """The JSON Schema of a task, a result, a status, an event or a script.
 
     Args:
-        name: agent, refine, roles, run, result, status, event or script; left out: their names.
+        name: agent, refine, roles, delegation, run, result, status, event or script; left out:
+            their names.
         all: Every schema, for --write or --check.
         write: Write the schemas into this folder.
         check: Only say which files in this folder are out of date.

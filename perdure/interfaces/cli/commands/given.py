@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from perdure.interfaces.cli.session import Session
 
 # The kinds that can be run; the vocabulary of ids and filters knows more.
-Kind = Literal["agent", "refine", "roles"]
+Kind = Literal["agent", "refine", "roles", "delegation"]
 Given = Annotated[Session, Parameter(parse=False)]
 OneRun = Annotated[str, Parameter(name="ID")]
 Ids = Annotated[str, Parameter(name="ID")]

@@ -1,0 +1,343 @@
+"""Runs that work for another run: started with a share of its budget, watched, and settled once.
+
+Children are started in waves and awaited before the parent goes on, and a parent never continues as
+new while one is open: that would end it. What people tell the parent is passed on; whatever way
+a child ends, its reservation is replaced by what it used.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import (
+    ApplicationError,
+    ChildWorkflowError,
+    FailureError,
+    WorkflowAlreadyStartedError,
+)
+from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
+
+from activities.settle_child import SettleChild
+from perdure.domain import budget as budgets
+from perdure.domain import children as rules
+from perdure.domain.budget import BudgetLimits, Refused
+from perdure.domain.children import ChildStatus
+from perdure.domain.messages import AnyMessage, Pause, Resume, Stop
+from perdure.domain.names import WORKFLOW_TYPES, LoopKind
+from perdure.domain.result import RunResult, SpendReport
+from perdure.domain.run import LoopInput, Site
+from perdure.domain.spend import with_child
+from perdure.domain.steps import SettleChildRequest
+from workflows import options
+from workflows.model_calls import Calling
+
+GOAL_CHARACTERS = 400
+SUMMARY_CHARACTERS = 150
+# What each level of a tree needs to store its own end after the level below it ended.
+FINISH_S = 3.0
+BY_PARENT = "the run above it"
+
+Handle = ChildWorkflowHandle[object, RunResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A child run to start.
+
+    Args:
+        name: who works, for people and for the child's id.
+        kind: which loop.
+        goal: what it is told, for lists.
+        make: its input, given its id, its site and its limits.
+        spawns: it may have children of its own.
+        fraction: its share of what remains; None takes the default, 0 is refused.
+        writable: its tools change files, so that it gets a working copy of its own.
+        role: the role whose models play it.
+        tree: the snapshot that its working copy begins with.
+    """
+
+    name: str
+    kind: LoopKind
+    goal: str
+    make: Callable[[str, Site, BudgetLimits], LoopInput]
+    spawns: bool = False
+    fraction: float | None = None
+    writable: bool = False
+    role: str = "executor"
+    tree: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnd:
+    """How a child ended, and what it used; without a result `error` says why there is none."""
+
+    order: Order
+    run: str
+    result: RunResult | None
+    spend: SpendReport
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """A child for which there was no budget, or no time left to begin."""
+
+    order: Order
+    why: str
+
+
+@dataclass(slots=True)
+class _Running:
+    """A child at work."""
+
+    order: Order
+    run: str
+    handle: Handle
+    end: ChildEnd | None = None
+
+
+class Parenting(Calling):
+    """Adds child runs to a loop."""
+
+    async def run_children(
+        self, orders: Sequence[Order], *, parallel: int = rules.WAVE
+    ) -> list[ChildEnd | NotStarted]:
+        """Start the children, at most `parallel` at once, and wait for all; order is kept."""
+        ended: list[ChildEnd | NotStarted] = []
+        for first in range(0, len(orders), parallel):
+            wave = orders[first : first + parallel]
+            if await self.hold() or self._ending() is not None:
+                ended += [NotStarted(order, "the run was to end") for order in wave]
+                continue
+            ended += await self._wave(wave)
+        return ended
+
+    async def _wave(self, orders: Sequence[Order]) -> list[ChildEnd | NotStarted]:
+        self.enter("working")
+        begun = [self._reserve(order, siblings=len(orders)) for order in orders]
+        started = await asyncio.gather(*(self._start(one) for one in begun))
+        running = [one for one in started if isinstance(one, _Running)]
+        self.show(f"{len(running)} child runs")
+        await self._watch(running)
+        self.show(None)
+        ended = [_end_of(one) for one in started]
+        longest = max(
+            (one.spend.active_time_s for one in ended if isinstance(one, ChildEnd)), default=0.0
+        )
+        self.charge(budgets.work(self.core.budget, longest))
+        return ended
+
+    def _reserve(
+        self, order: Order, *, siblings: int
+    ) -> "tuple[Order, str, LoopInput] | NotStarted":
+        core = self.core
+        run = rules.child_id(self.run_id, core.children_started + 1, order.name)
+        reserved = rules.reserve_run(
+            core.budget,
+            run,
+            spawns=order.spawns,
+            fraction=order.fraction,
+            siblings=siblings,
+            wall_time=self.wall_time,
+        )
+        if isinstance(reserved, Refused):
+            return NotStarted(order, f"no budget: {reserved.text}")
+        core.children_started += 1
+        core.budget, limits = reserved
+        child = ChildStatus(
+            id=run,
+            name=order.name,
+            kind=order.kind,
+            token_limit=limits.tokens,
+            cost_limit_usd=limits.cost_usd,
+        )
+        core.children = rules.noted(core.children, child)
+        return order, run, order.make(run, self._site_of(order), limits)
+
+    def _site_of(self, order: Order) -> Site:
+        """A child that writes begins with the parent's files; one that reads, reads them there."""
+        own_copy = self.core.base_tree is not None
+        reads = own_copy and not order.writable
+        return self.site.model_copy(
+            update={
+                "root": self.site.root or self.run_id,
+                "parent": self.run_id,
+                "folder": self.core.root if reads else self.site.folder,
+                "writable": order.writable,
+                "role": order.role,
+                "worker": order.name,
+                "tree": order.tree if order.writable else None,
+            }
+        )
+
+    async def _start(
+        self, begun: "tuple[Order, str, LoopInput] | NotStarted"
+    ) -> "_Running | ChildEnd | NotStarted":
+        if isinstance(begun, NotStarted):
+            return begun
+        order, run, given = begun
+        try:
+            handle: Handle = await workflow.start_child_workflow(
+                WORKFLOW_TYPES[order.kind],
+                given,
+                id=run,
+                task_queue=self.site.loops,
+                result_type=RunResult,
+                # When this run is gone its children hear of it, end with what they have, and close
+                # their books; terminated ones could not.
+                parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
+                cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+                static_summary=f"{order.name}: {' '.join(order.goal.split())}"[:SUMMARY_CHARACTERS],
+                memo={
+                    "goal": " ".join(order.goal.split())[:GOAL_CHARACTERS],
+                    "parent": self.run_id,
+                },
+            )
+        except (WorkflowAlreadyStartedError, FailureError) as error:
+            self.core.budget = budgets.release(self.core.budget, run)
+            self._note_end(run, None, SpendReport(), error=str(error))
+            return NotStarted(order, f"it could not be started: {error}"[:300])
+        self.note("child_started", child=run, name=order.name, kind=order.kind)
+        return _Running(order, run, handle)
+
+    async def _watch(self, running: Sequence[_Running]) -> None:
+        """Wait for all; pass on what people ask of this run meanwhile."""
+        told = (False, False)
+        deadline: datetime | None = None
+        while open_ones := [one for one in running if one.end is None]:
+            if self.interruption is not None:
+                await self._cancel(open_ones)
+                return
+            now = (self.core.control.paused, self.core.control.stop is not None)
+            if now != told:
+                await self._pass_on(open_ones, told, now)
+                if now[1]:
+                    deadline = workflow.now() + timedelta(seconds=self.site.timing.child_grace)
+                told = now
+            left = None if deadline is None else (deadline - workflow.now()).total_seconds()
+            if not await self._next(open_ones, told, timeout=left):
+                # The grace of a polite stop is over.
+                self.core.control.stop = "now"
+                continue
+            for one in open_ones:
+                if one.handle.done():
+                    await self._settle(one)
+
+    async def _next(
+        self, open_ones: Sequence[_Running], told: tuple[bool, bool], *, timeout: float | None
+    ) -> bool:
+        """Wait until a child ended or people said something; False when the time is up first."""
+        control = self.core.control
+        heard = asyncio.create_task(
+            workflow.wait_condition(
+                lambda: (
+                    self.interruption is not None
+                    or (control.paused, control.stop is not None) != told
+                )
+            )
+        )
+        done, _ = await workflow.wait(
+            [heard, *(one.handle for one in open_ones)],
+            timeout=None if timeout is None else max(0.01, timeout),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        heard.cancel()
+        return bool(done)
+
+    async def _pass_on(
+        self, open_ones: Sequence[_Running], told: tuple[bool, bool], now: tuple[bool, bool]
+    ) -> None:
+        message: AnyMessage | None = None
+        if now[1] and not told[1]:
+            message, verb = Stop(by=BY_PARENT), "stop"
+        elif now[0] != told[0]:
+            message = Pause(by=BY_PARENT) if now[0] else Resume(by=BY_PARENT)
+            verb = "pause" if now[0] else "resume"
+        else:
+            return
+        self.publish()
+        await asyncio.gather(*(_signal(one.handle, verb, message) for one in open_ones))
+
+    async def _cancel(self, open_ones: Sequence[_Running]) -> None:
+        """End the children at once; each has a bound to stop what it does and to report."""
+        for one in open_ones:
+            one.handle.cancel()
+        timing, levels = self.site.timing, self.core.budget.limits.depth + 1
+        patience = timing.heartbeat + timing.stop_grace + FINISH_S * levels
+        await workflow.wait([one.handle for one in open_ones], timeout=patience)
+        for one in open_ones:
+            await self._settle(one)
+
+    async def _settle(self, one: _Running) -> None:
+        """Replace the reservation by what was used: from its result, else from the journal."""
+        result, error = await _read(one.handle)
+        if result is None:
+            spend = (
+                await workflow.execute_activity_method(
+                    SettleChild.settle_child,
+                    SettleChildRequest(child=one.run, root=self.site.root or self.run_id),
+                    **options.store_step(self.site, summary=f"settle {one.run}"),
+                )
+            ).spend
+        else:
+            spend = result.spend
+        spawned = one.order.kind == "delegation"
+        with_child(self.core, one.run, spend)
+        self.charge(rules.settle_run(self.core.budget, one.run, spend, spawned=spawned))
+        self._note_end(one.run, result, spend, error=error)
+        one.end = ChildEnd(one.order, one.run, result, spend, error)
+
+    def _note_end(
+        self, run: str, result: RunResult | None, spend: SpendReport, *, error: str
+    ) -> None:
+        known = next(child for child in self.core.children if child.id == run)
+        ended = known.model_copy(
+            update={
+                "state": "ended",
+                "outcome": result.outcome if result else "failed",
+                "reason": result.reason if result else error[:200],
+                "tokens": spend.tokens,
+                "cost_usd": spend.cost_usd,
+            }
+        )
+        self.core.children = rules.noted(self.core.children, ended)
+        self.note(
+            "child_finished",
+            child=run,
+            name=known.name,
+            outcome=ended.outcome,
+            reason=ended.reason,
+            tokens=spend.tokens,
+            cost_usd=None if spend.cost_usd is None else str(spend.cost_usd),
+        )
+
+
+def _end_of(started: "_Running | ChildEnd | NotStarted") -> ChildEnd | NotStarted:
+    if not isinstance(started, _Running):
+        return started
+    if started.end is None:
+        raise ApplicationError(f"{started.run} was not settled", type="internal")
+    return started.end
+
+
+async def _read(handle: Handle) -> tuple[RunResult | None, str]:
+    """The result of a child that ended; else in words why there is none."""
+    if not handle.done():
+        return None, "it did not end when it was told to"
+    try:
+        return await handle, ""
+    except ChildWorkflowError as error:
+        cause = error.cause
+        return None, f"{type(cause).__name__}: {cause}"[:300] if cause else str(error)[:300]
+    except asyncio.CancelledError:
+        return None, "it was cancelled before it began"
+
+
+async def _signal(handle: Handle, verb: str, message: AnyMessage) -> None:
+    try:
+        await handle.signal(verb, message)
+    except FailureError:
+        # It ended in this very moment; how is in its result.
+        return
