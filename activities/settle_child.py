@@ -3,11 +3,11 @@
 from temporalio import activity
 
 from activities.translate import translated
+from perdure.domain.child_steps import SettleChildReport, SettleChildRequest
 from perdure.domain.children import is_below
 from perdure.domain.ports import Journal, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord
 from perdure.domain.resuming import booked, booked_report
-from perdure.domain.steps import SettleChildReport, SettleChildRequest
 
 MOST_RUNS_BELOW = 10_000
 

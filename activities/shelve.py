@@ -5,8 +5,8 @@ from temporalio import activity
 
 from activities.translate import translated
 from perdure.domain.agent.prompts import input_address, input_text
+from perdure.domain.child_steps import ShelveReport, ShelveRequest
 from perdure.domain.ports import BlobStore
-from perdure.domain.steps import ShelveReport, ShelveRequest
 
 # A wave of children stays far below what the server takes in one transaction.
 PASSED_INLINE_BYTES = 1_024

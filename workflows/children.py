@@ -23,13 +23,13 @@ from activities.settle_child import SettleChild
 from perdure.domain import budget as budgets
 from perdure.domain import children as rules
 from perdure.domain.budget import BudgetLimits, Refused
+from perdure.domain.child_steps import SettleChildRequest
 from perdure.domain.children import ChildStatus
 from perdure.domain.messages import AnyMessage, Pause, Resume, Stop
 from perdure.domain.names import WORKFLOW_TYPES, LoopKind
 from perdure.domain.result import RunResult, SpendReport
 from perdure.domain.run import LoopInput, Site
 from perdure.domain.spend import with_child
-from perdure.domain.steps import SettleChildRequest
 from workflows import options
 from workflows.model_calls import Calling
 

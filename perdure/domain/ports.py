@@ -2,14 +2,22 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
-from decimal import Decimal
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pydantic import JsonValue
 
 from perdure.domain.access import AccessStore as AccessStore
 from perdure.domain.base import Frozen
 from perdure.domain.evaluation import DimensionScore
+from perdure.domain.journal import Attempt as Attempt
+from perdure.domain.journal import AttemptRow as AttemptRow
+from perdure.domain.journal import AttemptState as AttemptState
+from perdure.domain.journal import Begin as Begin
+from perdure.domain.journal import DoesNotFit as DoesNotFit
+from perdure.domain.journal import Journal as Journal
+from perdure.domain.journal import Proceed as Proceed
+from perdure.domain.journal import Replayed as Replayed
+from perdure.domain.journal import Sealed as Sealed
 from perdure.domain.memory.store import MemoryStore as MemoryStore
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
 from perdure.domain.projects.stores import ArtifactStore as ArtifactStore
@@ -20,10 +28,7 @@ from perdure.domain.refs import Ref
 from perdure.domain.rubric import PartKind, Rubric
 from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
 from perdure.domain.transcript import Head, Message
-from perdure.domain.usage import Account, Usage
 from perdure.domain.workspaces import Workspaces as Workspaces
-
-AttemptState = Literal["started", "answered", "failed", "lost", "duplicate"]
 
 
 class BlobStore(Protocol):
@@ -71,160 +76,6 @@ class TranscriptStore(Protocol):
 
     def forget(self, head: str) -> None:
         """Drop a chain from memory that another one has replaced; its content stays."""
-        ...
-
-
-class Attempt(Frozen):
-    """One try of a logical call, as it is opened in the journal.
-
-    `key` is `workflow_run_id/activity_id`; `execution` the workflow run id; `estimate` what is
-    booked if the attempt is lost; `reservation_tokens`, `reservation_output_tokens` and
-    `reservation_cost_usd` what all attempts of the key may use together, `reservation_attempts` how
-    many there may be (None: no limit).
-    """
-
-    key: str
-    attempt: int
-    execution: str
-    root: str
-    run: str
-    phase: str
-    role: str
-    iteration: int
-    model: str
-    request_hash: str
-    estimate: Usage
-    estimate_cost_usd: Decimal | None
-    reservation_tokens: int | None = None
-    reservation_cost_usd: Decimal | None = None
-    reservation_attempts: int | None = None
-    reservation_output_tokens: int | None = None
-
-
-class Proceed(Frozen):
-    """The attempt is open: call the provider."""
-
-    type: Literal["proceed"]
-
-
-class Replayed(Frozen):
-    """The key was answered before: use this reply, call nobody."""
-
-    type: Literal["replayed"]
-    reply: str
-    account: Account
-
-
-class DoesNotFit(Frozen):
-    """The attempts of the key would exceed its reservation: nothing was sent."""
-
-    type: Literal["does_not_fit"]
-    account: Account
-
-
-class Sealed(Frozen):
-    """This execution was closed for spending: nothing was sent."""
-
-    type: Literal["sealed"]
-
-
-Begin = Proceed | Replayed | DoesNotFit | Sealed
-
-
-class AttemptRow(Frozen):
-    """One row of the journal, for ledgers and people."""
-
-    key: str
-    attempt: int
-    root: str
-    run: str
-    phase: str
-    role: str
-    iteration: int
-    model: str
-    state: AttemptState
-    usage: Usage
-    cost_usd: Decimal | None
-    started_at: datetime
-    seconds: float
-    sent: bool = True
-
-
-class Journal(Protocol):
-    """Attempts and replies; the commit point of a model call is `answer`."""
-
-    async def begin(self, attempt: Attempt) -> Begin:
-        """Open an attempt in one transaction.
-
-        Older open rows of the key become `lost` at their estimate. Raises `JournalMismatch` when
-        the key holds a reply, or attempts, for another request hash.
-        """
-        ...
-
-    async def answer(
-        self,
-        attempt: Attempt,
-        *,
-        usage: Usage,
-        cost_usd: Decimal | None,
-        reply: str,
-        seconds: float,
-    ) -> bool:
-        """Store row and reply in one transaction; False when another reply was first.
-
-        The later reply is kept as a `duplicate` row: it was paid for, and is never used.
-        """
-        ...
-
-    async def fail(
-        self,
-        attempt: Attempt,
-        *,
-        usage: Usage,
-        cost_usd: Decimal | None,
-        seconds: float,
-        lost: bool = False,
-        sent: bool = True,
-    ) -> None:
-        """Close an attempt that failed, with what it used; `lost` books the estimate instead.
-
-        One that was never sent keeps its row, and is no call in any sum.
-        """
-        ...
-
-    async def account(self, key: str) -> Account:
-        """The sum over all attempts of a key as they stand."""
-        ...
-
-    async def reconcile(self, key: str) -> Account:
-        """Mark open rows of the key lost, and sum it."""
-        ...
-
-    async def seal_and_sum(self, execution: str) -> Account:
-        """Refuse new attempts of this execution from now on, mark open ones lost, and sum it."""
-        ...
-
-    async def seal_tree(self, *, root: str, run: str) -> list[AttemptRow]:
-        """Refuse new attempts of a run and of all below it from now on, and return their rows.
-
-        Open attempts are marked lost; what was returned is never corrected.
-        """
-        ...
-
-    async def rows(self, run: str) -> list[AttemptRow]:
-        """All rows of a run (its workflow id), oldest first."""
-        ...
-
-    async def tree(self, *, root: str, run: str) -> list[AttemptRow]:
-        """All rows of a run and of the runs below it in the tree of `root`, oldest first."""
-        ...
-
-    async def failing_models(self, *, since: datetime) -> set[str]:
-        """Models whose newest attempt of any run began after `since` and failed."""
-        ...
-
-    async def replies(self, run: str) -> list[str]:
-        """The addresses of all replies that a run's calls were answered with."""
         ...
 
 

@@ -17,8 +17,11 @@ from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
 from perdure.domain.model_errors import ModelFacts
 from perdure.domain.models import ModelCard
+from perdure.domain.notices import NotifyReport as NotifyReport
+from perdure.domain.notices import NotifyRequest as NotifyRequest
+from perdure.domain.notices import ReadyReport as ReadyReport
 from perdure.domain.refs import Ref
-from perdure.domain.result import IterationRecord, SpendReport
+from perdure.domain.result import IterationRecord
 from perdure.domain.rubric import Part
 from perdure.domain.tools import Grant, ToolFact
 from perdure.domain.transcript import Head, ToolOutcome
@@ -346,31 +349,6 @@ class SnapshotReport(StepMessage):
     seconds: float = 0.0
 
 
-class SettleChildRequest(StepMessage):
-    """Close a child run that ended without a result, with all below it, and say what they used."""
-
-    child: str
-    root: str
-
-
-class SettleChildReport(StepMessage):
-    """What the journal and the records know of a closed child run and of all below it."""
-
-    spend: SpendReport
-
-
-class ShelveRequest(StepMessage):
-    """Store long inputs as blobs, so that they are passed on by reference."""
-
-    values: dict[str, JsonValue]
-
-
-class ShelveReport(StepMessage):
-    """The inputs as they are passed on: short ones as they are, long ones by address."""
-
-    values: dict[str, JsonValue]
-
-
 class ReconcileRequest(StepMessage):
     """Sum the attempts of an activity that ended without a report."""
 
@@ -399,28 +377,3 @@ class FinishReport(StepMessage):
     """Whether the run's row was there to be closed."""
 
     stored: bool = True
-
-
-class NotifyRequest(StepMessage):
-    """Tell people that a gate waits."""
-
-    run: str
-    gate: str
-    kind: str
-    prompt: str
-    choices: tuple[str, ...] = ()
-    reminder: int = 0
-
-
-class NotifyReport(StepMessage):
-    """Whether a channel took the notice."""
-
-    delivered: bool = False
-
-
-class ReadyReport(StepMessage):
-    """Who answers on a queue."""
-
-    version: str
-    queue: str
-    workspace: str | None = None
