@@ -1,0 +1,105 @@
+"""Finds JSON objects in a model's text: alone, in fences, between words, or cut off at the end."""
+
+import json
+import re
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+MOST_CHARACTERS = 400_000
+MOST_STARTS = 40
+MOST_CUTS = 200
+DEEPEST = 60
+
+_FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\n(?P<body>.*?)```", re.DOTALL)
+_CLOSING = {"{": "}", "[": "]"}
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object of a text; `cut`: it is not finished, and its last pieces are missing."""
+
+    fields: dict[str, JsonValue]
+    cut: bool = False
+
+
+def objects_in(text: str) -> tuple[Found, ...]:
+    """The JSON objects of a text in the order in which they should be looked at.
+
+    Those in fences come first. An object that does not end hides what lies inside it.
+    """
+    text = text[:MOST_CHARACTERS]
+    fenced = [found for match in _FENCE.finditer(text) for found in _objects(match["body"])]
+    return (*fenced, *(found for found in _objects(text) if found not in fenced))
+
+
+def value_of(text: str) -> JsonValue:
+    """The JSON that a text is, or the text itself."""
+    stripped = text.strip()
+    if stripped[:1] not in {"{", "["}:
+        return text
+    try:
+        value: JsonValue = json.loads(stripped)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _objects(text: str) -> tuple[Found, ...]:
+    found: list[Found] = []
+    start, tried = text.find("{"), 0
+    while start >= 0 and tried < MOST_STARTS:
+        tried += 1
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            fields, ends = _unfinished(text, start)
+            if fields:
+                found.append(Found(fields, cut=True))
+            end = len(text) if fields and not ends else start + 1
+        else:
+            found.append(Found(value))
+        start = text.find("{", end)
+    return tuple(found)
+
+
+def _unfinished(text: str, start: int) -> tuple[dict[str, JsonValue], bool]:
+    """What is whole of an object that cannot be read, and whether its brackets close at all."""
+    places, ends = _places(text, start)
+    for end, closers in reversed(places[-MOST_CUTS:]):
+        try:
+            fields: dict[str, JsonValue] = json.loads(f"{text[start:end]}{closers}")
+        except (ValueError, RecursionError):
+            continue
+        return fields, ends
+    return {}, ends
+
+
+def _places(text: str, start: int) -> tuple[list[tuple[int, str]], bool]:
+    """Where the object may be closed, each with the brackets that close it; whether it ends.
+
+    A place lies before a comma or after a bracket, so that nothing half written is kept: half an
+    instruction is another instruction.
+    """
+    places: list[tuple[int, str]] = []
+    stack: list[str] = []
+    inside, escaped = False, False
+    for index in range(start, len(text)):
+        sign = text[index]
+        if inside:
+            inside = escaped or sign != '"'
+            escaped = not escaped and sign == "\\"
+            continue
+        if sign == '"':
+            inside = True
+        elif sign in _CLOSING:
+            stack.append(_CLOSING[sign])
+        elif sign in "}]":
+            stack.pop()
+        if sign in "{[}],":
+            at = index if sign == "," else index + 1
+            places.append((at, "".join(reversed(stack))))
+        if not stack or len(stack) > DEEPEST:
+            return places, not stack
+    return places, False
