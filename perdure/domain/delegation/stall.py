@@ -1,0 +1,201 @@
+"""Whether the work is stuck: two channels over a window, and what to do about it.
+
+A reading is one delegation that ran. Planning, diagnosing and refused repeats feed none.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+from perdure.domain.base import Frozen
+from perdure.domain.delegation.settings import StallSettings, StrategyName
+from perdure.domain.progress import rounded
+
+EXTENDED_WINDOW = 6
+DIRECTION_CHANGES = 3
+LOW_MEAN = 0.7
+REAL_PROGRESS = 0.1
+
+Signal = Literal["ok", "warn", "switch_strategy", "stop"]
+
+
+class Reading(Frozen):
+    """One delegation that ran.
+
+    Args:
+        confidence: its mean; 0 when every worker crashed.
+        output: the address of what its workers wrote, None for nothing.
+        findings: the hash of the set of their key findings, empty for none.
+    """
+
+    confidence: float
+    output: str | None = None
+    findings: str = ""
+
+
+class Progress(Frozen):
+    """The readings that count, and the strategies that were tried.
+
+    `total` counts all readings of the run. `mark` is the best confidence when the pool of
+    strategies was last touched: real progress is measured from there.
+    """
+
+    readings: tuple[Reading, ...] = ()
+    total: int = 0
+    warned: bool = False
+    best: float | None = None
+    mark: float | None = None
+    used: tuple[StrategyName, ...] = ()
+    strategy: StrategyName | None = None
+    why: str = ""
+
+
+class Verdict(Frozen):
+    """What a reading comes to; `strategy` is the one to switch to, `why` is for people."""
+
+    signal: Signal
+    why: str = ""
+    strategy: StrategyName | None = None
+
+
+def compared_with(progress: Progress, settings: StallSettings) -> Reading | None:
+    """The oldest reading of the window that the next one completes; None: it stays too short."""
+    needed = settings.window - 1
+    return progress.readings[-needed] if len(progress.readings) >= needed else None
+
+
+def after_reading(
+    progress: Progress,
+    reading: Reading,
+    *,
+    similarity: float | None,
+    settings: StallSettings,
+    strategies: Sequence[StrategyName],
+) -> tuple[Progress, Verdict]:
+    """The progress with one more reading, and what it comes to.
+
+    Args:
+        progress: the readings so far.
+        reading: the new one.
+        similarity: its output against that of `compared_with`, from 0 to 1; None: not compared.
+        settings: windows and thresholds.
+        strategies: the pool; empty switches switching off.
+    """
+    seen = _with(progress, reading, settings)
+    causes = _causes(seen, similarity, settings)
+    left: list[StrategyName] = [name for name in strategies if name not in seen.used]
+    verdict = _verdict(causes, warned=seen.warned, left=left)
+    match verdict.signal:
+        case "ok":
+            return seen.model_copy(update={"warned": False}), verdict
+        case "switch_strategy":
+            return _switched(seen, verdict, settings), verdict
+        case "warn" | "stop":
+            return seen.model_copy(update={"warned": True}), verdict
+
+
+def is_steady_rise(confidences: Sequence[float], settings: StallSettings) -> bool:
+    """Whether each is above the one before, by steps that add up over the extended window.
+
+    Slow steady improvement is no stall, though it may change little within one window.
+    """
+    steps = [rounded(later - earlier) for earlier, later in pairwise(confidences)]
+    if not steps or min(steps) <= 0:
+        return False
+    mean = sum(steps) / len(steps)
+    return rounded(mean * (EXTENDED_WINDOW - 1)) >= settings.min_confidence_delta
+
+
+def oscillates(confidences: Sequence[float], best: float | None) -> bool:
+    """Whether the newest six go up and down at a low level without a new best."""
+    recent = confidences[-EXTENDED_WINDOW:]
+    if len(recent) < EXTENDED_WINDOW:
+        return False
+    half = EXTENDED_WINDOW // 2
+    early, late = max(recent[:half]), max(recent[half:])
+    has_new_best = late > early and (best is None or late >= best)
+    mean = rounded(sum(recent) / len(recent))
+    return _turns(recent) >= DIRECTION_CHANGES and not has_new_best and mean < LOW_MEAN
+
+
+def _with(progress: Progress, reading: Reading, settings: StallSettings) -> Progress:
+    """With one more reading; a new best that is real progress gives all strategies back."""
+    kept = max(EXTENDED_WINDOW, settings.window)
+    best = max(progress.best or 0.0, reading.confidence)
+    mark = reading.confidence if progress.mark is None else progress.mark
+    refilled = rounded(best - mark) >= REAL_PROGRESS
+    return progress.model_copy(
+        update={
+            "readings": (*progress.readings, reading)[-kept:],
+            "total": progress.total + 1,
+            "best": best,
+            "mark": best if refilled else mark,
+            "used": () if refilled else progress.used,
+        }
+    )
+
+
+def _causes(
+    progress: Progress, similarity: float | None, settings: StallSettings
+) -> tuple[str, ...]:
+    """The channels that say that the work is stuck, each in words."""
+    window = progress.readings[-settings.window :]
+    if len(window) < settings.window:
+        return ()
+    scores = [reading.confidence for reading in progress.readings]
+    causes = (
+        _score_cause(scores, progress.best, settings),
+        _output_cause(window, similarity, settings),
+    )
+    return tuple(cause for cause in causes if cause)
+
+
+def _score_cause(scores: Sequence[float], best: float | None, settings: StallSettings) -> str:
+    window = scores[-settings.window :]
+    change = abs(rounded(window[-1] - window[0]))
+    if oscillates(scores, best):
+        return "confidence goes up and down without a new best"
+    if change >= settings.min_confidence_delta or is_steady_rise(window, settings):
+        return ""
+    return f"confidence changed by {change:g} over {len(window)} delegations"
+
+
+def _output_cause(
+    window: Sequence[Reading], similarity: float | None, settings: StallSettings
+) -> str:
+    if window[0].output is None and window[-1].output is None:
+        return "the workers hand back nothing"
+    if similarity is None or similarity <= settings.similarity:
+        return ""
+    return f"the workers' outputs are {similarity:.0%} alike"
+
+
+def _verdict(causes: Sequence[str], *, warned: bool, left: Sequence[StrategyName]) -> Verdict:
+    why = " and ".join(causes)
+    if not causes:
+        return Verdict(signal="ok")
+    is_stuck = len(causes) > 1
+    if left and (is_stuck or warned):
+        return Verdict(signal="switch_strategy", why=why, strategy=left[0])
+    return Verdict(signal="stop" if is_stuck else "warn", why=why)
+
+
+def _switched(progress: Progress, verdict: Verdict, settings: StallSettings) -> Progress:
+    used = progress.used if verdict.strategy is None else (*progress.used, verdict.strategy)
+    return progress.model_copy(
+        update={
+            "warned": False,
+            "used": used,
+            "strategy": verdict.strategy,
+            "why": verdict.why,
+            "mark": progress.best,
+            "readings": () if settings.fresh_window else progress.readings,
+        }
+    )
+
+
+def _turns(values: Sequence[float]) -> int:
+    """How often a series changes its direction."""
+    steps = [rounded(later - earlier) for earlier, later in pairwise(values)]
+    moves = [step for step in steps if step]
+    return sum((first > 0) != (second > 0) for first, second in pairwise(moves))
