@@ -1,0 +1,108 @@
+"""Reads a worker's reply: its structured result, or its text as the result."""
+
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+from perdure.domain.delegation.critique import read_defects
+from perdure.domain.delegation.json_text import objects_in, value_of
+from perdure.domain.delegation.results import CreatedSkill, NeededTool, WorkerResult
+from perdure.domain.progress import is_score
+
+_RESULTS = ("result", "final_result", "answer", "summary", "output", "analysis")
+MOST_ITEMS = 50
+FINDING_LIMIT = 600
+
+
+def read_worker(text: str) -> WorkerResult:
+    """The result in a worker's reply; a reply of another shape is itself the result.
+
+    Only an object that has a result or findings counts as structured; of a reply that was cut off,
+    what is whole.
+    """
+    for found in objects_in(text):
+        fields = found.fields
+        if any(fields.get(key) not in (None, "", [], {}) for key in (*_RESULTS, "findings")):
+            return _structured(fields)
+    return WorkerResult(result=value_of(text) if text.strip() else None)
+
+
+def _structured(fields: dict[str, JsonValue]) -> WorkerResult:
+    said = next((fields[key] for key in _RESULTS if fields.get(key) not in (None, "")), None)
+    return WorkerResult(
+        result=value_of(said) if isinstance(said, str) else said,
+        confidence=_confidence(fields.get("confidence")),
+        findings=_texts(fields.get("findings")),
+        artifacts=_texts(fields.get("artifacts")),
+        skills_created=tuple(_skills(_list(fields.get("skills_created")))),
+        tools_needed=tuple(_tools(_list(fields.get("tools_needed")))),
+        tools_created=_texts(fields.get("tools_created")),
+        defects=read_defects(_list(fields.get("defects"))),
+    )
+
+
+def _confidence(value: JsonValue) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if is_score(value) else None
+
+
+def _skills(items: Sequence[JsonValue]) -> list[CreatedSkill]:
+    """Skills as Markdown, blank ones dropped; a name beside the text becomes its heading."""
+    found: list[CreatedSkill] = []
+    for item in items:
+        given = item if isinstance(item, dict) else {"markdown": item}
+        said = (given.get(key) for key in ("markdown", "content", "text"))
+        text = next((one.strip() for one in said if isinstance(one, str) and one.strip()), "")
+        name = given.get("name")
+        if text and isinstance(name, str) and name.strip() and not text.startswith("#"):
+            text = f"# Skill: {name.strip()}\n\n{text}"
+        if text:
+            found.append(CreatedSkill(markdown=text))
+    return found
+
+
+def _tools(items: Sequence[JsonValue]) -> list[NeededTool]:
+    """Tools with a name and code; a schema or examples that came as text are read as JSON."""
+    found: list[NeededTool] = []
+    for item in items:
+        given = item if isinstance(item, dict) else {}
+        name, code = given.get("name"), given.get("code")
+        if not (isinstance(name, str) and name.strip() and isinstance(code, str) and code.strip()):
+            continue
+        schema = _json(given.get("schema") or given.get("parameters"))
+        about = given.get("description")
+        found.append(
+            NeededTool(
+                name=name.strip(),
+                code=code,
+                parameters=schema if isinstance(schema, dict) else {},
+                description=about if isinstance(about, str) else "",
+                examples=tuple(_json(one) for one in _list(_json(given.get("examples")))),
+            )
+        )
+    return found
+
+
+def _texts(value: JsonValue) -> tuple[str, ...]:
+    """A list of texts; an object in it stands for its most telling field."""
+    items = value if isinstance(value, list) else [value]
+    texts = (_text(item) for item in items)
+    return tuple(text[:FINDING_LIMIT] for text in texts if text)[:MOST_ITEMS]
+
+
+def _text(item: JsonValue) -> str:
+    if isinstance(item, dict):
+        said = (item.get(key) for key in ("title", "finding", "text", "path", "name"))
+        return next((one.strip() for one in said if isinstance(one, str)), "")
+    return "" if item is None or isinstance(item, list) else str(item).strip()
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    if isinstance(value, list):
+        return value[:MOST_ITEMS]
+    return [] if value in (None, "") else [value]
+
+
+def _json(value: JsonValue) -> JsonValue:
+    return value_of(value) if isinstance(value, str) else value
