@@ -170,7 +170,7 @@ Condition = Annotated[
 Combined.model_rebuild()
 
 _ADAPTER: TypeAdapter[Condition] = TypeAdapter(Condition)
-_FIELDS = (
+FIELDS = (
     "conditions",
     "criteria",
     "duration_ms",
@@ -200,7 +200,7 @@ def read_condition(value: object, *, root: str = ROOT) -> Condition | tuple[Prob
     try:
         return _ADAPTER.validate_python(value)
     except ValidationError as error:
-        return problems_of(error, value, root=root, names=_FIELDS)
+        return problems_of(error, value, root=root, names=FIELDS)
 
 
 def tree_problems(

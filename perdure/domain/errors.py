@@ -7,6 +7,9 @@ PerdureError
 │   └── NoReadyWorker       no_ready_worker               nobody answers on a queue
 ├── NotFound                not_found            exit 4
 ├── NotAllowed              not_allowed          exit 5   the run's state forbids it
+│   ├── Conflict            conflict                      the name is taken
+│   ├── PreconditionRequired  precondition_required       which version is meant was not said
+│   └── VersionConflict     version_conflict              somebody else changed it meanwhile
 ├── StoreError              store_error          exit 3   blobs or tables cannot be read or written
 │   └── JournalMismatch     journal_mismatch              a key came back with another request
 ├── ModelError              see `perdure.domain.model_errors`
@@ -84,6 +87,24 @@ class NotAllowed(PerdureError):
 
     code = "not_allowed"
     exit_code = 5
+
+
+class Conflict(NotAllowed):
+    """Something of that name is there already."""
+
+    code = "conflict"
+
+
+class PreconditionRequired(NotAllowed):
+    """A change needs the version that it is meant for, and none was given."""
+
+    code = "precondition_required"
+
+
+class VersionConflict(NotAllowed):
+    """The version that a change is meant for is not the one that is there."""
+
+    code = "version_conflict"
 
 
 class StoreError(PerdureError):

@@ -25,6 +25,7 @@ from perdure.domain.projects.stores import ProjectStore as ProjectStore
 from perdure.domain.projects.stores import SessionStore as SessionStore
 from perdure.domain.projects.stores import TodoStore as TodoStore
 from perdure.domain.refs import Ref
+from perdure.domain.roles.library import DefinitionStore as DefinitionStore
 from perdure.domain.rubric import PartKind, Rubric
 from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
 from perdure.domain.transcript import Head, Message

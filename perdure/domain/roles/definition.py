@@ -8,6 +8,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     JsonValue,
+    StringConstraints,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -40,11 +41,7 @@ ModelNames = str | tuple[str, ...]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
-def _stripped(value: object) -> object:
-    return value.strip() if isinstance(value, str) else value
-
-
-Text = Annotated[str, BeforeValidator(_stripped), Field(min_length=1)]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 def named_well(value: str) -> str:
