@@ -24,6 +24,7 @@ PROMPT_LIMIT = 4_000
 WAIT = "wait"
 END = "end"
 DEFAULT_PREFIX = "default:"
+NO_SUCH_GATE = "there is no gate"
 
 
 class GateSettings(Frozen):
@@ -87,7 +88,7 @@ def refusal(
 ) -> str | None:
     """Why an answer is not taken, as a sentence, or None when it is valid."""
     if gate is None:
-        return f"there is no gate {gate_id!r} in this run; `perdure gates` lists the open ones"
+        return f"{NO_SUCH_GATE} {gate_id!r} in this run; `perdure gates` lists the open ones"
     if gate.answer is not None:
         said = gate.answer.choice or gate.answer.text
         return f"gate {gate.id} was already answered with {said!r} by {gate.answer.by}"

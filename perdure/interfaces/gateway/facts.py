@@ -96,6 +96,7 @@ class RunRow(Frozen):
     phase: str | None = None
     blocked_on: str | None = None
     outcome: str | None = None
+    definition: str | None = None
     iteration: int | None = None
     score: float | None = None
     cost_usd: float | None = None

@@ -72,6 +72,7 @@ def row_of(look: Look) -> RunRow:
         phase=look.text("PerdurePhase"),
         blocked_on=look.text("PerdureBlockedOn") or None if look.open else None,
         outcome=look.text("PerdureOutcome"),
+        definition=look.memo.get("definition"),
         iteration=None if iteration is None else int(iteration),
         score=look.number("PerdureScore"),
         cost_usd=look.number("PerdureCostUsd"),

@@ -1,0 +1,56 @@
+"""What in a specification would run programs or reach new addresses: it needs more trust.
+
+The worker's settings decide whether any of it is possible at all; this says who may ask for it.
+"""
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from pydantic import JsonValue
+
+PROGRAMS = frozenset({"command", "tests", "lint"})
+SHELL = "shell.full"
+# Words of people and data for the model: nothing in them is obeyed by the installation.
+_WORDS = frozenset({"goal", "about", "context", "metadata", "system", "prompt", "messages"})
+_ADDRESSES = frozenset({"base_url", "url"})
+
+
+def execution_needs(spec: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """The places of a specification that ask for programs, a shell or addresses, by path.
+
+    Args:
+        spec: a specification or a definition of a loop as JSON; what it leaves out asks for
+            nothing.
+    """
+    return tuple(dict.fromkeys(_needs(dict(spec), "")))
+
+
+def _needs(value: JsonValue, path: str) -> Iterator[str]:
+    match value:
+        case dict():
+            for name, inner in value.items():
+                if name not in _WORDS:
+                    yield from _of_field(name, inner, f"{path}.{name}" if path else name)
+        case list():
+            for index, inner in enumerate(value):
+                yield from _needs(inner, f"{path}[{index}]")
+        case _:
+            return
+
+
+def _of_field(name: str, value: JsonValue, path: str) -> Iterator[str]:
+    match name, value:
+        case "check", str() if value in PROGRAMS:
+            yield path
+        case "access", "full":
+            yield path
+        case (("allow" | "tools"), list()):
+            if any(isinstance(one, str) and fnmatchcase(SHELL, one) for one in value):
+                yield path
+            yield from _needs(value, path)
+        case (("command" | "argv"), str() | list()) if value:
+            yield path
+        case _, str() if value and name in _ADDRESSES:
+            yield path
+        case _:
+            yield from _needs(value, path)

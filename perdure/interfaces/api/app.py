@@ -1,0 +1,79 @@
+"""The REST application over one connected installation."""
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse
+from starlette.middleware import Middleware
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
+
+from perdure.interfaces.api import events, gates, health, looking, loops, steering
+from perdure.interfaces.api.caller import needs
+from perdure.interfaces.api.document import describe
+from perdure.interfaces.api.doorkeeper import DOCUMENT_PATH, Doorkeeper
+from perdure.interfaces.api.events import Streams
+from perdure.interfaces.api.facts import DOCUMENT, ApiSite
+from perdure.interfaces.api.feeds import Feeds
+from perdure.interfaces.api.problems import handle_problems
+
+ASKED_HEADERS = (
+    "authorization", "content-type", "idempotency-key", "if-match", "if-none-match",
+    "last-event-id",
+)  # fmt: skip
+TOLD_HEADERS = ("etag", "location", "retry-after")
+ROUTERS: tuple[APIRouter, ...] = (
+    loops.router,
+    gates.router,
+    looking.router,
+    steering.router,
+    events.router,
+    health.router,
+)
+
+
+def build_app(site: ApiSite) -> FastAPI:
+    """The application; whoever serves it closes the installation afterwards."""
+    # Pages that show the document would load scripts from elsewhere; the document itself is data.
+    app = FastAPI(
+        title="Perdure",
+        version=site.version,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        middleware=_middleware(site),
+    )
+    app.state.site = site
+    app.state.feeds = Feeds(site.services)
+    app.state.streams = Streams(site.rules.streams)
+    handle_problems(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_api_route(DOCUMENT_PATH, _document, methods=["GET"], include_in_schema=False)
+    return app
+
+
+async def _document(request: Request) -> JSONResponse:
+    """The OpenAPI document."""
+    app: FastAPI = request.app
+    site: ApiSite = app.state.site
+    if DOCUMENT not in site.rules.public:
+        needs("read")(request)
+    return JSONResponse(describe(app, site.version))
+
+
+def _middleware(site: ApiSite) -> list[Middleware]:
+    found = [
+        Middleware(Doorkeeper, site=site),
+        Middleware(RequestBodyLimitMiddleware, max_body_size=site.rules.body_bytes),
+    ]
+    if not site.rules.origins:
+        return found
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=list(site.rules.origins),
+        allow_methods=["GET", "POST", "PATCH", "PUT", "DELETE"],
+        allow_headers=list(ASKED_HEADERS),
+        expose_headers=list(TOLD_HEADERS),
+        max_age=600,
+    )
+    return [cors, *found]

@@ -1,0 +1,114 @@
+"""Who comes in: every request is authenticated and counted before anything of it is read."""
+
+import math
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perdure.domain.access import ApiToken, Credentials
+from perdure.domain.errors import PerdureError
+from perdure.interfaces.api.facts import DOCUMENT, METRICS, ApiSite
+from perdure.interfaces.api.problems import Refused, as_refusal, document
+from perdure.interfaces.api.rates import Rates
+
+HEALTH = frozenset({"/healthz", "/readyz"})
+DOCUMENT_PATH = "/api/v1/openapi.json"
+METRICS_PATH = "/metrics"
+CALLER = "perdure_token"
+# A token that does not exist takes as long as one with a wrong secret.
+_NOBODY = "0" * 64
+_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+
+
+class Doorkeeper:
+    """ASGI middleware: puts the caller's token into the scope, or answers itself."""
+
+    def __init__(self, app: ASGIApp, *, site: ApiSite) -> None:
+        self._app = app
+        self._site = site
+        self._rates = Rates(site.rules.rate_per_minute)
+        self._open = HEALTH | _public(site.rules.public)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass, or refuse it with a problem document."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            scope[CALLER] = await self._admit(scope)
+        except Refused as refused:
+            answer = document(refused, instance=scope["path"])
+            await answer(scope, receive, _with_headers(send))
+            return
+        await self._app(scope, receive, _with_headers(send))
+
+    async def _admit(self, scope: Scope) -> ApiToken | None:
+        given = Headers(scope=scope).get("authorization")
+        address = f"address {(scope.get('client') or ('unknown', 0))[0]}"
+        if given is None and scope["path"] in self._open:
+            self._count(address)
+            return None
+        try:
+            token = await self._token(given)
+        except PerdureError as error:
+            raise as_refusal(error) from error
+        self._count(f"token {token.id}" if token else address)
+        if token is None:
+            raise _unauthorized(given)
+        self._site.in_use()
+        return token
+
+    async def _token(self, given: str | None) -> ApiToken | None:
+        kind, _, text = (given or "").partition(" ")
+        credentials = Credentials.read(text.strip()) if kind.lower() == "bearer" else None
+        if credentials is None:
+            return None
+        token = await self._site.services.access.token(credentials.id)
+        known = token or ApiToken(
+            id=credentials.id, name="nobody", scopes=(), digest=_NOBODY, created_at=self._site.now()
+        )
+        opens = known.opens(credentials.secret) and token is not None
+        return known if opens and known.usable(self._site.now()) else None
+
+    def _count(self, caller: str) -> None:
+        wait = self._rates.wait(caller)
+        if wait > 0:
+            raise Refused(
+                429,
+                "too_many_requests",
+                f"More than {self._site.rules.rate_per_minute} requests in a minute.",
+                cure=f"Try again in {math.ceil(wait)} s.",
+                headers={"retry-after": str(math.ceil(wait))},
+            )
+
+
+def _public(names: frozenset[str]) -> frozenset[str]:
+    paths = {DOCUMENT: DOCUMENT_PATH, METRICS: METRICS_PATH}
+    return frozenset(path for name, path in paths.items() if name in names)
+
+
+def _unauthorized(given: str | None) -> Refused:
+    found = "no token" if given is None else "a token that is wrong, expired or revoked"
+    return Refused(
+        401,
+        "unauthorized",
+        f"The request came with {found}.",
+        cure="Make one with `perdure api token create`, and send it as `authorization: Bearer …`.",
+        headers={"www-authenticate": 'Bearer realm="perdure"'},
+    )
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            had = {name for name, _ in message.get("headers", ())}
+            more = [pair for pair in _HEADERS if pair[0] not in had]
+            message["headers"] = [*message.get("headers", ()), *more]
+        await send(message)
+
+    return sending

@@ -1,0 +1,142 @@
+"""A run's events as they happen, as server-sent events that can be taken up again."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request, Response
+from fastapi.responses import StreamingResponse
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from pydantic import JsonValue
+
+from perdure.domain.events import Event
+from perdure.interfaces.api.bodies import BoundedRoute
+from perdure.interfaces.api.caller import Reader, Site, known_run
+from perdure.interfaces.api.feeds import Feed, Feeds
+from perdure.interfaces.api.loops import PREFIX
+from perdure.interfaces.api.problems import Refused, as_refusal
+
+HEARTBEAT_S = 15.0
+RETRY_MS = 2_000
+router = APIRouter(prefix=f"{PREFIX}/{{run}}", tags=["one loop"], route_class=BoundedRoute)
+
+
+class Streams:
+    """How many event streams each token holds open."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._open: Counter[str] = Counter()
+
+    def require(self, token: str) -> None:
+        """Raise `Refused` where one more would be too many."""
+        if self._open[token] >= self._limit:
+            raise Refused(
+                429,
+                "too_many_streams",
+                f"The token follows {self._limit} runs already.",
+                cure="Close one of the streams first.",
+                headers={"retry-after": "5"},
+            )
+
+    @contextmanager
+    def counted(self, token: str) -> Generator[None]:
+        """Count one more while inside."""
+        self._open[token] += 1
+        try:
+            yield
+        finally:
+            self._open[token] -= 1
+
+
+@router.get(
+    "/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Events, each with its number as `id`; `text` shows the model call in "
+            "progress, `trouble` what keeps the run from moving; `ended` is the last one.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        204: {"description": "The run has ended, and everything was sent before."},
+    },
+)
+async def events(
+    request: Request,
+    site: Site,
+    caller: Reader,
+    run: str,
+    last_event_id: Annotated[
+        str | None, Header(max_length=20, description="Go on behind this event.")
+    ] = None,
+) -> Response:
+    """Follow a run; a browser's `EventSource` takes it up again by itself."""
+    row = await known_run(site, run)
+    since = int(last_event_id) if (last_event_id or "").isdecimal() else 0
+    if since and row.ended_at is not None:
+        status = await site.services.gateway.status(run)
+        if since >= status.last_event:
+            return Response(status_code=204)
+    feeds: Feeds = request.app.state.feeds
+    streams: Streams = request.app.state.streams
+    streams.require(caller.token.id)
+
+    async def body() -> AsyncGenerator[bytes]:
+        with streams.counted(caller.token.id):
+            yield format_sse_event(retry=RETRY_MS)
+            async with feeds.follow(run) as feed:
+                async for part in _parts(feed, since):
+                    site.in_use()
+                    yield part
+
+    return StreamingResponse(
+        body(),
+        media_type="text/event-stream",
+        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+    )
+
+
+async def _parts(feed: Feed, since: int) -> AsyncGenerator[bytes]:
+    """Everything new of a feed, and a heartbeat where nothing is."""
+    texts = troubles = 0
+    while True:
+        over = feed.over
+        for event in feed.since(since):
+            since = event.seq
+            yield _event(event)
+            if event.type == "ended":
+                return
+        if feed.texts != texts:
+            texts = feed.texts
+            yield _told("text", {"text": feed.text})
+        if feed.troubles != troubles:
+            troubles = feed.troubles
+            yield _told("trouble", {"text": feed.trouble})
+        if over:
+            if feed.failure is not None:
+                refused = as_refusal(feed.failure)
+                yield _told("problem", {"code": refused.code, "detail": refused.detail})
+            return
+        if not await _news(feed):
+            yield KEEPALIVE_COMMENT
+
+
+async def _news(feed: Feed) -> bool:
+    """Wait for something new; False when a heartbeat is due before."""
+    try:
+        async with asyncio.timeout(HEARTBEAT_S):
+            await feed.news()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _event(event: Event) -> bytes:
+    return format_sse_event(event=event.type, data_str=event.model_dump_json(), id=str(event.seq))
+
+
+def _told(name: str, data: dict[str, JsonValue]) -> bytes:
+    return format_sse_event(event=name, data_str=json.dumps(data))

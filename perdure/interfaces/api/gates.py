@@ -1,0 +1,80 @@
+"""Questions that wait for a person: all of them, and answering one."""
+
+from fastapi import APIRouter
+
+from perdure.domain.errors import NotFound
+from perdure.domain.gates import NO_SUCH_GATE, Gate
+from perdure.domain.messages import Answer, Receipt
+from perdure.interfaces.api.bodies import BoundedRoute
+from perdure.interfaces.api.caller import Answerer, Caller, Reader, Site, known_run
+from perdure.interfaces.api.facts import ApiSite
+from perdure.interfaces.api.loops import PREFIX
+from perdure.interfaces.api.paging import PAGE, CursorText, Limit, cursors
+from perdure.interfaces.api.problems import Refused, WrongState, invalid
+from perdure.interfaces.api.steering import Key, steer
+from perdure.interfaces.api.views import FRESH_NOTE, AnswerBody, Gates
+
+router = APIRouter(tags=["gates"], route_class=BoundedRoute)
+
+
+@router.get("/api/v1/gates")
+async def list_gates(
+    site: Site, _: Reader, limit: Limit = PAGE, cursor: CursorText = None
+) -> Gates:
+    """Everything that waits for a person, oldest first, with the exact arguments and their hash."""
+    pages = await cursors(site, "gates")
+    offset = pages.offset(cursor)
+    found = await site.services.gateway.gates()
+    ours = [one for one in found.gates if await site.services.records.run(one.run) is not None]
+    return Gates(
+        items=tuple(ours[offset : offset + limit]),
+        cursor=pages.after(offset, limit=limit, total=len(ours)),
+        unread=found.unread,
+        note=FRESH_NOTE,
+    )
+
+
+@router.post(f"{PREFIX}/{{run}}/gates/{{gate}}/answer")
+async def answer(
+    site: Site, caller: Answerer, run: str, gate: str, body: AnswerBody, key: Key = None
+) -> Receipt:
+    """Answer a question; 409 when somebody else was first, or the arguments are others."""
+    await known_run(site, run)
+    asked = await _gate(site, run, gate)
+    if asked is not None:
+        await _may_answer(site, caller, run, asked, body)
+    message = Answer(gate=gate[:256], choice=body.choice, text=body.text, args_hash=body.args_hash)
+    try:
+        return await steer(site, caller, run, message, key)
+    except WrongState as error:
+        if NO_SUCH_GATE in error.message:
+            raise NotFound(
+                f"The run {run} has no gate {gate[:80]!r}.", cure="GET /api/v1/gates lists them."
+            ) from error
+        raise
+
+
+async def _gate(site: ApiSite, run: str, gate: str) -> Gate | None:
+    status = await site.services.gateway.status(run)
+    return next((one for one in status.gates if one.id == gate), None)
+
+
+async def _may_answer(
+    site: ApiSite, caller: Caller, run: str, asked: Gate, body: AnswerBody
+) -> None:
+    if body.choice is None and not body.text:
+        listed = ", ".join(asked.choices) or "a text"
+        raise invalid("choice", f"found nothing; allowed: {listed}")
+    if asked.kind != "tool_approval" or body.choice != "approve":
+        return
+    if body.args_hash is None:
+        told = f"an approval repeats the hash of the arguments: {asked.args_hash}"
+        raise invalid("args_hash", told, cure="Read the gate, and send its args_hash.")
+    started = await site.services.access.started_by(run)
+    if site.rules.separate_approver and started is not None and started.token == caller.token.id:
+        raise Refused(
+            403,
+            "own_run",
+            f"The token {caller.token.name!r} started the run {run}, so it cannot approve for it.",
+            cure="Let somebody else approve, with a token of their own.",
+        )

@@ -1,0 +1,204 @@
+"""Runs as a collection: list, count, start, look, edit, delete."""
+
+import hashlib
+import json
+import uuid
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import JsonValue
+
+from perdure.domain.access import StartedBy
+from perdure.domain.control import Phase
+from perdure.domain.execution import execution_needs
+from perdure.domain.names import LoopKind, run_id
+from perdure.domain.outcomes import Lifecycle, Outcome
+from perdure.domain.status import RunStatus
+from perdure.interfaces.api.bodies import BoundedRoute, Fields
+from perdure.interfaces.api.caller import Caller, Operator, Reader, Site, known_run
+from perdure.interfaces.api.etags import require_match, tag_of
+from perdure.interfaces.api.facts import ApiSite
+from perdure.interfaces.api.paging import PAGE, CursorText, Limit, cursors
+from perdure.interfaces.api.problems import Refused
+from perdure.interfaces.api.views import FRESH_NOTE, Count, Runs, Started
+from perdure.interfaces.gateway.facts import RunFilter, RunPage, RunRow
+from perdure.interfaces.submission import load_data, store
+
+PAGES_SEARCHED = 10
+PREFIX = "/api/v1/loops"
+KEY_CHARACTERS = 255
+router = APIRouter(prefix=PREFIX, tags=["loops"], route_class=BoundedRoute)
+
+Word = Annotated[str | None, Query(max_length=200)]
+
+
+@router.get("")
+async def list_runs(
+    site: Site,
+    _: Reader,
+    status: Annotated[Lifecycle | Literal["cancelled"] | None, Query()] = None,
+    kind: Annotated[LoopKind | None, Query()] = None,
+    outcome: Annotated[Outcome | None, Query()] = None,
+    phase: Annotated[Phase | None, Query()] = None,
+    definition: Word = None,
+    root: Word = None,
+    label: Word = None,
+    text: Word = None,
+    limit: Limit = PAGE,
+    cursor: CursorText = None,
+) -> Runs:
+    """Runs, the newest first: root runs, or with `root` all of one tree.
+
+    `text` looks for words in goals and ids. A page may be shorter than its limit.
+    """
+    if root is not None:
+        await known_run(site, root)
+    wanted = RunFilter(
+        status=status,
+        kind=kind,
+        label=label,
+        outcome=outcome,
+        phase=phase,
+        root=root,
+        limit=limit,
+    )
+    pages = await cursors(site, "loops", wanted.model_dump(mode="json"), definition, text)
+    found = await _searched(
+        site,
+        wanted.model_copy(update={"cursor": pages.read(cursor)}),
+        definition=definition,
+        text=text,
+    )
+    return Runs(items=found.runs, cursor=pages.made(found.cursor), note=found.note or FRESH_NOTE)
+
+
+@router.get("/active/count")
+async def count_running(site: Site, _: Reader) -> Count:
+    """How many runs are running, those that are paused or wait not counted."""
+    return Count(count=await site.services.gateway.count(RunFilter(status="running")))
+
+
+@router.post("", status_code=201)
+async def start(
+    site: Site,
+    caller: Operator,
+    response: Response,
+    spec: Fields,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=KEY_CHARACTERS,
+            description="The same key with the same body starts one run; with another body: 409.",
+        ),
+    ] = None,
+) -> Started:
+    """Start a run from a specification, as in a task file; files are not read over REST."""
+    await _trusted(site, caller, spec)
+    submission = load_data(spec, surroundings=site.surroundings)
+    claim = await _claimed(site, caller, spec, idempotency_key, submission.spec.goal)
+    known = await site.services.records.run(claim.run) is not None
+    try:
+        stored = await store(submission, site.services.blobs)
+        run = await site.services.gateway.start(stored, run_id=claim.run)
+    except BaseException:
+        await _released(site, claim.run)
+        raise
+    response.headers["location"] = f"{PREFIX}/{run}"
+    response.status_code = 200 if known else 201
+    status = await site.services.gateway.status(run)
+    response.headers["etag"] = edit_tag(status)
+    return Started(id=run, replayed=known, status=status, notes=submission.notes)
+
+
+@router.get("/{run}")
+async def look(site: Site, _: Reader, run: str, response: Response) -> RunStatus:
+    """One look at a run; the `ETag` is of what `PATCH` may change."""
+    await known_run(site, run)
+    status = await site.services.gateway.status(run)
+    response.headers["etag"] = edit_tag(status)
+    return status
+
+
+@router.delete("/{run}", status_code=204)
+async def delete(
+    site: Site,
+    _: Operator,
+    run: str,
+    if_match: Annotated[str | None, Header()] = None,
+) -> None:
+    """Drop an ended run from server and store; what it spent stays in the books."""
+    await known_run(site, run)
+    if if_match is not None:
+        require_match(if_match, edit_tag(await site.services.gateway.status(run)))
+    await site.services.gateway.delete(run)
+    await site.services.access.forget_start(run)
+
+
+def edit_tag(status: RunStatus) -> str:
+    """The entity tag of what may be edited of a run."""
+    return tag_of([status.id, status.goal, status.iteration_limit, status.label])
+
+
+async def _searched(
+    site: ApiSite, wanted: RunFilter, *, definition: str | None, text: str | None
+) -> RunPage:
+    """The first page from there on with a row that fits; a search ends after some pages."""
+    words = (text or "").casefold().split()
+    page = RunPage()
+    for _ in range(PAGES_SEARCHED):
+        page = await site.services.gateway.list(wanted)
+        rows = [row for row in page.runs if _fits(row, definition, words)]
+        ours = [row for row in rows if await site.services.records.run(row.id) is not None]
+        page = page.model_copy(update={"runs": tuple(ours)})
+        if ours or page.cursor is None:
+            break
+        wanted = wanted.model_copy(update={"cursor": page.cursor})
+    return page
+
+
+def _fits(row: RunRow, definition: str | None, words: list[str]) -> bool:
+    told = f"{row.goal} {row.id}".casefold()
+    named = definition is None or row.definition == definition
+    return named and all(word in told for word in words)
+
+
+async def _trusted(site: ApiSite, caller: Caller, spec: dict[str, JsonValue]) -> None:
+    """Refuse what asks for more than the token may: programs, addresses, folders nobody serves."""
+    if caller.has("execute"):
+        return
+    if places := execution_needs(spec):
+        caller.need("execute", f" The specification asks for it at {', '.join(places[:5])}.")
+    folder = spec.get("workspace")
+    if folder is not None and folder not in (await site.services.records.workspaces()).values():
+        # What a folder holds can be read by the model: not every folder of this host is offered.
+        caller.need("execute", " No run from this host has worked in that workspace folder yet.")
+
+
+async def _released(site: ApiSite, run: str) -> None:
+    """Free the key of a start that did not happen."""
+    row = await site.services.records.run(run)
+    if row is None or row.ended_at is not None:
+        await site.services.access.forget_start(run)
+
+
+async def _claimed(
+    site: ApiSite, caller: Caller, spec: dict[str, JsonValue], key: str | None, goal: str
+) -> StartedBy:
+    told = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    wanted = StartedBy(
+        run=run_id(str(spec.get("kind", "agent")), goal, uuid.uuid4().hex),
+        token=caller.token.id,
+        at=site.now(),
+        key=key,
+        body_hash=hashlib.sha256(told.encode()).hexdigest(),
+    )
+    claim = await site.services.access.claim_start(wanted)
+    if claim.body_hash != wanted.body_hash:
+        raise Refused(
+            409,
+            "idempotency_conflict",
+            f"The idempotency key was used for the run {claim.run}, with another body.",
+            cure="Send a new key for a new run, or the same body.",
+        )
+    return claim

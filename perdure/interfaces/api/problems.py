@@ -1,0 +1,217 @@
+"""Every error as a problem document (RFC 9457): those of our tree, and those of the framework."""
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from perdure.domain.base import Frozen
+from perdure.domain.errors import (
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    PerdureError,
+    ServiceUnavailable,
+    StoreError,
+)
+from perdure.domain.model_errors import ModelError
+from perdure.domain.problems import path_of, shown
+
+MEDIA_TYPE = "application/problem+json"
+TYPE = "urn:perdure:problem:"
+RETRY_AFTER_S = 5
+_log = structlog.get_logger(__name__)
+
+_CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    409: "conflict",
+    413: "body_too_large",
+    415: "unsupported_media_type",
+    422: "invalid_input",
+    429: "too_many_requests",
+    500: "internal",
+    503: "service_unavailable",
+}
+
+
+class Defect(Frozen):
+    """One thing that is wrong with a request, and where."""
+
+    path: str
+    message: str
+
+
+class Problem(Frozen):
+    """A problem document: `code` is stable, `detail` and `cure` are for people."""
+
+    type: str = Field(examples=[f"{TYPE}not_found"])
+    title: str = Field(examples=["Not Found"])
+    status: int = Field(examples=[404])
+    detail: str
+    instance: str
+    code: str = Field(examples=["not_found"])
+    cure: str = ""
+    state: str | None = None
+    errors: tuple[Defect, ...] = ()
+
+
+class Refused(Exception):
+    """A request that is refused at the door, before anything of a run is asked.
+
+    Args:
+        status: of HTTP.
+        code: stable.
+        detail: what happened, with the value found.
+        cure: what to do next.
+        errors: what is wrong where.
+        headers: of the response.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        cure: str = "",
+        errors: Iterable[tuple[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.cure = cure
+        self.errors = tuple(Defect(path=path, message=words) for path, words in errors)
+        self.headers = dict(headers or {})
+
+
+class WrongState(NotAllowed):
+    """What the run's state forbids; `state` names it."""
+
+    def __init__(self, message: str, *, cure: str = "", state: str | None = None) -> None:
+        super().__init__(message, cure=cure)
+        self.state = state
+
+
+def invalid(path: str, message: str, *, cure: str = "") -> Refused:
+    """One wrong field of a request."""
+    errors = [(path, message)]
+    return Refused(422, "invalid_input", f"{path}: {message}", cure=cure, errors=errors)
+
+
+def document(refused: Refused, *, instance: str, state: str | None = None) -> JSONResponse:
+    """The response that a refusal becomes."""
+    problem = Problem(
+        type=f"{TYPE}{refused.code}",
+        title=HTTPStatus(refused.status).phrase,
+        status=refused.status,
+        detail=refused.detail,
+        instance=instance,
+        code=refused.code,
+        cure=refused.cure,
+        state=state,
+        errors=refused.errors,
+    )
+    return JSONResponse(
+        problem.model_dump(mode="json"),
+        status_code=refused.status,
+        headers=refused.headers,
+        media_type=MEDIA_TYPE,
+    )
+
+
+def as_refusal(error: PerdureError) -> Refused:
+    """An error of our tree with its status."""
+    status, headers = _status(error)
+    errors = error.problems if isinstance(error, InvalidInput) else ()
+    return Refused(
+        status, error.code, error.message, cure=error.cure, errors=errors, headers=headers
+    )
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Register the handlers."""
+    app.add_exception_handler(Refused, _of_refusal)
+    app.add_exception_handler(PerdureError, _of_our_tree)
+    app.add_exception_handler(RequestValidationError, _of_validation)
+    app.add_exception_handler(HTTPException, _of_framework)
+    app.add_exception_handler(Exception, _of_defect)
+
+
+def _status(error: PerdureError) -> tuple[int, dict[str, str]]:
+    match error:
+        case InvalidInput():
+            return 422, {}
+        case NotFound():
+            return 404, {}
+        case NotAllowed():
+            return 409, {}
+        case ServiceUnavailable() | StoreError():
+            return 503, {"retry-after": str(RETRY_AFTER_S)}
+        case ModelError():
+            return 422, {}
+        case _:
+            return 500, {}
+
+
+async def _of_refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return document(error, instance=request.url.path)
+
+
+async def _of_our_tree(request: Request, error: Exception) -> Response:
+    assert isinstance(error, PerdureError)
+    if type(error) is PerdureError:
+        return await _of_defect(request, error)
+    state = error.state if isinstance(error, WrongState) else None
+    return document(as_refusal(error), instance=request.url.path, state=state)
+
+
+async def _of_validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    errors = [
+        (_place(detail["loc"]), _words(detail["msg"], detail.get("input")))
+        for detail in error.errors()
+    ]
+    listed = "; ".join(f"{path}: {words}" for path, words in errors)
+    refused = Refused(422, "invalid_input", listed[:2_000], errors=errors)
+    return document(refused, instance=request.url.path)
+
+
+async def _of_framework(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = _CODES.get(error.status_code, "refused")
+    headers = dict(error.headers or {})
+    refused = Refused(error.status_code, code, str(error.detail), headers=headers)
+    return document(refused, instance=request.url.path)
+
+
+async def _of_defect(request: Request, error: Exception) -> Response:
+    """Something that should not happen: written to the log, and nothing of it told outside."""
+    _log.error("request_failed", path=request.url.path, method=request.method, exc_info=error)
+    told = "Something failed inside. Its cause is in the log of the API."
+    refused = Refused(500, "internal", told, cure="Read `perdure logs api`.")
+    return document(refused, instance=request.url.path)
+
+
+def _place(steps: tuple[str | int, ...]) -> str:
+    """`("body", "budget", "tokens")` is `budget.tokens`; parameters keep where they stood."""
+    root, *rest = steps or ("request",)
+    if root == "body":
+        return path_of("", [step for step in rest if not isinstance(step, str) or step]) or "body"
+    return path_of(str(root), rest)
+
+
+def _words(message: str, found: object) -> str:
+    return f"found {shown(found)}; {message[:1].lower()}{message[1:]}"
