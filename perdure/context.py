@@ -15,10 +15,11 @@ from perdure.adapters.keys import encryption_keys
 from perdure.adapters.logging import configure_logging
 from perdure.adapters.models.catalog import access_from, default_model
 from perdure.adapters.runtime import EmbeddedRuntime, read_logs, up
+from perdure.adapters.runtime.services import has_api
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.compose import VERSION, open_parts, services
-from perdure.domain.errors import InvalidInput, NotFound
+from perdure.domain.errors import InvalidInput, NotFound, RuntimeUnavailable
 from perdure.interfaces.services import (
     AppContext,
     Check,
@@ -53,6 +54,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         logs=installation.logs,
         run_worker=installation.run_worker,
         run_codec=installation.run_codec,
+        run_api=installation.run_api,
         setup_model=installing.setup_model,
         replay=installation.replay,
         doctor=installation.doctor,
@@ -119,6 +121,19 @@ class _Installation:
         )
         on_ready(server.url)
         await server.serve()
+
+    async def run_api(self, *, host: str | None, port: int | None, on_ready: OnProgress) -> None:
+        if not has_api():
+            raise RuntimeUnavailable(
+                "The REST API is not installed: fastapi or uvicorn is missing.",
+                cure="Install it with `pip install 'perdure[api]'`.",
+            )
+        # These packages are an extra, which no other command needs.
+        from perdure.rest import run_api
+
+        named = {"api_host": host, "api_port": port}
+        given = {name: value for name, value in named.items() if value is not None}
+        await run_api((await self._found()).model_copy(update=given), on_ready)
 
     async def _pages(self) -> list[str]:
         """Where the Web UI of these services is, or would be."""

@@ -79,6 +79,16 @@ class Settings(BaseSettings):
     encryption_old_keys: Names = ()  # references to keys that still open what they encrypted
     ui_codec_endpoint: str | None = None
 
+    # REST
+    api: Literal["auto", "on", "off"] = "auto"
+    api_host: str = "127.0.0.1"
+    api_port: int = Field(8237, ge=1, le=65535)
+    api_rate_per_minute: int = Field(600, ge=1)
+    api_body_bytes: int = Field(1024 * 1024, ge=1024)
+    api_origins: Names = ()  # pages of these origins may call from a browser
+    api_public: Annotated[tuple[Literal["docs", "metrics"], ...], NoDecode] = ()
+    api_separate_approver: bool = False  # who starts a run may not approve its tool calls
+
     # Embedded services
     idle_minutes: float = Field(30, ge=0)  # 0: never end by themselves
     workers: int = Field(1, ge=0)
@@ -103,6 +113,8 @@ class Settings(BaseSettings):
         "plain_commands",
         "sandbox_paths",
         "encryption_old_keys",
+        "api_origins",
+        "api_public",
         mode="before",
     )
     @classmethod

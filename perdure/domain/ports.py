@@ -239,6 +239,7 @@ class Endpoints(Frozen):
     home: str
     ui_url: str | None = None
     model_url: str | None = None
+    api_url: str | None = None
 
 
 class Runtime(Protocol):

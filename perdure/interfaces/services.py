@@ -279,6 +279,14 @@ class RunCodec(Protocol):
     ) -> Awaitable[None]: ...
 
 
+class RunApi(Protocol):
+    """Serves the REST API on an address; says where once it answers."""
+
+    def __call__(
+        self, *, host: str | None, port: int | None, on_ready: OnProgress
+    ) -> Awaitable[None]: ...
+
+
 class InHome(Protocol):
     """The same context over another home folder (or, for None, over the current one)."""
 
@@ -298,6 +306,7 @@ class AppContext:
         logs: log lines, the newest last.
         run_worker: polls until asked to end.
         run_codec: answers the Web UI with what is sealed, until asked to end.
+        run_api: answers programs over HTTP, until asked to end.
         setup_model: installs the embedded model; returns a sentence on what was done.
         replay: replays histories (JSON bytes by name) against this code.
         doctor: looks at the installation, one check after the other.
@@ -326,6 +335,7 @@ class AppContext:
     logs: ReadLogs
     run_worker: Callable[[], Awaitable[None]]
     run_codec: RunCodec
+    run_api: RunApi
     setup_model: Callable[[OnProgress], Awaitable[str]]
     replay: Callable[[dict[str, bytes]], AsyncIterator[Replayed]]
     doctor: Callable[[], AsyncIterator[Check]]

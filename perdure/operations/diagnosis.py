@@ -10,8 +10,10 @@ from importlib.metadata import version
 from perdure.adapters.keys import encryption_keys
 from perdure.adapters.models.embedded_facts import embedded_available
 from perdure.adapters.runtime import EmbeddedRuntime
+from perdure.adapters.runtime.services import has_api
 from perdure.adapters.settings import Settings, unknown_variables
 from perdure.adapters.stores import open_stores
+from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.opening import DATABASE_FILE
 from perdure.domain.errors import PerdureError
 from perdure.domain.run import AgentSpec
@@ -30,6 +32,7 @@ async def diagnose(settings: Settings, connect: Connect) -> AsyncIterator[Check]
     yield await _stores(settings)
     yield _model(settings)
     yield _embedded()
+    yield await _api(settings)
     yield await _services(settings)
     async for check in _queues(connect):
         yield check
@@ -104,6 +107,39 @@ def _embedded() -> Check:
         name="embedded model",
         state="ok",
         found="installed; it writes text and JSON, chooses no tools, and never judges",
+    )
+
+
+async def _api(settings: Settings) -> Check:
+    if not has_api():
+        return Check(
+            name="rest api",
+            state="warning",
+            found="not installed",
+            cure="Install `perdure[api]` to start and follow runs over HTTP.",
+        )
+    if settings.api == "off":
+        return Check(name="rest api", state="ok", found="installed, switched off (PERDURE_API)")
+    if settings.database_url is None and not (settings.home / DATABASE_FILE).exists():
+        return _without_token("installed")
+    try:
+        stores = await open_stores(settings.home, settings.database_url)
+        tokens = await stores.access.tokens()
+        await stores.close()
+    except PerdureError as error:
+        return Check(name="rest api", state="failed", found=error.message, cure=error.cure)
+    usable = sum(token.usable(utc_now()) for token in tokens)
+    if not usable:
+        return _without_token("installed")
+    return Check(name="rest api", state="ok", found=f"installed, {usable} usable tokens")
+
+
+def _without_token(installed: str) -> Check:
+    return Check(
+        name="rest api",
+        state="ok",
+        found=f"{installed}, no token yet, so nobody is let in",
+        cure="Make one: perdure api token create NAME --scope operate",
     )
 
 

@@ -81,15 +81,12 @@ def app() -> App:
     return build("0", console, console)
 
 
-def commands(app: App) -> list[str]:
+def commands(app: App, before: str = "") -> list[str]:
     """Every command by its words, such as `run` and `memory list`."""
-    inner = {name: [word for word in app[name] if not word.startswith("-")] for name in app}
-    return [
-        f"{name} {word}".strip()
-        for name, words in inner.items()
-        if not name.startswith("-")
-        for word in words or [""]
-    ]
+    names = [name for name in app if not name.startswith("-")]
+    if not names:
+        return [before]
+    return [word for name in names for word in commands(app[name], f"{before} {name}".strip())]
 
 
 def options(app: App, command: str) -> set[str]:

@@ -9,6 +9,8 @@ from perdure.adapters.runtime.state import HomeFiles
 from perdure.adapters.settings import Settings
 from perdure.domain.ports import Endpoints
 
+ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
+
 
 class Plans:
     """Makes launches. Asked again for a part that never served, so a taken port is replaced."""
@@ -54,6 +56,13 @@ class Plans:
         port = self._port("model", "model_port")
         self._point(model_url=f"http://{LOOPBACK}:{port}")
         return services.model_launch(self._settings, self._files, port=port)
+
+    def api(self) -> Launch:
+        port = self._port("api", "api_port")
+        host = self._settings.api_host
+        shown = LOOPBACK if host in ANY_ADDRESS else host
+        self._point(api_url=f"http://{shown}:{port}")
+        return services.api_launch(self._settings, self._files, self.endpoints, port=port)
 
     def worker(self, name: str) -> Callable[[], Launch]:
         return lambda: services.worker_launch(

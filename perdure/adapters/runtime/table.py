@@ -38,6 +38,7 @@ def banner(endpoints: Endpoints) -> str:
         ("Temporal", f"{endpoints.temporal_address} (namespace {endpoints.namespace})"),
         ("Web UI", endpoints.ui_url),
         ("local model", endpoints.model_url),
+        ("REST API", endpoints.api_url),
         ("data, logs", endpoints.home),
     ]
     return "\n".join(f"  {name:<12} {value}" for name, value in rows if value)

@@ -75,7 +75,7 @@ async def events(
 ) -> Response:
     """Follow a run; a browser's `EventSource` takes it up again by itself."""
     row = await known_run(site, run)
-    since = int(last_event_id) if (last_event_id or "").isdecimal() else 0
+    since = int(last_event_id) if last_event_id and last_event_id.isdecimal() else 0
     if since and row.ended_at is not None:
         status = await site.services.gateway.status(run)
         if since >= status.last_event:

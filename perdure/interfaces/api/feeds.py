@@ -12,6 +12,7 @@ from perdure.interfaces.services import Services
 KEPT = 1_000
 TEXT_EVERY_S = 0.5
 TEXT_CHARACTERS = 4_000
+CLOSING_S = 30.0
 
 
 @dataclass(slots=True)
@@ -83,6 +84,8 @@ class Feeds:
             async for event in self._services.gateway.events(
                 feed.run, on_trouble=lambda told: self._trouble(feed, told)
             ):
+                if event.type == "ended":
+                    await self._closed(feed.run)
                 feed.events = [*feed.events, event][-KEPT:]
                 feed.tell()
         except PerdureError as error:
@@ -94,6 +97,12 @@ class Feeds:
                 del self._feeds[feed.run]
             feed.over = True
             feed.tell()
+
+    async def _closed(self, run: str) -> None:
+        """Hold `ended` back until the result can be read: whoever hears of the end asks for it."""
+        with suppress(PerdureError, TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                await self._services.gateway.result(run)
 
     def _trouble(self, feed: Feed, told: str) -> None:
         feed.trouble, feed.troubles = told, feed.troubles + 1

@@ -1,5 +1,7 @@
 """Looking into one run: its result, costs, words, iterations and figures."""
 
+import asyncio
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
@@ -29,9 +31,20 @@ Index = Annotated[int, Path(ge=1, le=1_000_000)]
 
 
 @router.get("/result")
-async def result(site: Site, _: Reader, run: str) -> RunResult:
+async def result(
+    site: Site,
+    _: Reader,
+    run: str,
+    wait: Annotated[
+        float, Query(ge=0, le=60, description="Seconds to wait for the end.", examples=[30])
+    ] = 0,
+) -> RunResult:
     """The end of a run, with all records and the whole output; 409 while it goes on."""
     await known_run(site, run)
+    if wait:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                return await site.services.gateway.result(run)
     try:
         return await site.services.gateway.result(run, wait=False)
     except NotAllowed as error:

@@ -3,8 +3,8 @@
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
@@ -92,8 +92,9 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self._on_started()
 
-    def capture_signals(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
 
 
 def _listen(host: str, port: int) -> socket.socket:

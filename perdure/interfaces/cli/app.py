@@ -24,6 +24,7 @@ from perdure.interfaces.cli.commands import (
     proof,
     remembering,
     running,
+    serving,
     steer,
 )
 from perdure.interfaces.cli.output import Output
@@ -80,6 +81,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
     app.command(patterns.patterns_commands(KNOW))
     for command in (installation.up, installation.down, installation.logs, installation.worker):
         app.command(command, group=SERVE)
+    app.command(serving.api_commands(SERVE))
     for command in (installation.codec, installation.setup, installation.doctor, installation.gc):
         app.command(command, group=SERVE)
     for command in (proof.replay, proof.chaos):

@@ -31,11 +31,12 @@ def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
 def settings_of(home: Path) -> MakeSettings:
     """Settings of the temporary home, with a stub worker and no model unless told otherwise."""
 
-    names = ("temporal_port", "ui_port", "model_port", "codec_port")
+    names = ("temporal_port", "ui_port", "model_port", "codec_port", "api_port")
     ports = {name: free_port() for name in names}
 
     def make(**overrides: object) -> Settings:
-        stubs = {"home": home, "local_model": "off", "worker_command": python(WORKER)} | ports
+        stubs = {"home": home, "local_model": "off", "api": "off"} | ports
+        stubs |= {"worker_command": python(WORKER)}
         return Settings.load(**(stubs | overrides))
 
     return make

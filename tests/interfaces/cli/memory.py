@@ -321,6 +321,7 @@ class Installation:
             logs=self._logs,
             run_worker=self._worker,
             run_codec=self._codec,
+            run_api=self._api,
             setup_model=self._setup,
             replay=self._replay,
             doctor=self._doctor,
@@ -406,6 +407,12 @@ class Installation:
     ) -> None:
         self.calls.append(f"codec {port} {list(origins)}")
         on_ready(f"http://127.0.0.1:{port or 8236}")
+
+    async def _api(
+        self, *, host: str | None, port: int | None, on_ready: Callable[[str], None]
+    ) -> None:
+        self.calls.append(f"api {host} {port}")
+        on_ready(f"http://{host or '127.0.0.1'}:{port or 8237}")
 
     async def _setup(self, on_progress: Callable[[str], None]) -> str:
         return "The embedded model is installed."

@@ -19,7 +19,7 @@ from perdure.interfaces.services import Check, RuntimeView
 
 
 async def up(*, detach: bool = False, session: Given) -> None:
-    """Start Temporal, the embedded model and a worker together.
+    """Start Temporal, the embedded model, a worker and the REST API together.
 
     Args:
         detach: Give the shell back; they end by `perdure down`, or after 30 idle minutes.
@@ -50,7 +50,7 @@ async def logs(
     """Read the logs of the embedded services.
 
     Args:
-        part: One of them: supervisor, temporal, model, worker; left out: all.
+        part: One of them: supervisor, temporal, model, worker, api; left out: all.
         lines: How many of the last lines.
         follow: Go on as they grow, until Ctrl-C.
     """

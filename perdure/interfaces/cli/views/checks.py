@@ -70,6 +70,7 @@ def endpoints_view(endpoints: Endpoints) -> RenderableType:
             ("Temporal", f"{endpoints.temporal_address} (namespace {endpoints.namespace})"),
             ("Web UI", endpoints.ui_url),
             ("model", endpoints.model_url),
+            ("REST API", endpoints.api_url),
             ("folder", endpoints.home),
         ]
     )

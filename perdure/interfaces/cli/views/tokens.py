@@ -1,0 +1,39 @@
+"""Tokens of the REST API: one that was made, and the list of them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from perdure.domain.access import ApiToken
+from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, line, stack, table
+from perdure.interfaces.cli.views.wording import ago, one_line
+
+
+def made_view(token: ApiToken, text: str) -> RenderableType:
+    """A new token; it cannot be shown again."""
+    return stack(
+        line(("✓ ", GOOD), f"{one_line(token.name)}: {', '.join(token.scopes)}"),
+        line(text),
+        line(("Keep it now: it is not shown again. Send it as", DIM)),
+        line(("  authorization: Bearer <token>", DIM)),
+    )
+
+
+def tokens_view(tokens: Sequence[ApiToken], now: datetime) -> RenderableType:
+    """One row per token, and whether it opens anything."""
+    if not tokens:
+        return line("No tokens. Make one: perdure api token create NAME")
+    rows = [
+        (token.id, one_line(token.name), " ".join(token.scopes), _state(token, now),
+         ago(token.created_at, now))
+        for token in tokens
+    ]  # fmt: skip
+    return table(("id", "name", "scopes", "state", "made"), rows, whole=("id",))
+
+
+def _state(token: ApiToken, now: datetime) -> Text:
+    if token.usable(now):
+        return Text("usable", style=GOOD)
+    return Text("revoked" if token.revoked_at else "expired", style=BAD)

@@ -1,0 +1,156 @@
+"""The REST door of a test installation: served on a port, with tokens and a client."""
+
+import asyncio
+import contextlib
+import hashlib
+import secrets
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx2
+import yaml
+from installation import Installation, installation
+
+from perdure.adapters.checks import check_problems
+from perdure.domain.access import ApiToken, Credentials, Scope, digest_of
+from perdure.domain.ports import Endpoints
+from perdure.interfaces.api.app import build_app
+from perdure.interfaces.api.facts import ApiRules, ApiSite
+from perdure.interfaces.api.serving import serve
+from perdure.interfaces.services import Services
+from perdure.interfaces.submission import Surroundings
+
+EVERY: tuple[Scope, ...] = ("admin",)
+
+
+@dataclass
+class Rest:
+    """A served installation; `client` has a token for everything."""
+
+    site: Installation
+    url: str
+    client: httpx2.AsyncClient
+    api: ApiSite
+
+    async def token(self, *scopes: Scope, **more: datetime) -> str:
+        """The text of a new token."""
+        return await token_of(self.api, *scopes, **more)
+
+    @asynccontextmanager
+    async def caller(self, *scopes: Scope) -> AsyncGenerator[httpx2.AsyncClient]:
+        """A client with a token of its own; without scopes it has none."""
+        headers = {"authorization": f"Bearer {await self.token(*scopes)}"} if scopes else {}
+        async with client_of(self.url, headers) as client:
+            yield client
+
+    async def start(self, spec: Mapping[str, object], **headers: str) -> str:
+        """Start a run and return its id."""
+        answer = await self.client.post("/api/v1/loops", json=dict(spec), headers=headers)
+        assert answer.status_code in {200, 201}, answer.text
+        return answer.json()["id"]
+
+    async def ended(self, run: str) -> Mapping[str, object]:
+        """Wait for the end of a run by following it, and return its result."""
+        async with self.client.stream("GET", f"/api/v1/loops/{run}/events") as stream:
+            async for line in stream.aiter_lines():
+                if line == "event: ended":
+                    break
+        answer = await self.client.get(f"/api/v1/loops/{run}/result")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+def services_of(site: Installation) -> Services:
+    """What doors are handed."""
+    stores = site.parts.stores
+    return Services(
+        gateway=site.gateway,
+        blobs=stores.blobs,
+        records=stores.records,
+        journal=stores.journal,
+        transcripts=stores.transcripts,
+        workspaces=site.parts.workspaces,
+        memory=stores.memory,
+        sessions=stores.sessions,
+        projects=stores.projects,
+        artifacts=stores.artifacts,
+        todos=stores.todos,
+        access=stores.access,
+        models=site.parts.models,
+        endpoints=Endpoints(
+            temporal_address=site.address, namespace="default", home=str(site.home)
+        ),
+    )
+
+
+async def token_of(api: ApiSite, *scopes: Scope, **more: datetime) -> str:
+    """Keep a new token and return its text."""
+    made = Credentials(id=secrets.token_hex(4), secret=secrets.token_urlsafe(32))
+    token = ApiToken(
+        id=made.id,
+        name="test",
+        scopes=scopes,
+        digest=digest_of(made.secret),
+        created_at=datetime.now(UTC),
+        **more,
+    )
+    await api.services.access.add_token(token)
+    return made.text
+
+
+def client_of(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
+    """A client that no proxy setting of the machine steers."""
+    return httpx2.AsyncClient(base_url=url, headers=dict(headers), timeout=60, trust_env=False)
+
+
+def api_site(site: Installation, rules: ApiRules | None = None) -> ApiSite:
+    """An installation as the REST door sees it."""
+    surroundings = Surroundings(
+        folder=None,
+        default_model=site.parts.default_model,
+        rubric_problems=check_problems,
+    )
+    return ApiSite(
+        services=services_of(site),
+        surroundings=surroundings,
+        now=lambda: datetime.now(UTC),
+        version="0.1.0",
+        rules=rules or ApiRules(rate_per_minute=100_000),
+    )
+
+
+@asynccontextmanager
+async def served(site: Installation, rules: ApiRules | None = None) -> AsyncGenerator[Rest]:
+    """Serve an installation on a free port."""
+    api = api_site(site, rules)
+    stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(
+        serve(build_app(api), host="127.0.0.1", port=0, stop=stop, on_ready=ready.set_result)
+    )
+    try:
+        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        url = await ready
+        text = await token_of(api, *EVERY)
+        async with client_of(url, {"authorization": f"Bearer {text}"}) as client:
+            yield Rest(site, url, client, api)
+    finally:
+        stop.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@asynccontextmanager
+async def scripted(
+    home: Path, address: str, script: Mapping[str, object]
+) -> AsyncGenerator[Installation]:
+    """An installation whose default model plays a script: over REST nobody may name one."""
+    text = yaml.safe_dump(dict(script)).encode()
+    model = f"scripted:sha256:{hashlib.sha256(text).hexdigest()}"
+    async with installation(home, address, model=model) as site:
+        assert await site.parts.stores.blobs.put(text) == model.removeprefix("scripted:")
+        yield site
