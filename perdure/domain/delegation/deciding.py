@@ -1,0 +1,172 @@
+"""What follows from a manager's decision, and from a completion that is refused."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from perdure.domain.delegation.completion import (
+    REPAIRS_OF_COMPLETION,
+    Rejection,
+    completion_repair,
+)
+from perdure.domain.delegation.course import Course
+from perdure.domain.delegation.decisions import (
+    Complete,
+    Delegate,
+    Diagnose,
+    Escalate,
+    Fail,
+    MakePlan,
+    ManagerDecision,
+)
+from perdure.domain.delegation.diagnosis import diagnosis_refusal
+from perdure.domain.delegation.directives import (
+    AfterCheck,
+    AskAgain,
+    AskPerson,
+    Check,
+    Directive,
+    End,
+    Planned,
+    Refused,
+    Repair,
+    Test,
+    Work,
+)
+from perdure.domain.delegation.phases import BudgetPhase, phase_refusal
+from perdure.domain.delegation.plan import plan_problems, replanned
+from perdure.domain.delegation.quality import quality
+from perdure.domain.delegation.reading import MOST_UNREADABLE
+from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.signatures import repeat_refusal
+from perdure.domain.outcomes import ended
+
+REFUSED_PLANS = 5
+
+Step = tuple[Course, Directive]
+
+
+def unreadable(course: Course, problems: Sequence[str]) -> tuple[Course, AskAgain | End]:
+    """After a reply that could not be read: asked again, five in a row end the run."""
+    count = course.unreadable + 1
+    changed = course.model_copy(update={"unreadable": count})
+    if count >= MOST_UNREADABLE:
+        detail = f"{count} replies in a row; the last: {' '.join(problems)}"
+        return changed, End(ended("failed", "manager_unreadable", detail))
+    return changed, AskAgain(tuple(problems))
+
+
+def decide(
+    course: Course, decision: ManagerDecision, *, settings: DelegationSettings, phase: BudgetPhase
+) -> Step:
+    """What a decision comes to: it is carried out, or refused with the reason."""
+    course = course.decided(decision.decision, reason=decision.reason)
+    late = phase_refusal(phase, decision.decision)
+    if late is not None:
+        return _refused(course, late)
+    match decision:
+        case Delegate():
+            return _delegate(course, decision, settings)
+        case MakePlan():
+            return _plan(course, decision)
+        case Diagnose():
+            refusal = diagnosis_refusal(course.diagnoses, max_iterations=settings.max_iterations)
+            return _refused(course, refusal) if refusal else (course, Test(decision.hypotheses))
+        case Complete():
+            return course, Check(decision)
+        case Escalate():
+            return course, AskPerson(decision.question, decision.choices)
+        case Fail():
+            outcome = "best_effort" if course.usable else "failed"
+            return course, End(ended(outcome, "gave_up", decision.why or decision.reason))
+        case _:
+            assert_never(decision)
+
+
+def after_rejection(
+    course: Course,
+    rejection: Rejection,
+    *,
+    wrong: Sequence[str],
+    settings: DelegationSettings,
+    phase: BudgetPhase,
+) -> tuple[Course, AfterCheck]:
+    """After a completion that was refused: told, repaired once, or the end.
+
+    Args:
+        course: as it was.
+        rejection: the gate that refused.
+        wrong: everything that a repair can be told by name.
+        settings: of the run.
+        phase: of the budget; its reserve pays for no repair.
+    """
+    breaker, tripped = course.breaker.after(rejection, cap=settings.completion_rejections)
+    changed = course.model_copy(update={"breaker": breaker}).noted(rejection.text)
+    if not tripped:
+        return changed.told(rejection.text), Refused(rejection.text)
+    if not wrong or breaker.trips > REPAIRS_OF_COMPLETION or phase == "reserve":
+        return changed, End(ended("best_effort", "completion_rejected", rejection.text))
+    return changed.told(rejection.text), Repair(completion_repair(wrong))
+
+
+def after_gates(
+    course: Course,
+    score: float | None,
+    *,
+    settings: DelegationSettings,
+    wrong: Sequence[str] = (),
+    phase: BudgetPhase = "core_work",
+) -> tuple[Course, AfterCheck]:
+    """After all gates passed: the deliverable is accepted, repaired or failed by its score."""
+    thresholds = settings.evaluation
+    match quality(score, thresholds):
+        case "accept":
+            figures = "" if score is None else f"score {score:.2f}"
+            return course, End(ended("accepted", "completed", figures))
+        case "accept_with_warning":
+            figures = f"with a warning: score {score:.2f}, wanted {thresholds.accept:g}"
+            return course, End(ended("accepted", "completed", figures))
+        case "repair":
+            named = (f"the score is {score:.2f}, wanted {thresholds.warn:g}",)
+            rejection = Rejection(gate="quality", named=named)
+            return after_rejection(course, rejection, wrong=wrong, settings=settings, phase=phase)
+        case "fail":
+            figures = f"score {score:.2f}, wanted {thresholds.repair:g}"
+            return course, End(ended("failed", "quality_failed", figures))
+
+
+def _delegate(course: Course, decision: Delegate, settings: DelegationSettings) -> Step:
+    cap = settings.workers_per_iteration or len(decision.delegations)
+    now, later = decision.delegations[:cap], decision.delegations[cap:]
+    refusal = repeat_refusal(course.past, now)
+    if refusal is not None:
+        return _refused(course, refusal)
+    deferred = tuple(envelope.worker for envelope in later)
+    if deferred:
+        course = course.told(
+            f"Deferred, as an iteration takes {cap} workers: {', '.join(deferred)}. "
+            "Delegate them again if they are still needed."
+        )
+    return course, Work(now, deferred)
+
+
+def _plan(course: Course, decision: MakePlan) -> Step:
+    problems = plan_problems(decision.subtasks)
+    if problems:
+        return _refused(course, f"The plan was refused: {' '.join(problems)}")
+    if not course.plan.locked:
+        plan = replanned(course.plan, decision.subtasks)
+        return course.model_copy(update={"plan": plan, "refused_plans": 0}), Planned()
+    refused = course.refused_plans + 1
+    course = course.model_copy(update={"refused_plans": refused})
+    workable = course.plan.workable
+    if not workable or refused >= REFUSED_PLANS:
+        detail = "no subtask can be worked on" if not workable else f"{refused} plans, no work"
+        return course, End(ended("best_effort", "plan_loop_stall", detail))
+    ready = ", ".join(node.id for node in course.plan.actionable) or workable[0].id
+    return _refused(
+        course, f"The plan is locked until work brings something. Delegate now; ready: {ready}."
+    )
+
+
+def _refused(course: Course, why: str) -> Step:
+    return course.noted(f"refused: {why}").told(why), Refused(why)
