@@ -46,6 +46,13 @@ def value_of(text: str) -> JsonValue:
     return value
 
 
+def as_text(value: JsonValue) -> str:
+    """A text as it is, any other value as JSON."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
 def _objects(text: str) -> tuple[Found, ...]:
     found: list[Found] = []
     start, tried = text.find("{"), 0

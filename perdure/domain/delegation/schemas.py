@@ -1,0 +1,109 @@
+"""JSON schemas of what managers, workers and critics reply (contract, section 4).
+
+They keep to what structured output of the Messages API takes: every object is closed and names its
+fields, nothing is recursive. What is free in form travels as text that holds JSON.
+"""
+
+from pydantic import JsonValue
+
+from perdure.domain.delegation.critique import CATEGORIES
+from perdure.domain.delegation.decisions import DecisionName
+
+Schema = dict[str, JsonValue]
+
+_TEXT: Schema = {"type": "string"}
+_NUMBER: Schema = {"type": "number"}
+_FLAG: Schema = {"type": "boolean"}
+_TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
+
+
+def decision_schema() -> Schema:
+    """One of six objects, told apart by `decision`."""
+    return {
+        "anyOf": [
+            _decision("delegate", {"delegations": _list(_envelope())}),
+            _decision("plan", {"subtasks": _list(_subtask())}),
+            _decision("diagnose", {"hypotheses": _list(_hypothesis())}),
+            _decision(
+                "complete", {"final_result": _TEXT, "confidence": _NUMBER, "deliverables": _TEXTS}
+            ),
+            _decision("escalate", {"question": _TEXT, "choices": _TEXTS}),
+            _decision("fail", {"why": _TEXT}),
+        ]
+    }
+
+
+def worker_schema(*, makes_tools: bool = False) -> Schema:
+    """A worker's result; with the factory switched on also the tools that it needs."""
+    defect = _object({"category": _TEXT, "title": _TEXT, "fix": _TEXT})
+    properties: Schema = {
+        "result": _TEXT,
+        "confidence": _NUMBER,
+        "findings": _TEXTS,
+        "artifacts": _TEXTS,
+        "skills_created": _list(_object({"markdown": _TEXT})),
+        "defects": _list(defect),
+    }
+    if makes_tools:
+        tool = _object({"name": _TEXT, "code": _TEXT, "schema": _TEXT, "examples": _TEXT})
+        properties["tools_needed"] = _list(tool)
+    return _object(properties)
+
+
+def critique_schema() -> Schema:
+    """A reviewer's score, with defects by category."""
+    categories: Schema = {"enum": list(CATEGORIES)}
+    defect = _object({"category": categories, "title": _TEXT, "fix": _TEXT, "critical": _FLAG})
+    return _object({"score": _NUMBER, "defects": _list(defect)})
+
+
+def criteria_schema() -> Schema:
+    """Which success criteria are met, each with what is missing."""
+    item = _object({"number": {"type": "integer"}, "met": _FLAG, "missing": _TEXT})
+    return _object({"criteria": _list(item)})
+
+
+def _envelope() -> Schema:
+    named = _object({"name": _TEXT, "value": _TEXT})
+    return _object(
+        {
+            "worker": _TEXT,
+            "subtask": _TEXT,
+            "instructions": _TEXT,
+            "expected": _TEXT,
+            "acceptance": _TEXT,
+            "inputs": _list(named),
+            "tools": _TEXTS,
+            "skills": _TEXTS,
+            "inherit": _TEXTS,
+            "budget_share": _NUMBER,
+            "sub_manager": _FLAG,
+            "result_schema": _TEXT,
+        },
+        optional=("subtask", "inherit", "budget_share", "sub_manager", "result_schema"),
+    )
+
+
+def _subtask() -> Schema:
+    return _object({"id": _TEXT, "title": _TEXT, "depends_on": _TEXTS, "acceptance": _TEXT})
+
+
+def _hypothesis() -> Schema:
+    return _object({"id": _TEXT, "statement": _TEXT, "test": _TEXT})
+
+
+def _decision(name: DecisionName, properties: Schema) -> Schema:
+    return _object({"decision": {"enum": [name]}, "reason": _TEXT, **properties})
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _object(properties: Schema, *, optional: tuple[str, ...] = ()) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
