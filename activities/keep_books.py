@@ -5,6 +5,7 @@ from datetime import datetime
 
 from temporalio import activity
 
+from activities.keep_notes import NoteKeeper
 from activities.keep_records import RecordKeeper
 from activities.stopwatch import Stopwatch
 from activities.translate import translated
@@ -12,6 +13,7 @@ from perdure.domain.memory.course import EndedRun
 from perdure.domain.memory.lessons import event_of
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import (
+    ArtifactStore,
     BlobStore,
     Journal,
     Notifier,
@@ -49,10 +51,18 @@ class Reconcile:
 class Finish:
     """Stores the end of a run, so that doors can show it without server or worker."""
 
-    def __init__(self, *, records: RecordStore, blobs: BlobStore, memory: MemoryStore) -> None:
+    def __init__(
+        self,
+        *,
+        records: RecordStore,
+        blobs: BlobStore,
+        memory: MemoryStore,
+        artifacts: ArtifactStore,
+    ) -> None:
         self._records = records
         self._keeper = RecordKeeper(blobs=blobs, records=records)
         self._memory = memory
+        self._notes = NoteKeeper(artifacts=artifacts, blobs=blobs, memory=memory)
 
     @activity.defn
     @translated
@@ -65,7 +75,9 @@ class Finish:
         if stored is None:
             return FinishReport(stored=False)
         if step.remembered:
-            await self._memory.put(event_of(ended_run(step, stored)))
+            ended = ended_run(step, stored)
+            await self._memory.put(event_of(ended))
+            await self._notes.keep(ended)
         await self._records.put_run(
             stored.model_copy(
                 update={

@@ -49,6 +49,7 @@ class OpenWorkspace:
             deny=step.tools.deny,
             approve=step.tools.approve,
             timeouts=step.tools.timeouts,
+            belongs=bool(step.session or step.project),
         )
         if selection.problems:
             raise InvalidInput("; ".join(selection.problems))

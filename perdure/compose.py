@@ -29,9 +29,9 @@ from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal import address_of, connect
-from perdure.adapters.tools.builtin import builtin_tools
+from perdure.adapters.tools.builtin import builtin_tools, kept_tools
 from perdure.adapters.tools.composite import ToolHosts
-from perdure.adapters.tools.host import LocalToolHost
+from perdure.adapters.tools.host import AnyTool, LocalToolHost
 from perdure.adapters.tools.plugins import has_plugins, plugin_tools
 from perdure.adapters.verifying.verifier import Verifier
 from perdure.adapters.workspaces.local import LocalWorkspaces
@@ -86,7 +86,7 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             settings=settings,
             stores=stores,
             models=models,
-            tools=ToolHosts(LocalToolHost((*builtin_tools(stores.blobs), *extra))),
+            tools=ToolHosts(LocalToolHost((*_own_tools(stores), *extra))),
             workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
             checks=RubricChecks(snippets=snippets, plugins=checks),
             verifier=Verifier(LocalCommands(_allowance(settings))),
@@ -113,6 +113,10 @@ async def services(
         endpoints = state.endpoints if state is not None else named_endpoints(settings)
     async with open_parts(settings) as parts:
         yield _services(parts, endpoints)
+
+
+def _own_tools(stores: Stores) -> tuple[AnyTool, ...]:
+    return (*builtin_tools(stores.blobs, stores.artifacts), *kept_tools(stores))
 
 
 def _allowance(settings: Settings) -> Allowance:

@@ -10,7 +10,7 @@ from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
 from perdure.domain.ports import ModelClient, Models, ToolHost
 from perdure.domain.refine.strategies import StrategyTools
-from perdure.domain.run import ROLES, ModelsSpec, RefineSpec, Spec
+from perdure.domain.run import ROLES, ModelsSpec, RefineSpec, RolesSpec, Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,14 @@ class Resolver:
         level = spec.tools.access or ("readonly" if first is None or first.tools else "minimal")
         tools = spec.tools.model_copy(update={"access": level})
         selection = select(
-            await self._tools.catalog(),
+            # Whether a tool can be used is for the worker to say, which may be another host.
+            [fact.model_copy(update={"unavailable": ""}) for fact in await self._tools.catalog()],
             level=level,
             allow=tools.allow or (),
             deny=tools.deny,
             approve=tools.approve,
             timeouts=tools.timeouts,
+            belongs=isinstance(spec, RolesSpec),
         )
         problems += () if self._plugins.tools else selection.problems
         if first is not None and not first.tools and selection.tools:

@@ -107,6 +107,12 @@ class Fleet:
             blobs=stores.blobs,
             frames=self._frames,
         )
+        finish = Finish(
+            records=stores.records,
+            blobs=stores.blobs,
+            memory=stores.memory,
+            artifacts=stores.artifacts,
+        )
         return self._worker(
             loops_queue(self._installation),
             activities=[
@@ -116,7 +122,7 @@ class Fleet:
                 SettleChild(journal=stores.journal, records=stores.records).settle_child,
                 Shelve(stores.blobs).shelve,
                 Recall(memory=stores.memory, blobs=stores.blobs).recall,
-                Finish(records=stores.records, blobs=stores.blobs, memory=stores.memory).finish,
+                finish.finish,
                 review.review,
                 KeepLearnings(stores.memory).keep_learnings,
                 Mine(stores.memory).mine,

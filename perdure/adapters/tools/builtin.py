@@ -4,18 +4,25 @@ from typing import Annotated
 
 from pydantic import Field
 
+from perdure.adapters.stores import Stores
+from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.tools.host import AnyTool
+from perdure.adapters.tools.kept.artifacts import artifact_tools
+from perdure.adapters.tools.kept.knowledge import memory_tools, skill_tools
+from perdure.adapters.tools.kept.placing import reach_of
+from perdure.adapters.tools.kept.sprints import sprint_tools
+from perdure.adapters.tools.kept.todos import todo_tools
 from perdure.adapters.tools.reading import fs_list, fs_read, fs_search
 from perdure.adapters.tools.shell.command import shell_readonly
 from perdure.adapters.tools.writing import fs_edit, fs_write
 from perdure.domain.errors import PerdureError, ToolFailure
-from perdure.domain.ports import BlobStore
+from perdure.domain.ports import ArtifactStore, BlobStore
 from perdure.domain.tools import OUTPUT_CAP_BYTES
-from perdure.tooling import Tool, tool
+from perdure.tooling import Tool, ToolContext, tool
 
 
-def builtin_tools(blobs: BlobStore) -> tuple[AnyTool, ...]:
-    """All built-in tools; `artifact.read` reads from `blobs`."""
+def builtin_tools(blobs: BlobStore, artifacts: ArtifactStore | None = None) -> tuple[AnyTool, ...]:
+    """The tools over the workspace; `artifact.read` reads from `blobs`, by id from `artifacts`."""
     return (
         fs_read,
         fs_list,
@@ -24,7 +31,18 @@ def builtin_tools(blobs: BlobStore) -> tuple[AnyTool, ...]:
         fs_edit,
         shell_readonly,
         human_ask(),
-        artifact_read(blobs),
+        artifact_read(blobs, artifacts),
+    )
+
+
+def kept_tools(stores: Stores) -> tuple[AnyTool, ...]:
+    """The tools over the stores: artifacts, todos, sprints, memory, skills."""
+    return (
+        *artifact_tools(stores.artifacts, stores.blobs, now=utc_now),
+        *todo_tools(stores.todos, now=utc_now),
+        *sprint_tools(stores.projects, stores.todos, now=utc_now),
+        *memory_tools(stores.memory, stores.artifacts, stores.blobs, now=utc_now),
+        *skill_tools(stores.memory, now=utc_now),
     )
 
 
@@ -47,11 +65,12 @@ def human_ask() -> AnyTool:
     return Tool(fact=inline, function=ask.function, arguments=ask.arguments)
 
 
-def artifact_read(blobs: BlobStore) -> AnyTool:
+def artifact_read(blobs: BlobStore, artifacts: ArtifactStore | None = None) -> AnyTool:
     """`artifact.read`: the rest of a long result, by the reference that its excerpt shows."""
 
     @tool(name="artifact.read", idempotent=True)
     async def read(
+        context: ToolContext,
         ref: str,
         offset: Annotated[int, Field(ge=0)] = 0,
         limit: Annotated[int, Field(ge=1, le=OUTPUT_CAP_BYTES)] = 8_000,
@@ -59,11 +78,17 @@ def artifact_read(blobs: BlobStore) -> AnyTool:
         """Read on in a long result or artifact that was shown as an excerpt.
 
         Args:
-            ref: the reference as shown, such as sha256:….
+            ref: the reference as shown, such as sha256:… or artifact-….
             offset: how many characters to skip.
             limit: how many characters to show.
         """
-        text = await _text(blobs, ref)
+        address = ref.strip()
+        if artifacts is not None and address.startswith("artifact-"):
+            # By its id, an artifact is read by those alone whom it belongs to; an address is the
+            # hash of a content, which only those know who were shown it.
+            named = await artifacts.artifact(address, reach=reach_of(context))
+            address = named.ref if named is not None else address
+        text = await _text(blobs, address)
         if offset > len(text):
             raise ToolFailure(
                 f"{ref} has {len(text)} characters; offset {offset} is behind its end.",
@@ -79,7 +104,7 @@ def artifact_read(blobs: BlobStore) -> AnyTool:
 
 async def _text(blobs: BlobStore, ref: str) -> str:
     try:
-        data = await blobs.get(ref.strip())
+        data = await blobs.get(ref)
     except (PerdureError, ValueError) as error:
         raise ToolFailure(
             f"There is no artifact {ref[:100]!r}. Copy the reference from the excerpt.",

@@ -7,6 +7,8 @@ is `read`. A level never offers more because a task asks for it.
 from perdure.domain.tools import AccessClass, AccessLevel, ToolFact
 
 READONLY_SHELL = "shell.readonly"
+# What runs know of each other is for those that may do everything (common section 9).
+MEMORY = "memory."
 
 _CLASSES: dict[AccessLevel, frozenset[AccessClass]] = {
     "full": frozenset({"read", "write", "execute", "network", "person"}),
@@ -24,6 +26,8 @@ _BY_NAME: dict[AccessLevel, frozenset[str]] = {
 
 def offers(level: AccessLevel, fact: ToolFact) -> bool:
     """Whether `level` may offer this tool at all."""
+    if fact.name.startswith(MEMORY) and level != "full":
+        return False
     return fact.access in _CLASSES[level] or fact.name in _BY_NAME[level]
 
 

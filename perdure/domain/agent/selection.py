@@ -38,6 +38,7 @@ def select(
     deny: Sequence[str] = (),
     approve: Sequence[str] = (),
     timeouts: Mapping[str, float] | None = None,
+    belongs: bool = False,
 ) -> Selection:
     """Pick the tools of a run from all that the worker has.
 
@@ -48,8 +49,10 @@ def select(
         deny: names to leave out, whatever `allow` says.
         approve: names whose calls a person approves first.
         timeouts: seconds per tool name, in place of the tool's own.
+        belongs: whether the run is in a session or project, so that it is offered shared tools.
     """
-    possible = [fact for fact in catalog if offers(level, fact)]
+    here = [fact for fact in catalog if belongs or not fact.shared]
+    possible = [fact for fact in here if offers(level, fact) and not fact.unavailable]
     kept = [fact for fact in possible if not allow or _any(allow, fact.name)]
     kept = [fact for fact in kept if not _any(deny, fact.name)]
     tools = tuple(
@@ -63,7 +66,7 @@ def select(
             problem
             for field, patterns in wishes.items()
             for pattern in patterns
-            if (problem := _problem(field, pattern, catalog=catalog, level=level))
+            if (problem := _problem(field, pattern, catalog=catalog, level=level, belongs=belongs))
         ),
     )
 
@@ -78,7 +81,7 @@ def _adjusted(fact: ToolFact, *, approve: Sequence[str], timeouts: Mapping[str, 
 
 
 def _problem(
-    field: str, pattern: str, *, catalog: Sequence[ToolFact], level: AccessLevel
+    field: str, pattern: str, *, catalog: Sequence[ToolFact], level: AccessLevel, belongs: bool
 ) -> str | None:
     found = [fact for fact in catalog if _matches(pattern, fact.name)]
     if not found:
@@ -89,6 +92,20 @@ def _problem(
         return (
             f"tools.{field}: {pattern!r} has access class {found[0].access}, which access level "
             f"{level} does not offer. Raise tools.access or leave the tool out."
+        )
+    if field == "allow" and not pattern.endswith("*"):
+        return _obstacle(found[0], belongs=belongs)
+    return None
+
+
+def _obstacle(fact: ToolFact, *, belongs: bool) -> str | None:
+    """Why a tool that is asked for by its name cannot be had."""
+    if fact.unavailable:
+        return f"tools.allow: {fact.name} cannot be used on this worker: {fact.unavailable}"
+    if fact.shared and not belongs:
+        return (
+            f"tools.allow: {fact.name} is for runs of roles, which belong to a session and a "
+            "project. Leave the tool out."
         )
     return None
 

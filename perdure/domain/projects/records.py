@@ -17,6 +17,7 @@ ScopeKind = Literal["run", "session", "project"]
 HEADLESS = "headless"
 LOOP_OUTPUT = "loop_output"
 NOTE = "note"
+LEARNING = "learning"
 
 
 class Session(Frozen):

@@ -85,3 +85,38 @@ PATTERNS = st.lists(st.sampled_from(["fs.*", "*", "fs.read", "shell.readonly", "
 def test_no_wish_reaches_outside_the_level(level, allow, deny):
     for tool in select(CATALOG, level=level, allow=allow, deny=deny).tools:
         assert offers(level, tool)
+
+
+SHARED = ToolFact(name="todo.add", description="", parameters={}, shared=True)
+AWAY = ToolFact(
+    name="shell.full", description="", parameters={}, access="execute", unavailable="not allowed"
+)
+
+
+@pytest.mark.parametrize(
+    ("belongs", "level", "names"),
+    [
+        (True, "full", ("memory.search", "todo.add")),
+        (True, "readonly", ("todo.add",)),
+        (True, "minimal", ()),
+        (False, "full", ("memory.search",)),
+        (False, "readonly", ()),
+    ],
+)
+def test_what_is_shared_is_for_runs_that_belong_and_memory_for_full(belongs, level, names):
+    catalog = (SHARED, AWAY, fact("memory.search"))
+    selection = select(catalog, level=level, belongs=belongs)
+    assert (selection.names, selection.problems) == (names, ())
+
+
+@pytest.mark.parametrize(
+    ("allow", "said"),
+    [
+        ("todo.add", "tools.allow: todo.add is for runs of roles"),
+        ("shell.full", "tools.allow: shell.full cannot be used on this worker: not allowed"),
+    ],
+)
+def test_what_is_asked_for_by_name_and_cannot_be_had_says_why(allow, said):
+    (problem,) = select((SHARED, AWAY), level="full", allow=[allow]).problems
+    assert problem.startswith(said)
+    assert select((SHARED, AWAY), level="full", allow=[f"{allow[:4]}*"]).problems == ()

@@ -1,0 +1,1 @@
+"""Tools over the stores: artifacts, todos, sprints, memory and skills."""
