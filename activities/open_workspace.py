@@ -1,5 +1,8 @@
 """The activity `open_workspace`: make the working folder of a run and pin its tools."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from temporalio import activity
 
 from activities.beating import Finished, within
@@ -7,13 +10,26 @@ from activities.stopwatch import Stopwatch
 from activities.translate import translated
 from perdure.domain.admission import Needs
 from perdure.domain.agent.calls import ToolTerms
-from perdure.domain.agent.selection import select
+from perdure.domain.agent.levels import may_change_files, offers
+from perdure.domain.agent.selection import Selection, select
 from perdure.domain.commands import named_program
 from perdure.domain.errors import InvalidInput, NotAllowed
-from perdure.domain.ports import ToolHost, Workspaces
+from perdure.domain.ports import ToolHost, ToolServers, Workspaces
+from perdure.domain.servers import PinnedServer
 from perdure.domain.steps import OpenWorkspaceReport, OpenWorkspaceRequest
 from perdure.domain.tools import Grant, ToolFact
 from perdure.domain.verification import Verifier
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A run's folder with its first snapshot, and the tools it is offered."""
+
+    root: str
+    base: str | None
+    writable: bool
+    selection: Selection
+    servers: tuple[PinnedServer, ...]
 
 
 class OpenWorkspace:
@@ -23,12 +39,14 @@ class OpenWorkspace:
         self,
         *,
         host: ToolHost,
+        servers: ToolServers,
         workspaces: Workspaces,
         commands: tuple[str, ...],
         checks: tuple[str, ...],
         verifier: Verifier,
     ) -> None:
         self._host = host
+        self._servers = servers
         self._workspaces = workspaces
         self._commands = commands
         self._checks = checks
@@ -42,37 +60,42 @@ class OpenWorkspace:
         A rubric that needs what this worker lacks is refused: no model was asked yet.
         """
         watch = Stopwatch()
-        selection = select(
-            await self._host.catalog(),
-            level=step.tools.access or "minimal",
-            allow=step.tools.allow or (),
-            deny=step.tools.deny,
-            approve=step.tools.approve,
-            timeouts=step.tools.timeouts,
-            belongs=bool(step.session or step.project),
-        )
-        if selection.problems:
-            raise InvalidInput("; ".join(selection.problems))
-        opened = await within(self._open(step, writable=selection.writes), seconds=None)
+        opened = await within(self._prepared(step), seconds=None)
         if not isinstance(opened, Finished):
             raise NotAllowed("the workspace was not opened: the run was stopped")
-        root, base = opened.value
+        prepared = opened.value
+        selection = prepared.selection
         return OpenWorkspaceReport(
             grant=Grant(
-                root=root,
-                writable=selection.writes,
+                root=prepared.root,
+                writable=prepared.writable,
                 level=step.tools.access or "minimal",
                 allowed=selection.names,
                 commands=self._commands,
                 session=step.session,
                 project=step.project,
+                servers=prepared.servers,
             ),
             tools=selection.tools,
             terms=tuple(_terms(tool, step) for tool in selection.tools),
-            base_tree=base,
+            base_tree=prepared.base,
             checks=self._checks,
             seconds=watch.seconds,
         )
+
+    async def _prepared(self, step: OpenWorkspaceRequest) -> _Prepared:
+        """The folder and the tools; servers come last, because some of them work in the folder."""
+        own, asked = await self._host.catalog(), step.tools.mcp
+        selection = _selected(step, own, later=tuple(server.prefix for server in asked))
+        level = step.tools.access or "minimal"
+        writable = selection.writes or may_change_files(level, self._servers.accesses(asked))
+        root, base = await self._open(step, writable=writable)
+        if not asked:
+            return _Prepared(root, base, writable, selection, ())
+        pinned = await self._servers.pin(asked, root=root)
+        selection = _selected(step, (*own, *pinned.facts))
+        _require_offered(step, pinned.facts)
+        return _Prepared(root, base, writable, selection, pinned.servers)
 
     async def _open(self, step: OpenWorkspaceRequest, *, writable: bool) -> tuple[str, str | None]:
         root = await self._workspaces.prepare(run=step.run, source=step.source, writable=writable)
@@ -107,6 +130,38 @@ class OpenWorkspace:
             for name, check in needs.checks.items()
             if check not in self._checks
         }
+
+
+def _selected(
+    step: OpenWorkspaceRequest, catalog: Sequence[ToolFact], *, later: Sequence[str] = ()
+) -> Selection:
+    """The tools of the run; raises `InvalidInput` for wishes that cannot be met."""
+    selection = select(
+        catalog,
+        level=step.tools.access or "minimal",
+        allow=step.tools.allow or (),
+        deny=step.tools.deny,
+        approve=step.tools.approve,
+        timeouts=step.tools.timeouts,
+        belongs=bool(step.session or step.project),
+        later=later,
+    )
+    if selection.problems:
+        raise InvalidInput("; ".join(selection.problems))
+    return selection
+
+
+def _require_offered(step: OpenWorkspaceRequest, facts: Sequence[ToolFact]) -> None:
+    """Refuse a server none of whose tools the access level offers: they would be missing."""
+    level = step.tools.access or "minimal"
+    for server in step.tools.mcp:
+        own = [fact for fact in facts if fact.name.startswith(server.prefix)]
+        if not any(offers(level, fact) for fact in own):
+            classes = ", ".join(sorted({fact.access for fact in own})) or "no tools at all"
+            raise InvalidInput(
+                f"tools.mcp: the server {server.name!r} brings {classes}, of which access level "
+                f"{level} offers nothing. Raise tools.access, or leave the server out."
+            )
 
 
 def _terms(tool: ToolFact, step: OpenWorkspaceRequest) -> ToolTerms:

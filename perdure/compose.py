@@ -7,12 +7,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from temporalio.client import Client
 
 from perdure.adapters.checks import RubricChecks, check_problems
 from perdure.adapters.checks.plugins import plugin_check_names, plugin_checks
 from perdure.adapters.keys import encryption_keys
+from perdure.adapters.mcp.book import BOOK_FILE, NoServers, load_book
 from perdure.adapters.models.catalog import (
     ModelCatalog,
     access_from,
@@ -24,7 +26,7 @@ from perdure.adapters.pricing import ModelPrices, load_price_sheet
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.sandbox.commands import Allowance, LocalCommands
 from perdure.adapters.sandbox.snippets import SnippetRunner
-from perdure.adapters.settings import Settings, search_path
+from perdure.adapters.settings import Settings, search_path, variable
 from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.telemetry import Telemetry, start_telemetry
@@ -35,11 +37,15 @@ from perdure.adapters.tools.host import AnyTool, LocalToolHost
 from perdure.adapters.tools.plugins import has_plugins, plugin_tools
 from perdure.adapters.verifying.verifier import Verifier
 from perdure.adapters.workspaces.local import LocalWorkspaces
-from perdure.domain.ports import Endpoints
+from perdure.domain.errors import InvalidInput
+from perdure.domain.ports import Endpoints, ToolServers
 from perdure.domain.run import Timing
 from perdure.interfaces.gateway import Gateway, Settling, SiteFacts
 from perdure.interfaces.services import OnProgress, Services
 from perdure.resolution import Plugins, Resolver
+
+if TYPE_CHECKING:
+    from perdure.adapters.mcp.servers import McpServers
 
 VERSION = version("perdure")
 WORK_FOLDER = "work"
@@ -54,6 +60,7 @@ class Parts:
     stores: Stores
     models: ModelCatalog
     tools: ToolHosts
+    servers: ToolServers
     workspaces: LocalWorkspaces
     checks: RubricChecks
     verifier: Verifier
@@ -79,6 +86,7 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
     )
     telemetry = start_telemetry()
     snippets = SnippetRunner()
+    mcp = _mcp_servers(settings) if plugins else None
     try:
         extra = plugin_tools(settings.plugins) if plugins else ()
         checks = plugin_checks(settings.plugins) if plugins else {}
@@ -86,7 +94,10 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             settings=settings,
             stores=stores,
             models=models,
-            tools=ToolHosts(LocalToolHost((*_own_tools(stores), *extra))),
+            tools=ToolHosts(
+                LocalToolHost((*_own_tools(stores), *extra)), (mcp,) if mcp else ()
+            ),
+            servers=mcp or NoServers(),
             workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
             checks=RubricChecks(snippets=snippets, plugins=checks),
             verifier=Verifier(LocalCommands(_allowance(settings))),
@@ -94,6 +105,8 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             telemetry=telemetry,
         )
     finally:
+        if mcp is not None:
+            await mcp.aclose()
         snippets.close()
         telemetry.close()
         await models.aclose()
@@ -117,6 +130,21 @@ async def services(
 
 def _own_tools(stores: Stores) -> tuple[AnyTool, ...]:
     return (*builtin_tools(stores.blobs, stores.artifacts), *kept_tools(stores))
+
+
+def _mcp_servers(settings: Settings) -> "McpServers | None":
+    """The servers of the operator's book; the SDK is loaded only where there are some."""
+    book = load_book(settings.mcp_file or settings.home / BOOK_FILE)
+    if not book.servers:
+        return None
+    try:
+        from perdure.adapters.mcp.servers import McpServers
+    except ImportError as error:
+        raise InvalidInput(
+            f"{BOOK_FILE} allows MCP servers, but their library is not installed ({error}).",
+            cure="Install it: pip install 'perdure[mcp]'.",
+        ) from error
+    return McpServers(book, secret=variable)
 
 
 def _allowance(settings: Settings) -> Allowance:

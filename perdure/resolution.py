@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perdure.domain.admission import RubricProblems, no_problems, unknown_checks
-from perdure.domain.agent.selection import select
+from perdure.domain.agent.selection import is_later, select
 from perdure.domain.conditions import ToolBound, placed_leaves
 from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
@@ -72,6 +72,7 @@ class Resolver:
             approve=tools.approve,
             timeouts=tools.timeouts,
             belongs=isinstance(spec, RolesSpec),
+            later=[server.prefix for server in tools.mcp],
         )
         problems += () if self._plugins.tools else selection.problems
         if first is not None and not first.tools and selection.tools:
@@ -156,17 +157,18 @@ def _beyond(spec: Spec, names: Sequence[str]) -> list[str]:
     if not isinstance(spec, RefineSpec):
         return []
     have = ", ".join(names) or "none"
+    later = [server.prefix for server in spec.tools.mcp]
     tree = spec.refine.termination
     unmet = [
         f"{path}.tool: the run has no tool {leaf.tool!r}; it has {have}"
         for path, leaf in (placed_leaves(tree, root="refine.termination") if tree else ())
-        if isinstance(leaf, ToolBound) and leaf.tool not in names
+        if isinstance(leaf, ToolBound) and leaf.tool not in names and not is_later(leaf.tool, later)
     ]
     return unmet + [
         f"refine.strategies[{index}].tools.allow: the run has no tool {pattern!r}; it has {have}"
         for index, strategy in enumerate(spec.refine.strategies)
         for pattern in (strategy.tools.allow if strategy.tools else None) or ()
-        if not StrategyTools(allow=(pattern,)).offered(names)
+        if not StrategyTools(allow=(pattern,)).offered(names) and not is_later(pattern, later)
     ]
 
 

@@ -3,10 +3,11 @@
 import sys
 from pathlib import Path
 
+from perdure.adapters.mcp.book import ServerBook
 from perdure.adapters.models.script import Script
 from perdure.interfaces.schemas import Models, stale_schemas, write_schemas
 
-FILE_FORMATS: Models = {"script": Script}
+FILE_FORMATS: Models = {"script": Script, "mcp": ServerBook}
 USAGE = "usage: python -P -m perdure.schemas [--check] FOLDER\n"
 
 

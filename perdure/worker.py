@@ -159,6 +159,7 @@ class Fleet:
         parts, stores = self._parts, self._parts.stores
         opening = OpenWorkspace(
             host=parts.tools,
+            servers=parts.servers,
             workspaces=parts.workspaces,
             commands=self._settings.allow_commands,
             checks=parts.checks.plugin_names,

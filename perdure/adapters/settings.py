@@ -71,6 +71,7 @@ class Settings(BaseSettings):
     plain_commands: Names = ()  # those of them that may run without one, where there is none
     sandbox_paths: Names = ()  # folders that sandboxed programs may read beside the system
     command_timeout_s: float = Field(120, gt=0)
+    mcp_file: Path | None = None  # the MCP servers that tasks may use; None: `mcp.yaml` in `home`
 
     # People and privacy
     notify_webhook: SecretStr | None = None
@@ -189,6 +190,11 @@ def secret_behind(reference: str) -> str | None:
         return Path(place).read_text(encoding="utf-8") if kind == "file" else None
     except OSError:
         return None
+
+
+def variable(name: str) -> str | None:
+    """The value of an environment variable that a book of the operator names, or None."""
+    return os.environ.get(name)
 
 
 def inherited_environment(*, minimal: bool = False) -> dict[str, str]:

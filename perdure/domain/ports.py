@@ -27,7 +27,8 @@ from perdure.domain.projects.stores import TodoStore as TodoStore
 from perdure.domain.refs import Ref
 from perdure.domain.roles.library import DefinitionStore as DefinitionStore
 from perdure.domain.rubric import PartKind, Rubric
-from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
+from perdure.domain.servers import PinnedServer, ServerSpec
+from perdure.domain.tools import AccessClass, Grant, ToolEnvelope, ToolFact, ToolOutput
 from perdure.domain.transcript import Head, Message
 from perdure.domain.workspaces import Workspaces as Workspaces
 
@@ -204,6 +205,25 @@ class ToolHost(Protocol):
 
     async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
         """Run one tool inside its grant; failures are outputs, cancellation is passed on."""
+        ...
+
+
+class PinnedServers(Frozen):
+    """MCP servers as a run may use them, and the facts of their tools."""
+
+    servers: tuple[PinnedServer, ...] = ()
+    facts: tuple[ToolFact, ...] = ()
+
+
+class ToolServers(Protocol):
+    """The MCP servers that a worker allows."""
+
+    def accesses(self, asked: Sequence[ServerSpec]) -> frozenset[AccessClass]:
+        """What their tools may be able to do; raises `InvalidInput` for one not allowed here."""
+        ...
+
+    async def pin(self, asked: Sequence[ServerSpec], *, root: str) -> PinnedServers:
+        """Their tools as they are now; raises `InvalidInput` when one cannot be asked."""
         ...
 
 

@@ -4,6 +4,8 @@ Access classes speak about the workspace and the world: a tool that only keeps n
 is `read`. A level never offers more because a task asks for it.
 """
 
+from collections.abc import Iterable
+
 from perdure.domain.tools import AccessClass, AccessLevel, ToolFact
 
 READONLY_SHELL = "shell.readonly"
@@ -29,6 +31,11 @@ def offers(level: AccessLevel, fact: ToolFact) -> bool:
     if fact.name.startswith(MEMORY) and level != "full":
         return False
     return fact.access in _CLASSES[level] or fact.name in _BY_NAME[level]
+
+
+def may_change_files(level: AccessLevel, accesses: Iterable[AccessClass]) -> bool:
+    """Whether tools of these classes may be offered by `level` and change the workspace."""
+    return any(one in _CLASSES[level] and one in {"write", "execute"} for one in accesses)
 
 
 def changes_files(fact: ToolFact) -> bool:

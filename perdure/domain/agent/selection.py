@@ -39,6 +39,7 @@ def select(
     approve: Sequence[str] = (),
     timeouts: Mapping[str, float] | None = None,
     belongs: bool = False,
+    later: Sequence[str] = (),
 ) -> Selection:
     """Pick the tools of a run from all that the worker has.
 
@@ -50,6 +51,7 @@ def select(
         approve: names whose calls a person approves first.
         timeouts: seconds per tool name, in place of the tool's own.
         belongs: whether the run is in a session or project, so that it is offered shared tools.
+        later: what the names of tools begin with that only the worker knows; they are no problem.
     """
     here = [fact for fact in catalog if belongs or not fact.shared]
     possible = [fact for fact in here if offers(level, fact) and not fact.unavailable]
@@ -66,8 +68,17 @@ def select(
             problem
             for field, patterns in wishes.items()
             for pattern in patterns
+            if not is_later(pattern, later)
             if (problem := _problem(field, pattern, catalog=catalog, level=level, belongs=belongs))
         ),
+    )
+
+
+def is_later(pattern: str, later: Sequence[str]) -> bool:
+    """Whether a name or pattern may mean a tool whose name begins with one of `later`."""
+    stem = pattern.removesuffix("*")
+    return any(
+        stem.startswith(prefix) or (stem != pattern and prefix.startswith(stem)) for prefix in later
     )
 
 

@@ -83,11 +83,6 @@ class ToolsSpec(Frozen):
     @field_validator("mcp", mode="after")
     @classmethod
     def _named_once(cls, servers: tuple[ServerSpec, ...]) -> tuple[ServerSpec, ...]:
-        # Unlike a setting without effect, tools that are missing change the work itself.
-        if servers:
-            raise ValueError(
-                "an empty list; MCP servers cannot be used yet, so their tools would be missing"
-            )
         names = [server.name for server in servers]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -3,7 +3,6 @@
 import pytest
 from pydantic import JsonValue
 
-from perdure.domain.errors import InvalidInput
 from perdure.interfaces.submission import Flags, Surroundings, load_data
 from perdure.interfaces.submission.idle import IDLE, idle_notes
 
@@ -38,7 +37,7 @@ def test_a_setting_without_effect_is_named_with_its_value(
         {"refine": {"plan": "on", "classify": "off"}},
         {"refine": {"skip_eval_confidence": 0.5}},
         {"models": {"executor": "claude-x", "evaluator": "claude-y", "planner": "claude-z"}},
-        {"tools": {"mcp": []}},
+        {"tools": {"mcp": ["git"]}},
     ],
     ids=["nothing given", "off", "planned", "has an effect", "roles that work", "no servers"],
 )
@@ -58,11 +57,6 @@ def test_several_are_one_line_each() -> None:
     told = idle_notes(given)
     assert len(told) == 3
     assert all("\n" not in note for note in told)
-
-
-def test_tools_that_would_be_missing_are_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"tools\.mcp: .*MCP servers cannot be used yet"):
-        notes(tools={"mcp": [{"name": "git", "command": ["server"]}]})
 
 
 def test_what_only_a_refine_run_does_is_idle_in_an_agent_run() -> None:

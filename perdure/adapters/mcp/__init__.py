@@ -1,0 +1,1 @@
+"""Tools of MCP servers: which the operator allows, how they are reached, what they say."""

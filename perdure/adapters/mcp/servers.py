@@ -1,0 +1,285 @@
+"""Tools of MCP servers, pinned when a run opens and called inside its grant.
+
+A server that vanished, died in a call or changed a tool since is an honest result, never a guess.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import mcp.types as wire
+from mcp import MCPError
+
+from perdure.adapters.checks.result import CheckFailed
+from perdure.adapters.checks.schemas import schema_errors
+from perdure.adapters.mcp.book import ServerBook, ServerEntry
+from perdure.adapters.mcp.contents import as_text
+from perdure.adapters.mcp.links import Link, Links, words_of
+from perdure.adapters.mcp.transports import Target
+from perdure.adapters.tools import execution
+from perdure.adapters.tools.arguments import refused
+from perdure.adapters.tools.execution import Finished
+from perdure.adapters.tools.outputs import tool_output
+from perdure.domain.agent.granting import refusal
+from perdure.domain.errors import InvalidInput, ToolFailure
+from perdure.domain.ports import PinnedServers
+from perdure.domain.servers import (
+    PREFIX,
+    WORKSPACE_FOLDER,
+    PinnedServer,
+    PinnedTool,
+    ServerSpec,
+    appearance,
+)
+from perdure.domain.tools import (
+    DEFAULT_TIMEOUT_S,
+    AccessClass,
+    Grant,
+    ToolEnvelope,
+    ToolFact,
+    ToolOutput,
+)
+
+TOOLS_AT_MOST = 128
+TOLD_AT_MOST = 128 * 1024  # bytes of descriptions and schemas: they ride in history and prompts
+DESCRIPTION_AT_MOST = 2_000
+Secret = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """One call: whose tool it is, and what was pinned of it."""
+
+    pinned: PinnedTool
+    entry: ServerEntry
+    spec: ServerSpec
+    fact: ToolFact
+
+
+class McpServers:
+    """The MCP servers that this worker's operator allows; a source of tools, and who pins them.
+
+    Args:
+        book: what is allowed.
+        secret: the value of an environment variable, or None.
+    """
+
+    def __init__(self, book: ServerBook, *, secret: Secret) -> None:
+        self._book = book
+        self._secret = secret
+        self._links = Links()
+
+    async def aclose(self) -> None:
+        """End every connection and program."""
+        await self._links.aclose()
+
+    def accesses(self, asked: Sequence[ServerSpec]) -> frozenset[AccessClass]:
+        """The access classes that tools of these servers may have; raises `InvalidInput`."""
+        return frozenset(one for spec in asked for one in self._book.admitted(spec).accesses)
+
+    async def pin(self, asked: Sequence[ServerSpec], *, root: str) -> PinnedServers:
+        """Ask every server for its tools, and note what they look like.
+
+        Raises:
+            InvalidInput: a server is not allowed, does not answer, or tells more than fits.
+        """
+        found = await asyncio.gather(*(self._pin(spec, root=root) for spec in asked))
+        facts = tuple(fact for _, offered in found for fact in offered)
+        told = sum(len(fact.model_dump_json()) for fact in facts)
+        if len(facts) > TOOLS_AT_MOST or told > TOLD_AT_MOST:
+            raise InvalidInput(
+                f"tools.mcp: the servers offer {len(facts)} tools in {told:,} bytes; a run takes "
+                f"at most {TOOLS_AT_MOST} in {TOLD_AT_MOST:,}.",
+                cure="Pick some with `allow` in the entries of tools.mcp.",
+            )
+        return PinnedServers(servers=tuple(server for server, _ in found), facts=facts)
+
+    def serves(self, name: str, grant: Grant) -> bool:
+        """Every name of the kind, so that an unknown one is answered here."""
+        return name.startswith(PREFIX) and bool(grant.servers)
+
+    async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+        """Call a tool of a server inside the grant; failures are outputs."""
+        try:
+            wanted = self._wanted(envelope.name, grant)
+            if why := refusal(wanted.fact, grant):
+                return tool_output("denied", why, code="denied")
+            return await self._run(wanted, envelope, grant)
+        except ToolFailure as failure:
+            return tool_output("error", failure.message, code=failure.reason)
+        except InvalidInput as error:
+            return tool_output("denied", str(error), code="denied")
+        except Exception as error:
+            text = f"{envelope.name} failed: {words_of(error)}"
+            return tool_output("error", text, code="tool_failed")
+
+    async def _pin(
+        self, spec: ServerSpec, *, root: str
+    ) -> tuple[PinnedServer, tuple[ToolFact, ...]]:
+        entry = self._book.admitted(spec)
+        try:
+            async with self._links.to(self._target(spec, entry, root=root)) as link:
+                tools = await _listed(link)
+        except (ToolFailure, MCPError) as error:
+            raise InvalidInput(
+                f"tools.mcp: {_said(spec, error)}",
+                cure="Have its operator look at it on the worker, or leave it out.",
+            ) from error
+        offered = {
+            f"{spec.prefix}{name}": tool
+            for name, tool in sorted(tools.items())
+            if entry.offers(name, spec)
+        }
+        pinned = {
+            full: PinnedTool(name=tool.name, digest=_digest(tool)) for full, tool in offered.items()
+        }
+        facts = tuple(_fact(full, tool, entry) for full, tool in offered.items())
+        return PinnedServer(spec=spec, tools=pinned), facts
+
+    def _wanted(self, name: str, grant: Grant) -> _Wanted:
+        for server in grant.servers:
+            pinned = server.tools.get(name)
+            if pinned is not None:
+                entry = self._book.admitted(server.spec)
+                if not entry.offers(pinned.name, server.spec):
+                    raise InvalidInput(f"{name} is no longer allowed on this worker.")
+                access = entry.rule(pinned.name).access or entry.access
+                fact = ToolFact(name=name, description="", parameters={}, access=access)
+                return _Wanted(pinned, entry, server.spec, fact)
+        known = ", ".join(full for server in grant.servers for full in server.tools) or "none"
+        raise ToolFailure(
+            f"There is no tool named {name!r}. MCP tools on offer: {known}.", reason="unknown_tool"
+        )
+
+    async def _run(self, wanted: _Wanted, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+        rule = wanted.entry.rule(wanted.pinned.name)
+        timeout_s = envelope.timeout_s or rule.timeout_s or DEFAULT_TIMEOUT_S
+        target = self._target(wanted.spec, wanted.entry, root=grant.root)
+        outcome = await execution.run(
+            partial(self._talk, target, wanted, envelope),
+            timeout_s=timeout_s,
+            stop=execution.Stop(),
+        )
+        if isinstance(outcome, Finished) and isinstance(outcome.value, ToolOutput):
+            return outcome.value
+        text = f"{wanted.fact.name} did not finish within {timeout_s:g} s and was told to stop."
+        if not rule.idempotent and wanted.fact.access != "read":
+            text += " What it changed until then is not known: look before you repeat it."
+        return tool_output("error", text, code="timeout")
+
+    async def _talk(self, target: Target, wanted: _Wanted, envelope: ToolEnvelope) -> ToolOutput:
+        tools = await self._now(target)
+        tool = tools.get(wanted.pinned.name)
+        if tool is None or _digest(tool) != wanted.pinned.digest:
+            what = "is gone from" if tool is None else "changed on"
+            raise ToolFailure(
+                f"{wanted.fact.name} {what} its server since the run opened, so it was not called. "
+                "Do without it, or say that you need it.",
+                reason="server_changed",
+            )
+        _check(_fact(wanted.fact.name, tool, wanted.entry), envelope)
+        async with self._links.to(target) as link:
+            try:
+                result = await link.call(wanted.pinned.name, envelope.arguments)
+            except MCPError as error:
+                return _failed(wanted, link, error)
+        if result.is_error:
+            return tool_output("error", as_text(result), code="tool_failed")
+        return tool_output("ok", as_text(result))
+
+    async def _now(self, target: Target) -> dict[str, wire.Tool]:
+        """The server's tools as they are; a connection that died meanwhile is opened once more."""
+        async with self._links.to(target) as link:
+            try:
+                return await link.tools()
+            except MCPError:
+                link.drop()
+        async with self._links.to(target) as link:
+            try:
+                return await _listed(link)
+            except MCPError as error:
+                raise ToolFailure(
+                    f"The MCP server {target.name!r} does not answer: {error.message}.",
+                    reason="server_unavailable",
+                ) from error
+
+    def _target(self, spec: ServerSpec, entry: ServerEntry, *, root: str) -> Target:
+        if entry.url is not None:
+            headers = {
+                header: self._value(spec, name) for header, name in entry.headers_from.items()
+            }
+            return Target(name=spec.name, url=entry.url, headers=headers)
+        return Target(
+            name=spec.name,
+            command=entry.command or (),
+            folder=root if entry.cwd == WORKSPACE_FOLDER else entry.cwd,
+            environment={name: self._value(spec, name) for name in entry.env},
+        )
+
+    def _value(self, spec: ServerSpec, name: str) -> str:
+        value = self._secret(name)
+        if value is None:
+            raise ToolFailure(
+                f"The MCP server {spec.name!r} needs the variable {name}, which this worker lacks.",
+                reason="server_unavailable",
+            )
+        return value
+
+
+async def _listed(link: Link) -> dict[str, wire.Tool]:
+    """The tools of a server; a connection that fails here is of no further use."""
+    try:
+        return await link.tools()
+    except MCPError:
+        link.drop()
+        raise
+
+
+def _failed(wanted: _Wanted, link: Link, error: MCPError) -> ToolOutput:
+    name = wanted.fact.name
+    if error.code != wire.CONNECTION_CLOSED:
+        return tool_output("error", f"{name}: {error.message}", code="tool_failed")
+    link.drop()
+    if wanted.entry.rule(wanted.pinned.name).idempotent or wanted.fact.access == "read":
+        text = f"The server of {name} ended in the middle of the call. Calling again is safe."
+        return tool_output("error", text, code="server_unavailable")
+    text = (
+        f"The server of {name} ended in the middle of the call: whether it took effect is not "
+        "known. Look before you repeat it."
+    )
+    return tool_output("effect_uncertain", text, code="server_unavailable")
+
+
+def _check(fact: ToolFact, envelope: ToolEnvelope) -> None:
+    try:
+        problems = schema_errors(fact.parameters, envelope.arguments)
+    except CheckFailed:
+        return  # a schema beyond ours: the server checks by itself
+    if problems:
+        raise refused(fact, problems)
+
+
+def _fact(full: str, tool: wire.Tool, entry: ServerEntry) -> ToolFact:
+    rule = entry.rule(tool.name)
+    said = (tool.description or tool.title or "").strip()
+    cut = f"{said[:DESCRIPTION_AT_MOST]} […]" if len(said) > DESCRIPTION_AT_MOST else said
+    return ToolFact(
+        name=full,
+        description=cut or f"{tool.name} of the MCP server that the task names.",
+        parameters={"type": "object", **tool.input_schema},
+        access=rule.access or entry.access,
+        idempotent=bool(rule.idempotent),
+        needs_approval=bool(rule.approve),
+        timeout_s=rule.timeout_s or entry.timeout_s,
+    )
+
+
+def _digest(tool: wire.Tool) -> str:
+    return appearance(tool.name, tool.description or tool.title or "", tool.input_schema)
+
+
+def _said(spec: ServerSpec, error: ToolFailure | MCPError) -> str:
+    if isinstance(error, ToolFailure):
+        return error.message
+    return f"the MCP server {spec.name!r} did not tell its tools: {error.message}."

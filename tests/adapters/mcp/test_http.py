@@ -1,0 +1,92 @@
+"""A real MCP server over HTTP: calls, headers by reference, redirects, a server that is away."""
+
+import asyncio
+import socket
+import threading
+from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from installation import eventually
+
+from perdure.domain.errors import InvalidInput
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def answers(port):
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+@asynccontextmanager
+async def served(probe, port):
+    """The probe server over HTTP."""
+    process = await asyncio.create_subprocess_exec(
+        *probe.command("--http", str(port)),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        await eventually(lambda: answers(port))
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_calls_and_headers_reach_a_remote_server_which_may_come_back(probe):
+    port = free_port()
+    async with served(probe, port) as url:
+        servers = probe.servers(url=url, headers_from={"X-Probe": "PROBE_HEADER"})
+        grant = await probe.pinned(servers)
+        assert (await probe.call(servers, grant, "shout", text="hey")).text == "HEY"
+        assert (await probe.call(servers, grant, "header")).text == "for you"
+        before = (await probe.call(servers, grant, "pid")).text
+    gone = await probe.call(servers, grant, "shout", text="hey")
+    assert (gone.outcome, gone.code) == ("error", "server_unavailable")
+    async with served(probe, port):
+        again = await probe.call(servers, grant, "pid")
+        assert (again.outcome, again.text != before) == ("ok", True)
+
+
+async def test_a_server_that_is_away_is_named_when_a_run_opens(probe):
+    servers = probe.servers(url=f"http://127.0.0.1:{free_port()}/mcp")
+    with pytest.raises(InvalidInput, match="MCP server 'probe' does not work here"):
+        await probe.pinned(servers)
+
+
+async def test_a_redirect_to_another_place_is_not_followed(probe):
+    asked = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.path)
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(307)
+            self.send_header("location", f"http://localhost:{target.server_port}/inside")
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    entrance, target = (HTTPServer(("127.0.0.1", 0), Elsewhere) for _ in range(2))
+    threads = [threading.Thread(target=one.serve_forever) for one in (entrance, target)]
+    for thread in threads:
+        thread.start()
+    try:
+        servers = probe.servers(url=f"http://127.0.0.1:{entrance.server_port}/mcp")
+        with pytest.raises(InvalidInput, match="does not work here"):
+            await probe.pinned(servers)
+    finally:
+        for one in (entrance, target):
+            one.shutdown()
+            one.server_close()
+        for thread in threads:
+            thread.join()
+    assert asked
+    assert set(asked) == {"/mcp"}, "nobody went inside"

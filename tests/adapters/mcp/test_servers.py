@@ -1,0 +1,218 @@
+"""Tools of a real MCP server: pinned, called, cut, refused, and what happens when it goes away."""
+
+import asyncio
+import shutil
+
+import psutil
+import pytest
+from installation import eventually
+
+from perdure.adapters.tools.outputs import HARD_CAP_BYTES
+from perdure.domain.errors import InvalidInput
+from perdure.domain.servers import ServerSpec
+
+
+async def test_pinning_lists_every_tool_with_the_operators_words_on_it(probe):
+    servers = probe.servers(
+        access="network",
+        tools={"shout": {"access": "read", "idempotent": True, "timeout_s": 5}},
+        approve=True,
+    )
+    found = await servers.pin([ServerSpec(name="probe")], root=str(probe.root))
+    facts = {fact.name: fact for fact in found.facts}
+    assert set(found.servers[0].tools) == set(facts)
+    shout, weather = facts["mcp.probe.shout"], facts["mcp.probe.weather"]
+    assert (shout.access, shout.idempotent, shout.timeout_s) == ("read", True, 5)
+    assert (weather.access, weather.idempotent, weather.needs_approval) == ("network", False, True)
+    assert shout.description == "Say it loudly."
+    assert shout.parameters["required"] == ["text"]
+
+
+async def test_operator_and_task_both_narrow_what_is_offered(probe):
+    servers = probe.servers(allow=["s*", "w*"], deny=["wait"])
+    grant = await probe.pinned(servers, {"name": "probe", "deny": ["where"]})
+    assert grant.allowed == ("mcp.probe.shout", "mcp.probe.weather")
+
+
+async def test_a_call_reaches_the_server_and_one_process_serves_all_calls(probe):
+    servers = probe.servers()
+    grant = await probe.pinned(servers)
+    assert (await probe.call(servers, grant, "shout", text="hey")).text == "HEY"
+    given = await asyncio.gather(*(probe.call(servers, grant, "pid") for _ in range(5)))
+    assert len({one.text for one in given}) == 1
+
+
+async def test_contents_of_every_kind_become_text(probe):
+    servers = probe.servers()
+    grant = await probe.pinned(servers)
+    album = (await probe.call(servers, grant, "album")).text
+    assert album.splitlines()[:5] == [
+        "look:",
+        "[image, image/png, 3 bytes; not shown]",
+        "[resource report at file:///report.md: the report]",
+        "[resource memo://1]",
+        "remember",
+    ]
+    assert "[resource memo://2, a/b, 3 bytes; not shown]" in album
+    assert '"pages": 3' in album
+    weather = (await probe.call(servers, grant, "weather", city="Rome")).text
+    assert weather.count("Rome") == 1, "text and structure say the same: once is enough"
+
+
+async def test_a_server_gets_its_variables_and_folder_and_nothing_else(probe, monkeypatch):
+    monkeypatch.setenv("LEAK", "leaked")
+    servers = probe.servers(env=["PROBE_TOKEN"], cwd="workspace")
+    grant = await probe.pinned(servers)
+    given = await probe.call(servers, grant, "where")
+    assert given.text == f"{probe.root.resolve()} s3cret -"
+    other = probe.servers()
+    text = (await probe.call(other, await probe.pinned(other), "where")).text
+    assert "perdure-mcp-" in text
+    assert text.endswith("no token -")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ({"text": 3}, "invalid_arguments", "3 is not of type 'string'"),
+        ({}, "invalid_arguments", "'text' is a required property"),
+    ],
+)
+async def test_arguments_are_checked_before_the_server_sees_them(probe, arguments, code, said):
+    servers = probe.servers()
+    grant = await probe.pinned(servers)
+    given = await probe.call(servers, grant, "shout", **arguments)
+    assert (given.outcome, given.code) == ("error", code)
+    assert said in given.text
+
+
+async def test_an_error_of_the_tool_is_a_result(probe):
+    servers = probe.servers()
+    grant = await probe.pinned(servers)
+    given = await probe.call(servers, grant, "fail", why="no luck")
+    assert (given.outcome, given.code) == ("error", "tool_failed")
+    assert "no luck" in given.text
+
+
+async def test_long_output_is_cut_at_the_hard_cap(probe):
+    servers = probe.servers()
+    grant = await probe.pinned(servers)
+    given = await probe.call(servers, grant, "many", count=HARD_CAP_BYTES + 10)
+    assert given.truncated
+    assert len(given.text) < HARD_CAP_BYTES + 200
+
+
+async def test_a_late_tool_is_told_to_stop_and_the_server_lives_on(probe):
+    servers = probe.servers()
+    grant = await probe.pinned(servers)
+    given = await probe.call(servers, grant, "wait", seconds=60, timeout_s=0.5)
+    assert (given.outcome, given.code) == ("error", "timeout")
+    assert "look before you repeat it" in given.text
+    await eventually(lambda: (probe.state / "cancelled").exists())
+    assert (await probe.call(servers, grant, "shout", text="hey")).text == "HEY"
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_server(probe):
+    servers = probe.servers()
+    grant = await probe.pinned(servers)
+    task = asyncio.create_task(probe.call(servers, grant, "wait", seconds=60))
+    await eventually(lambda: (probe.state / "waiting").exists())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await eventually(lambda: (probe.state / "cancelled").exists())
+
+
+async def test_a_server_that_dies_in_a_call_leaves_the_effect_uncertain_and_is_restarted(probe):
+    servers = probe.servers(tools={"pid": {"access": "read"}})
+    grant = await probe.pinned(servers)
+    before = (await probe.call(servers, grant, "pid")).text
+    given = await probe.call(servers, grant, "die")
+    assert (given.outcome, given.code) == ("effect_uncertain", "server_unavailable")
+    after = await probe.call(servers, grant, "pid")
+    assert (after.outcome, after.text != before) == ("ok", True)
+
+
+async def test_a_read_that_dies_may_be_asked_again(probe):
+    servers = probe.servers(access="read")
+    grant = await probe.pinned(servers)
+    given = await probe.call(servers, grant, "die")
+    assert (given.outcome, given.code) == ("error", "server_unavailable")
+    assert "safe" in given.text
+
+
+async def test_a_server_that_died_between_calls_is_started_again(probe):
+    servers = probe.servers()
+    grant = await probe.pinned(servers)
+    first = int((await probe.call(servers, grant, "pid")).text)
+    psutil.Process(first).kill()
+    given = await probe.call(servers, grant, "pid")
+    assert given.outcome == "ok"
+    assert int(given.text) != first
+
+
+@pytest.mark.parametrize(("state", "said"), [("changed", "changed on"), ("gone", "is gone from")])
+async def test_a_tool_that_is_not_what_was_pinned_is_not_called(probe, state, said):
+    grant = await probe.pinned(probe.servers())
+    (probe.state / state).touch()
+    later = probe.servers()
+    given = await probe.call(later, grant, "shout", text="hey", times=2)
+    assert (given.outcome, given.code) == ("error", "server_changed")
+    assert said in given.text
+
+
+async def test_a_server_that_cannot_be_started_any_more_is_an_error_with_its_words(probe):
+    servers = probe.servers()
+    grant = await probe.pinned(servers)
+    shutil.rmtree(probe.root)
+    broken = probe.servers(command=["/no/such/program"])
+    given = await probe.call(broken, grant, "shout", text="hey")
+    assert (given.outcome, given.code) == ("error", "server_unavailable")
+    assert "/no/such/program" in given.text or "No such file" in given.text
+
+
+async def test_what_a_server_says_before_it_gives_up_is_told_when_pinning_fails(probe):
+    complaint = "import sys; sys.stderr.write('no licence'); sys.exit(3)"
+    servers = probe.servers(command=["python3", "-c", complaint])
+    with pytest.raises(InvalidInput, match="no licence"):
+        await probe.pinned(servers)
+
+
+async def test_a_missing_variable_is_named_before_anything_starts(probe):
+    servers = probe.servers(env=["NO_SUCH_VARIABLE"])
+    with pytest.raises(InvalidInput, match="NO_SUCH_VARIABLE, which this worker lacks"):
+        await probe.pinned(servers)
+
+
+@pytest.mark.parametrize(
+    ("entry", "grant", "said"),
+    [
+        ({}, {"allowed": ("fs.read",)}, "not granted"),
+        ({"access": "network"}, {"level": "readonly"}, "beyond the access level"),
+        ({"access": "write"}, {"writable": False}, "read-only"),
+        ({"deny": ["shout"]}, {}, "no longer allowed"),
+    ],
+    ids=["not on offer", "level", "read-only", "withdrawn"],
+)
+async def test_the_grant_and_the_operator_are_asked_before_the_server(probe, entry, grant, said):
+    pinned = await probe.pinned(probe.servers(), **grant)
+    later = probe.servers(**entry, command=["/no/such/program"])
+    given = await probe.call(later, pinned, "shout", text="hey")
+    assert (given.outcome, given.code) == ("denied", "denied")
+    assert said in given.text
+
+
+async def test_closing_ends_the_programs(probe):
+    servers = probe.servers()
+    grant = await probe.pinned(servers)
+    process = psutil.Process(int((await probe.call(servers, grant, "pid")).text))
+    await servers.aclose()
+    assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+async def test_too_many_tools_are_refused_with_the_way_out(probe, monkeypatch):
+    monkeypatch.setattr("perdure.adapters.mcp.servers.TOOLS_AT_MOST", 3)
+    with pytest.raises(InvalidInput, match="Pick some with `allow`"):
+        await probe.pinned(probe.servers())
+    few = await probe.pinned(probe.servers(), {"name": "probe", "allow": ["shout"]})
+    assert few.allowed == ("mcp.probe.shout",)
