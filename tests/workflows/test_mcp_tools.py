@@ -41,6 +41,8 @@ def payloads(value: object) -> Iterator[str]:
         case list():
             for inner in value:
                 yield from payloads(inner)
+        case _:
+            return
 
 
 @asynccontextmanager

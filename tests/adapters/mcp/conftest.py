@@ -39,8 +39,8 @@ class Probe:
         """A grant for what the server offers now."""
         found = await servers.pin([ServerSpec.model_validate(spec)], root=str(self.root))
         names = tuple(fact.name for fact in found.facts)
-        return Grant(
-            **{
+        return Grant.model_validate(
+            {
                 "root": str(self.root),
                 "level": "full",
                 "writable": True,
