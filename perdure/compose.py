@@ -94,9 +94,7 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             settings=settings,
             stores=stores,
             models=models,
-            tools=ToolHosts(
-                LocalToolHost((*_own_tools(stores), *extra)), (mcp,) if mcp else ()
-            ),
+            tools=ToolHosts(LocalToolHost((*_own_tools(stores), *extra)), (mcp,) if mcp else ()),
             servers=mcp or NoServers(),
             workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
             checks=RubricChecks(snippets=snippets, plugins=checks),
