@@ -1,0 +1,51 @@
+"""Requests to the steps that make and repair tools, and their reports."""
+
+from perdure.domain.base import StepMessage
+from perdure.domain.delegation.settings import ToolsFactorySettings
+from perdure.domain.delegation.tools.refusals import ToolRefused
+from perdure.domain.steps import ModelCallRequest, StructuredReport
+
+
+class MakeToolRequest(StepMessage):
+    """Take one draft through the pipeline.
+
+    `taken` are the tools of the run, name to hash, and `makers` the worker behind each that it made
+    itself; `draft` is the address of the draft.
+    """
+
+    run: str
+    root: str
+    worker: str
+    draft: str
+    settings: ToolsFactorySettings = ToolsFactorySettings()
+    taken: dict[str, str] = {}
+    makers: tuple[str, ...] = ()
+
+
+class MakeToolReport(StepMessage):
+    """The tool's name and hash, or why it was refused.
+
+    `cached`: this version had validated the same code before. `approved`: a person opened it to all
+    runs, so that nobody has to be asked again.
+    """
+
+    name: str
+    hash: str = ""
+    description: str = ""
+    cached: bool = False
+    approved: bool = False
+    refused: ToolRefused | None = None
+    seconds: float = 0.0
+
+
+class RepairToolRequest(StepMessage):
+    """One repair: a model call with a structured reply about a draft."""
+
+    call: ModelCallRequest
+    draft: str
+
+
+class RepairToolReport(StructuredReport):
+    """The address of the repaired draft, or the problems that make the reply none."""
+
+    draft: str = ""
