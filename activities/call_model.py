@@ -59,6 +59,7 @@ class CallModel:
         *,
         json_schema: dict[str, JsonValue] | None = None,
         system: str | None = None,
+        temperature: float | None = None,
     ) -> ModelCallReport:
         """The same for other activities: a schema asks for structured output."""
         frame = await self._frames.load(step.frame)
@@ -73,6 +74,8 @@ class CallModel:
         request = self._request(
             step, frame=frame, messages=messages, json_schema=json_schema, system=system
         )
+        if temperature is not None:
+            request = request.model_copy(update={"temperature": temperature})
         told = prompt_estimate(request, head=before)
         factored = round(told * step.allowance.factor)
         outcome = await self._metered.call(step, request, frame=frame, estimate=factored)

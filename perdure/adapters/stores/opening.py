@@ -14,6 +14,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.file_shelf import FileShelf
 from perdure.adapters.stores.journal import SqlJournal
+from perdure.adapters.stores.made_tools import SqlMadeTools
 from perdure.adapters.stores.memory import SqlMemory
 from perdure.adapters.stores.projects import SqlProjects
 from perdure.adapters.stores.records import SqlRecords
@@ -22,6 +23,7 @@ from perdure.adapters.stores.todos import SqlTodos
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.adapters.stores.vault import Vault
 from perdure.domain.access import AccessStore
+from perdure.domain.delegation.tools.store import MadeToolStore
 from perdure.domain.ports import (
     ArtifactStore,
     BlobStore,
@@ -49,6 +51,7 @@ class Stores:
     records: RecordStore
     verdicts: VerdictStore
     memory: MemoryStore
+    made_tools: MadeToolStore
     access: AccessStore
     sessions: SessionStore
     projects: ProjectStore
@@ -93,6 +96,7 @@ async def open_stores(
         records=SqlRecords(database),
         verdicts=SqlRecords(database),
         memory=SqlMemory(database),
+        made_tools=SqlMadeTools(database),
         access=SqlAccess(database),
         sessions=SqlProjects(database),
         projects=SqlProjects(database),

@@ -280,4 +280,23 @@ sprints = Table(
     Column("goal", Text),
     Column("note", Text),
     Column("changed_at", UtcTime),
+
+made_tools = Table(
+    "made_tools",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("name", Text),
+    Column("state", Text),
+    Column("made_at", UtcTime),
+    Column("tool", Text),
+)
+
+made_tool_makers = Table(
+    "made_tool_makers",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("run", Text, primary_key=True),
+    Column("root", Text),
+    Column("worker", Text),
+    Column("made_at", UtcTime),
 )

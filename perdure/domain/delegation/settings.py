@@ -63,13 +63,25 @@ class QualityThresholds(Frozen):
 
 
 class ToolsFactorySettings(Frozen):
-    """Whether workers may make tools while they work, and how many."""
+    """Whether workers may make tools while they work, and how many.
+
+    Args:
+        enabled: whether any tool is made.
+        approve: whether a person approves each tool, by its hash, before anybody may call it.
+        per_agent: tools that one worker may make.
+        per_run: tools that the run may make.
+        repairs: how often a tool that did not pass a check is repaired.
+        namespaces: what the names of tools may begin with; empty allows all that are not reserved.
+        worker_namespaces: the same for single workers, by their id.
+    """
 
     enabled: bool = True
     approve: bool = False
     per_agent: Count = 10
     per_run: Count = 50
     repairs: Annotated[int, Field(ge=0, le=10)] = 2
+    namespaces: tuple[str, ...] = ()
+    worker_namespaces: dict[str, tuple[str, ...]] = {}
 
 
 class DelegationSettings(Frozen):

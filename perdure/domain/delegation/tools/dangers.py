@@ -91,7 +91,8 @@ DECORATORS = frozenset(
 )
 _DUNDER = re.compile(r"__[A-Za-z]\w*__")
 # A field of a format string that looks into its value: `{0.real}`, `{x[a].b}`.
-_FIELD_ACCESS = re.compile(r"\{[^{}]*\.\s*[^\W\d]")
+# JSON and prose in braces have blanks or quotes where a field has none.
+_FIELD_ACCESS = re.compile(r"\{[\w.\[\]]*\.[^\W\d]\w*[\w.\[\]!:]*\}")
 _FORMATTING = frozenset({"format", "format_map", "vformat"})
 
 
@@ -99,55 +100,57 @@ def dangers(module: ast.Module) -> Iterator[str]:
     """What in a tool's code reaches behind the language, one phrase each with its line."""
     names = Names(module)
     for node in ast.walk(module):
-        for phrase in (*_by_name(node, names), *_by_form(node, names)):
+        for phrase in _phrases(node, names):
             yield f"line {getattr(node, 'lineno', 1)}: {phrase}"
 
 
-def _by_name(node: ast.AST, names: Names) -> Iterator[str]:
+def _phrases(node: ast.AST, names: Names) -> Iterator[str]:
+    for name in _hidden_names(node):
+        yield f"{name} is not for tools"
+    if isinstance(node, ast.Name | ast.Attribute):
+        for origin in sorted(names.origins(node) & DANGERS):
+            yield f"{origin.removeprefix(f'{BUILTINS}.')} is not for tools"
+    for decorator in _decorators(node):
+        if not _plain_decorator(decorator, names):
+            yield f"the decorator {ast.unparse(decorator)[:60]} is not for tools"
+    yield from _by_form(node)
+
+
+def _hidden_names(node: ast.AST) -> Iterator[str]:
+    """Names behind the language, in every place of the syntax that can hold one."""
     match node:
-        case ast.Name(id=name) if _hidden(name):
-            yield f"the name {name} is not for tools"
-        case ast.Name() | ast.Attribute():
-            found = sorted(names.origins(node) & DANGERS)
-            if found:
-                yield f"{found[0].removeprefix(f'{BUILTINS}.')} is not for tools"
-            if isinstance(node, ast.Attribute) and _hidden(node.attr):
-                yield f"the attribute {node.attr} is not for tools"
-        case ast.MatchClass(kwd_attrs=attributes):
-            for name in attributes:
-                if _hidden(name):
-                    yield f"the pattern reads {name}, which is not for tools"
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            held = (name,)
         case ast.arg(arg=name) | ast.keyword(arg=str(name)):
-            if _hidden(name):
-                yield f"the name {name} is not for tools"
+            held = (name,)
+        case ast.MatchClass(kwd_attrs=attributes):
+            held = tuple(attributes)
         case ast.ImportFrom(names=aliases):
-            for alias in aliases:
-                if _hidden(alias.name) or alias.name == "*":
-                    yield f"importing {alias.name} is not for tools"
-        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-            if _hidden(name) and name not in METHOD_DUNDERS:
-                yield f"the name {name} is not for tools"
+            held = tuple(alias.name for alias in aliases)
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name) if name not in METHOD_DUNDERS:
+            held = (name,)
+        case ast.Constant(value=str(text)):
+            held = tuple(_DUNDER.findall(text))
+        case _:
+            held = ()
+    return (name for name in held if _hidden(name))
+
+
+def _decorators(node: ast.AST) -> list[ast.expr]:
+    return node.decorator_list if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
+
+
+def _by_form(node: ast.AST) -> Iterator[str]:
+    match node:
         case ast.Global() | ast.Nonlocal():
             yield "global and nonlocal are not for tools: return what you compute"
-        case _:
-            return
-
-
-def _by_form(node: ast.AST, names: Names) -> Iterator[str]:
-    match node:
-        case ast.Constant(value=str(text)):
-            hidden = [name for name in _DUNDER.findall(text) if name not in PLAIN_DUNDERS]
-            if hidden:
-                yield f"a text names {hidden[0]}, which is not for tools"
-            elif _FIELD_ACCESS.search(text) and _is_code_like(text):
-                yield "a format text looks into its values; format the values themselves"
+        case ast.ImportFrom(names=aliases) if any(alias.name == "*" for alias in aliases):
+            yield "importing * is not for tools"
+        case ast.Constant(value=str(text)) if _FIELD_ACCESS.search(text):
+            yield "a format text looks into its values; format the values themselves"
         case ast.Attribute(value=value, attr=attr) if attr in _FORMATTING:
             if not isinstance(value, ast.Constant):
                 yield f"{attr} of a text that is computed is not for tools; use an f-string"
-        case ast.FunctionDef(decorator_list=decorators) | ast.ClassDef(decorator_list=decorators):
-            for decorator in decorators:
-                if not _plain_decorator(decorator, names):
-                    yield f"the decorator {ast.unparse(decorator)[:60]} is not for tools"
         case ast.Call(func=ast.Name(id="type"), args=args, keywords=keywords):
             if len(args) > 1 or keywords:
                 yield "making classes with type(...) is not for tools"
@@ -157,11 +160,6 @@ def _by_form(node: ast.AST, names: Names) -> Iterator[str]:
 
 def _hidden(name: str) -> bool:
     return name in HIDDEN_ATTRIBUTES or (name.startswith("__") and name not in PLAIN_DUNDERS)
-
-
-def _is_code_like(text: str) -> bool:
-    # JSON and prose in braces have spaces or quotes where a format field has none.
-    return re.search(r"\{[\w.\[\]!:]*\.[^\W\d]\w*[\w.\[\]!:]*\}", text) is not None
 
 
 def _plain_decorator(decorator: ast.expr, names: Names) -> bool:

@@ -64,7 +64,7 @@ def is_hash(text: str) -> bool:
 def read_draft(value: object) -> ToolDraft | Unreadable:
     """One entry of `tools_needed`, in the spellings that models use.
 
-    Line ends become `\\n`: that is the text which is hashed, checked, stored and executed.
+    Line ends become line feeds: that is the text which is hashed, checked, stored and executed.
     """
     if not isinstance(value, Mapping):
         return Unreadable("a tool is an object with name, code, schema and examples")

@@ -50,7 +50,7 @@ def check_name(
     *,
     allowed: Sequence[str] = (),
     agent_allowed: Sequence[str] = (),
-    taken: Mapping[str, str] = {},  # noqa: B006  (never changed)
+    taken: Mapping[str, str],
     catalog: Sequence[str] = (),
 ) -> ToolRefused | None:
     """Why a name may not be used, or None.

@@ -99,9 +99,12 @@ def _spread(body: list[ast.stmt], tainted: set[str], *, decided: bool) -> None:
 
 def _returned(body: list[ast.stmt], tainted: set[str], *, decided: bool) -> bool:
     for statement in body:
-        if isinstance(statement, ast.Return) and statement.value is not None:
-            if decided or _reads(statement.value, tainted):
-                return True
+        if (
+            isinstance(statement, ast.Return)
+            and statement.value is not None
+            and (decided or _reads(statement.value, tainted))
+        ):
+            return True
         inner = decided or _decides(statement, tainted)
         if any(_returned(block, tainted, decided=inner) for block in _blocks(statement)):
             return True

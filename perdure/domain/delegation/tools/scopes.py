@@ -119,16 +119,13 @@ class Names:
             case ast.ImportFrom(module=module, names=names):
                 for alias in names:
                     scope.bind(alias.asname or alias.name, f"{module or ''}.{alias.name}")
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                scope.bind(name, OWN)
-            case ast.ClassDef(name=name):
-                scope.bind(name, OWN)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     self._target(target, value, scope)
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                self._target(target, value, scope)
-            case ast.NamedExpr(target=target, value=value):
+            case (
+                ast.AnnAssign(target=target, value=ast.expr() as value)
+                | ast.NamedExpr(target=target, value=value)
+            ):
                 self._target(target, value, scope)
             case _:
                 for name in _bound_names(node):
@@ -163,6 +160,8 @@ def _arguments(arguments: ast.arguments) -> list[ast.arg]:
 def _bound_names(node: ast.AST) -> list[str]:
     """Names that a statement binds to values that are the tool's own."""
     match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
             return [name]
         case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):

@@ -3,6 +3,7 @@
 from perdure.domain.base import StepMessage
 from perdure.domain.delegation.settings import ToolsFactorySettings
 from perdure.domain.delegation.tools.refusals import ToolRefused
+from perdure.domain.refs import Ref
 from perdure.domain.steps import ModelCallRequest, StructuredReport
 
 
@@ -26,7 +27,7 @@ class MakeToolReport(StepMessage):
     """The tool's name and hash, or why it was refused.
 
     `cached`: this version had validated the same code before. `approved`: a person opened it to all
-    runs, so that nobody has to be asked again.
+    runs, so that nobody has to be asked again. `question` is what a repair model is asked.
     """
 
     name: str
@@ -35,6 +36,7 @@ class MakeToolReport(StepMessage):
     cached: bool = False
     approved: bool = False
     refused: ToolRefused | None = None
+    question: Ref | None = None
     seconds: float = 0.0
 
 

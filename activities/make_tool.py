@@ -1,0 +1,116 @@
+"""The activity `make_tool`: take one draft through the pipeline, and freeze what passes."""
+
+from temporalio import activity
+
+from activities.beating import Finished, within
+from activities.stopwatch import Stopwatch
+from activities.translate import translated
+from perdure.domain.delegation.tools.code import Checked
+from perdure.domain.delegation.tools.draft import PIPELINE, ToolDraft
+from perdure.domain.delegation.tools.pipeline import check_admission, check_text
+from perdure.domain.delegation.tools.record import MadeTool, Maker, describe
+from perdure.domain.delegation.tools.refusals import ToolRefused, refused
+from perdure.domain.delegation.tools.repair import repair_question
+from perdure.domain.delegation.tools.steps import MakeToolReport, MakeToolRequest
+from perdure.domain.delegation.tools.store import MadeToolStore
+from perdure.domain.delegation.tools.synthetic import synthetic_arguments
+from perdure.domain.delegation.tools.trials import (
+    TRIAL_SECONDS,
+    ToolSandbox,
+    check_dry_run,
+    check_smoke,
+)
+from perdure.domain.ports import BlobStore, ToolHost
+
+
+class MakeTool:
+    """Validates drafts. The same draft may be taken again: its hash names what it becomes."""
+
+    def __init__(
+        self, *, store: MadeToolStore, blobs: BlobStore, sandbox: ToolSandbox, host: ToolHost
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._sandbox = sandbox
+        self._host = host
+
+    @activity.defn
+    @translated
+    async def make_tool(self, step: MakeToolRequest) -> MakeToolReport:
+        """Every stage in its order; a refusal is a report, not an error."""
+        watch = Stopwatch()
+        draft = ToolDraft.model_validate_json(await self._blobs.get(step.draft))
+        ended = await within(self._made(draft, step), seconds=None)
+        match ended:
+            case Finished(value=report):
+                return report.model_copy(update={"seconds": watch.seconds})
+            case _:
+                told = refused("freeze", 422, "validation", "the run was stopped meanwhile")
+                return MakeToolReport(name=draft.name, refused=told, seconds=watch.seconds)
+
+    async def _made(self, draft: ToolDraft, step: MakeToolRequest) -> MakeToolReport:
+        catalog = [fact.name for fact in await self._host.catalog()]
+        known = await self._store.get(draft.hash)
+        admitted = check_admission(draft, step, catalog=catalog)
+        if isinstance(admitted, ToolRefused):
+            return await self._refused(draft, admitted)
+        if known is not None and known.state == "rejected":
+            told = f"{draft.name} was rejected by {known.decided_by}; write other code"
+            return await self._refused(draft, refused("freeze", 403, "approval", told))
+        if known is not None and known.current and await self._blobs.exists(known.code):
+            return _report(await self._keep(known, step), cached=True)
+        checked = check_text(draft)
+        if isinstance(checked, ToolRefused):
+            return await self._refused(draft, checked)
+        failure = await self._tried(draft, checked)
+        if failure is not None:
+            return await self._refused(draft, failure)
+        return _report(await self._freeze(draft, checked, step), cached=False)
+
+    async def _tried(self, draft: ToolDraft, checked: Checked) -> ToolRefused | None:
+        """Run the examples, then plain inputs."""
+        name = checked.handler.name
+        for example in draft.examples:
+            trial = await self._sandbox.run(
+                draft.code, name, example.arguments, seconds=TRIAL_SECONDS
+            )
+            failure = check_smoke(example, trial)
+            if failure is not None:
+                return failure
+        arguments = synthetic_arguments(draft.parameters)
+        trial = await self._sandbox.run(draft.code, name, arguments, seconds=TRIAL_SECONDS)
+        return check_dry_run(arguments, trial)
+
+    async def _freeze(self, draft: ToolDraft, checked: Checked, step: MakeToolRequest) -> MadeTool:
+        tool = MadeTool(
+            hash=draft.hash,
+            name=draft.name,
+            description=describe(draft, checked.handler.summary),
+            parameters=draft.parameters,
+            code=await self._blobs.put(draft.code.encode()),
+            handler=checked.handler.name,
+            pipeline=PIPELINE,
+            made_at=activity.info().scheduled_time,
+        )
+        return await self._keep(tool, step)
+
+    async def _keep(self, tool: MadeTool, step: MakeToolRequest) -> MadeTool:
+        at = activity.info().scheduled_time
+        maker = Maker(run=step.run, root=step.root, worker=step.worker, at=at)
+        return await self._store.keep(tool, maker)
+
+    async def _refused(self, draft: ToolDraft, failure: ToolRefused) -> MakeToolReport:
+        question = None
+        if failure.repairable:
+            question = await self._blobs.put_text(repair_question(draft, failure))
+        return MakeToolReport(name=draft.name[:80], refused=failure, question=question)
+
+
+def _report(tool: MadeTool, *, cached: bool) -> MakeToolReport:
+    return MakeToolReport(
+        name=tool.name,
+        hash=tool.hash,
+        description=tool.description,
+        cached=cached,
+        approved=tool.state == "approved",
+    )

@@ -1,0 +1,81 @@
+"""Tools that were made at run time: found by the hash that the run was granted, never by name.
+
+The code runs in the sandbox, in no process of Perdure's; before each call it is hashed again, so
+that what runs is byte for byte what was validated.
+"""
+
+import json
+
+from perdure.adapters.tools.arguments import check
+from perdure.domain.delegation.tools.draft import ToolDraft
+from perdure.domain.delegation.tools.record import MadeTool
+from perdure.domain.delegation.tools.store import MadeToolStore
+from perdure.domain.delegation.tools.trials import Broke, Gave, Raised, ToolSandbox
+from perdure.domain.errors import PerdureError, ToolFailure
+from perdure.domain.ports import BlobStore
+from perdure.domain.tools import Grant, ToolEnvelope, ToolOutput
+
+
+class MadeTools:
+    """A source of tools for `ToolHosts`."""
+
+    def __init__(self, *, store: MadeToolStore, blobs: BlobStore, sandbox: ToolSandbox) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._sandbox = sandbox
+
+    def serves(self, name: str, grant: Grant) -> bool:
+        """Whether the grant pins a made tool of that name."""
+        return name in grant.generated
+
+    async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+        """Run the pinned code; failures are outputs."""
+        name = envelope.name
+        if name not in grant.generated or name not in grant.allowed:
+            told = f"{name} is not granted to this run."
+            return ToolOutput(outcome="denied", text=told, code="denied")
+        try:
+            tool, code = await self._pinned(name, grant.generated[name])
+            check(tool.fact, envelope.arguments)
+        except ToolFailure as failure:
+            return ToolOutput(outcome="error", text=failure.message, code=failure.reason)
+        except PerdureError as error:
+            return ToolOutput(outcome="error", text=str(error), code=error.code)
+        return await self._run(tool, code, envelope)
+
+    async def _pinned(self, name: str, hash: str) -> tuple[MadeTool, str]:
+        """The tool of that hash with its code, verified against it."""
+        tool = await self._store.get(hash)
+        if tool is None or tool.name != name:
+            raise ToolFailure(
+                f"{name} ({hash[:12]}) is not in this worker's store.", reason="not_found"
+            )
+        if tool.state == "rejected":
+            raise ToolFailure(f"{name} was rejected by {tool.decided_by}.", reason="rejected")
+        code = await self._blobs.get_text(tool.code)
+        if ToolDraft(name=name, code=code, parameters=tool.parameters).hash != hash:
+            raise ToolFailure(
+                f"{name} is not the code that was validated ({hash[:12]}); it was not run.",
+                reason="hash_mismatch",
+            )
+        return tool, code
+
+    async def _run(self, tool: MadeTool, code: str, envelope: ToolEnvelope) -> ToolOutput:
+        seconds = envelope.timeout_s or tool.fact.timeout_s
+        trial = await self._sandbox.run(code, tool.handler, envelope.arguments, seconds=seconds)
+        match trial:
+            case Gave(value=value):
+                text = json.dumps(value, ensure_ascii=False, indent=2)
+                return ToolOutput(
+                    outcome="ok", text=text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+                )
+            case Raised(refusal=True):
+                return ToolOutput(
+                    outcome="error", text=f"{tool.name} refused: {trial.words}", code="refused"
+                )
+            case Raised():
+                return ToolOutput(
+                    outcome="error", text=f"{tool.name} failed with {trial.words}", code="crashed"
+                )
+            case Broke(why=why):
+                return ToolOutput(outcome="error", text=f"{tool.name}: {why}", code="no_result")
