@@ -41,6 +41,7 @@ class StructuredCalls:
         schema: dict[str, JsonValue],
         read: Callable[[str], ReadT | BadReply],
         system: str | None = None,
+        temperature: float | None = None,
     ) -> Answered[ReadT]:
         """Make the call with structured output, and read what comes back.
 
@@ -49,8 +50,11 @@ class StructuredCalls:
             schema: JSON Schema of the wanted reply.
             read: reads the reply's text, or says what is wrong with it.
             system: replaces the system prompt of the frame.
+            temperature: sent to models that take one.
         """
-        report = await self.calls.turn(call, json_schema=schema, system=system)
+        report = await self.calls.turn(
+            call, json_schema=schema, system=system, temperature=temperature
+        )
         if report.status != "replied":
             return Answered(report)
         text = "" if report.text is None else await self.blobs.get_text(report.text.hash)

@@ -89,17 +89,19 @@ class SqlMadeTools:
             }
             await _write(connection, known.model_copy(update=decided))
 
-    async def _tools(self, query: Select[tuple[str]]) -> list[MadeTool]:
+    async def _tools(self, query: Select[str]) -> Sequence[MadeTool]:
         ordered = query.order_by(made_tools.c.made_at.desc(), made_tools.c.hash)
         async with self._database.read() as connection:
-            rows = list(await connection.scalars(ordered))
-        found: list[MadeTool] = []
-        for row in rows:
-            try:
-                found.append(MadeTool.model_validate_json(row))
-            except ValidationError as error:
-                _log.warning("made_tool_unreadable", fault=str(error)[:200])
-        return found
+            rows = (await connection.scalars(ordered)).all()
+        return tuple(tool for row in rows if (tool := _readable(row)) is not None)
+
+
+def _readable(row: str) -> MadeTool | None:
+    try:
+        return MadeTool.model_validate_json(row)
+    except ValidationError as error:
+        _log.warning("made_tool_unreadable", fault=str(error)[:200])
+        return None
 
 
 async def _row(connection: AsyncConnection, hash: str) -> MadeTool | None:

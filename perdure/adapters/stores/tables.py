@@ -280,6 +280,7 @@ sprints = Table(
     Column("goal", Text),
     Column("note", Text),
     Column("changed_at", UtcTime),
+)
 
 made_tools = Table(
     "made_tools",
