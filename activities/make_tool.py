@@ -22,6 +22,8 @@ from perdure.domain.delegation.tools.trials import (
 )
 from perdure.domain.ports import BlobStore, ToolHost
 
+SHOWN_CHARACTERS = 2_500
+
 
 class MakeTool:
     """Validates drafts. The same draft may be taken again: its hash names what it becomes."""
@@ -58,14 +60,15 @@ class MakeTool:
             told = f"{draft.name} was rejected by {known.decided_by}; write other code"
             return await self._refused(draft, refused("freeze", 403, "approval", told))
         if known is not None and known.current and await self._blobs.exists(known.code):
-            return _report(await self._keep(known, step), cached=True)
+            return _report(await self._keep(known, step), draft, step, cached=True)
         checked = check_text(draft)
         if isinstance(checked, ToolRefused):
             return await self._refused(draft, checked)
         failure = await self._tried(draft, checked)
         if failure is not None:
             return await self._refused(draft, failure)
-        return _report(await self._freeze(draft, checked, step), cached=False)
+        frozen = await self._freeze(draft, checked, step)
+        return _report(frozen, draft, step, cached=False)
 
     async def _tried(self, draft: ToolDraft, checked: Checked) -> ToolRefused | None:
         """Run the examples, then plain inputs."""
@@ -106,11 +109,15 @@ class MakeTool:
         return MakeToolReport(name=draft.name[:80], refused=failure, question=question)
 
 
-def _report(tool: MadeTool, *, cached: bool) -> MakeToolReport:
+def _report(
+    tool: MadeTool, draft: ToolDraft, step: MakeToolRequest, *, cached: bool
+) -> MakeToolReport:
+    shown = draft.code if step.settings.approve else ""
     return MakeToolReport(
         name=tool.name,
         hash=tool.hash,
         description=tool.description,
         cached=cached,
         approved=tool.state == "approved",
+        shown=shown if len(shown) <= SHOWN_CHARACTERS else f"{shown[:SHOWN_CHARACTERS]}\n…",
     )

@@ -2,7 +2,7 @@
 
 from temporalio import workflow
 
-from perdure.domain.metrics import DECISIONS, GATE_WAIT_SECONDS
+from perdure.domain.metrics import DECISIONS, GATE_WAIT_SECONDS, MADE_TOOLS
 
 
 def count_decision(kind: str, decision: str) -> None:
@@ -19,3 +19,11 @@ def record_gate_wait(gate_kind: str, seconds: float) -> None:
         GATE_WAIT_SECONDS.name, GATE_WAIT_SECONDS.description, GATE_WAIT_SECONDS.unit
     )
     histogram.record(seconds, {"kind": gate_kind})
+
+
+def count_tool(event: str) -> None:
+    """Count one step in the life of a tool that a worker asked for."""
+    counter = workflow.metric_meter().create_counter(
+        MADE_TOOLS.name, MADE_TOOLS.description, MADE_TOOLS.unit
+    )
+    counter.add(1, {"event": event})

@@ -18,6 +18,7 @@ from perdure.domain.agent.records import thin
 from perdure.domain.budget import Refused
 from perdure.domain.context import entries_tokens
 from perdure.domain.control import Phase
+from perdure.domain.delegation.tools.steps import RepairToolReport
 from perdure.domain.memory.learning import ExtractReport
 from perdure.domain.names import short_model_name
 from perdure.domain.refine.planning import PlanReport
@@ -38,7 +39,7 @@ from perdure.domain.usage import Account
 from workflows import options
 from workflows.loop import Loop
 from workflows.steps import Broken, Done
-from workflows.structured import Extraction, Judgement, Planning, Structured
+from workflows.structured import Extraction, Judgement, Planning, Repairing, Structured
 
 MAX_OUTPUT_TOKENS = 8_192
 RESERVATION_TRIES = 4
@@ -84,10 +85,15 @@ class Unpriced:
     model: str
 
 
-Reported = ModelCallReport | JudgeReport | PlanReport | ExtractReport
+Reported = ModelCallReport | JudgeReport | PlanReport | ExtractReport | RepairToolReport
 Called = Reported | Refused | Unpriced | Broken | Unanswered
 Performed = (
-    Done[ModelCallReport] | Done[JudgeReport] | Done[PlanReport] | Done[ExtractReport] | Broken
+    Done[ModelCallReport]
+    | Done[JudgeReport]
+    | Done[PlanReport]
+    | Done[ExtractReport]
+    | Done[RepairToolReport]
+    | Broken
 )
 
 
@@ -259,6 +265,9 @@ class Calling(Loop):
             case Extraction() as extraction:
                 looking = extraction.start(request, config)
                 return await self.watched(looking, activity_id=activity_id)
+            case Repairing() as repairing:
+                mending = repairing.start(request, config)
+                return await self.watched(mending, activity_id=activity_id)
 
     async def _settled(
         self,

@@ -8,6 +8,8 @@ from temporalio.workflow import ActivityConfig, ActivityHandle
 from activities.judge import Judge
 from activities.learn import Extract
 from activities.plan import Plan
+from activities.repair_tool import RepairTool
+from perdure.domain.delegation.tools.steps import RepairToolReport, RepairToolRequest
 from perdure.domain.memory.learning import ExtractReport, ExtractRequest
 from perdure.domain.refine.planning import PlanReport, PlanRequest
 from perdure.domain.steps import JudgeReport, JudgeRequest, ModelCallRequest
@@ -54,4 +56,18 @@ class Extraction:
         return workflow.start_activity_method(Extract.extract, ExtractRequest(call=call), **config)
 
 
-Structured = Judgement | Planning | Extraction
+@dataclass(frozen=True, slots=True)
+class Repairing:
+    """What makes a call the repair of a tool: the address of its draft."""
+
+    draft: str
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[RepairToolReport]:
+        """Schedule the call with its reader."""
+        request = RepairToolRequest(call=call, draft=self.draft)
+        return workflow.start_activity_method(RepairTool.repair_tool, request, **config)
+
+
+Structured = Judgement | Planning | Extraction | Repairing

@@ -61,5 +61,20 @@ GATE_WAIT_SECONDS = Metric(
     "How long a gate waited for its answer.",
     ("kind",),
 )
+MADE_TOOLS = Metric(
+    "perdure_made_tools",
+    "counter",
+    "{event}",
+    "What became of tools that workers asked for: created, cached, refused, or sent to repair.",
+    ("event",),
+)
 
-METRICS = (TOKENS, COST, MODEL_CALL_SECONDS, TOOL_CALLS, DECISIONS, GATE_WAIT_SECONDS)
+METRICS = (
+    TOKENS,
+    COST,
+    MODEL_CALL_SECONDS,
+    TOOL_CALLS,
+    DECISIONS,
+    GATE_WAIT_SECONDS,
+    MADE_TOOLS,
+)

@@ -8,6 +8,8 @@ from pydantic import JsonValue
 
 from perdure.domain.access import AccessStore as AccessStore
 from perdure.domain.base import Frozen
+from perdure.domain.delegation.tools.store import MadeToolStore as MadeToolStore
+from perdure.domain.delegation.tools.trials import ToolSandbox as ToolSandbox
 from perdure.domain.evaluation import DimensionScore
 from perdure.domain.journal import Attempt as Attempt
 from perdure.domain.journal import AttemptRow as AttemptRow

@@ -27,7 +27,8 @@ class MakeToolReport(StepMessage):
     """The tool's name and hash, or why it was refused.
 
     `cached`: this version had validated the same code before. `approved`: a person opened it to all
-    runs, so that nobody has to be asked again. `question` is what a repair model is asked.
+    runs, so that nobody has to be asked again. `question` is what a repair model is asked, `shown` the
+    code for the person who is asked, shortened.
     """
 
     name: str
@@ -37,6 +38,7 @@ class MakeToolReport(StepMessage):
     approved: bool = False
     refused: ToolRefused | None = None
     question: Ref | None = None
+    shown: str = ""
     seconds: float = 0.0
 
 

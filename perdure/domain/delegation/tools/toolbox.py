@@ -1,0 +1,83 @@
+"""The tools of one run, pinned by hash, as its state carries them."""
+
+from collections.abc import Mapping
+from typing import Self
+
+from perdure.domain.base import Frozen
+from perdure.domain.delegation.tools.metrics import ToolMetrics
+from perdure.domain.delegation.tools.refusals import Stage
+
+HANDLED_KEPT = 200
+
+
+class PinnedTool(Frozen):
+    """One tool on offer. `worker` made it in this run; without one it came from elsewhere."""
+
+    hash: str
+    description: str = ""
+    worker: str | None = None
+
+
+class Toolbox(Frozen):
+    """What workers of the run may be offered, and what was tried so far.
+
+    `gates` are the questions to people that wait, by the hash they are about; `handled` the newest
+    drafts that need not be looked at again.
+    """
+
+    tools: dict[str, PinnedTool] = {}
+    gates: dict[str, str] = {}
+    handled: tuple[str, ...] = ()
+    metrics: ToolMetrics = ToolMetrics()
+
+    @property
+    def pinned(self) -> dict[str, str]:
+        """Name to hash, as a grant lists them."""
+        return {name: tool.hash for name, tool in self.tools.items()}
+
+    @property
+    def makers(self) -> tuple[str, ...]:
+        """The worker behind every tool that this run made."""
+        return tuple(tool.worker for tool in self.tools.values() if tool.worker is not None)
+
+    @property
+    def created(self) -> tuple[str, ...]:
+        """The names of the tools that this run made."""
+        return tuple(name for name, tool in self.tools.items() if tool.worker is not None)
+
+    def begun(self) -> Self:
+        """One more draft was handed in."""
+        return self._with(metrics=self.metrics.attempted())
+
+    def failed(self, stage: Stage) -> Self:
+        """A stage was not passed."""
+        return self._with(metrics=self.metrics.failed(stage))
+
+    def repairing(self) -> Self:
+        """A repair is asked for."""
+        return self._with(metrics=self.metrics.repairing())
+
+    def offered(self, name: str, tool: PinnedTool, *, cached: bool, repaired: bool) -> Self:
+        """A tool is on offer from now on; one of the same name and hash stays as it is."""
+        known = self.tools.get(name)
+        kept = known if known is not None and known.hash == tool.hash else tool
+        return self._with(
+            tools={**self.tools, name: kept},
+            metrics=self.metrics.succeeded(cached=cached, repaired=repaired),
+        )
+
+    def asked(self, hash: str, gate: str | None) -> Self:
+        """A person is asked about a hash; None when that is over."""
+        others = {one: name for one, name in self.gates.items() if one != hash}
+        return self._with(gates=others if gate is None else {**others, hash: gate})
+
+    def done_with(self, draft: str) -> Self:
+        """A draft was handled to its end."""
+        return self._with(handled=(*self.handled, draft)[-HANDLED_KEPT:])
+
+    def joined(self, tools: Mapping[str, PinnedTool]) -> Self:
+        """With the tools of a run below this one; a name that is taken keeps its tool."""
+        return self._with(tools={**tools, **self.tools})
+
+    def _with(self, **changes: object) -> Self:
+        return self.model_copy(update=changes)

@@ -1,0 +1,192 @@
+"""Making the tools that workers ask for: validate, repair, ask a person, pin by hash.
+
+Whatever goes wrong with a tool stays between its worker and the repair model; a run goes on without
+it.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from temporalio import workflow
+
+from activities.make_tool import MakeTool
+from perdure.domain import budget as budgets
+from perdure.domain.agent.turn import Ending
+from perdure.domain.delegation.settings import ToolsFactorySettings
+from perdure.domain.delegation.tools.refusals import ToolRefused
+from perdure.domain.delegation.tools.steps import (
+    MakeToolReport,
+    MakeToolRequest,
+    RepairToolReport,
+)
+from perdure.domain.delegation.tools.telling import approval_question
+from perdure.domain.delegation.tools.toolbox import PinnedTool, Toolbox
+from perdure.domain.steps import SayEntry
+from workflows import options
+from workflows.loop import expired_to_end
+from workflows.metrics import count_tool
+from workflows.model_calls import Ask, Calling
+from workflows.steps import Broken, Done
+from workflows.structured import Repairing
+
+
+class ToolMaking(Calling):
+    """Adds the making of tools to a loop, which owns the `Toolbox` in its state."""
+
+    @property
+    @abstractmethod
+    def factory(self) -> ToolsFactorySettings:
+        """Whether and how many tools may be made."""
+
+    @property
+    @abstractmethod
+    def toolbox(self) -> Toolbox:
+        """The tools so far."""
+
+    @abstractmethod
+    def keep_toolbox(self, toolbox: Toolbox) -> None:
+        """Put a changed toolbox into the state."""
+
+    async def make_tools(self, worker: str, drafts: Sequence[str]) -> Ending | None:
+        """Take drafts, by their addresses, to their end; returns why the run must end.
+
+        May be called again with the same drafts, as after a roll in the middle of a question: what
+        was handled is not handled twice.
+        """
+        for draft in drafts:
+            if draft in self.toolbox.handled:
+                continue
+            ending = self._ending() or await self._make(worker, draft)
+            if ending is not None:
+                return ending
+            self.keep_toolbox(self.toolbox.done_with(draft))
+        return None
+
+    async def _make(self, worker: str, draft: str) -> Ending | None:
+        self.keep_toolbox(self.toolbox.begun())
+        repairs = 0
+        while True:
+            if await self.hold():
+                return self._ending()
+            done = await self._validate_draft(worker, draft)
+            if isinstance(done, Broken):
+                self.note("tool_refused", worker=worker, stage="freeze", why=done.message[:200])
+                return self._ending()
+            report = done.report
+            if report.refused is None:
+                return await self._admit(worker, report, repaired=repairs > 0)
+            self._note_refusal(worker, report.name, report.refused)
+            if not report.refused.repairable or repairs >= self.factory.repairs:
+                return None
+            repairs += 1
+            repaired = await self._repair(worker, draft, report)
+            if repaired is None:
+                return self._ending()
+            draft = repaired
+
+    async def _validate_draft(self, worker: str, draft: str) -> Done[MakeToolReport] | Broken:
+        activity_id = self.next_activity_id()
+        self.show(f"make a tool for {worker}")
+        handle = workflow.start_activity_method(
+            MakeTool.make_tool,
+            MakeToolRequest(
+                run=self.run_id,
+                root=self.site.root or self.run_id,
+                worker=worker,
+                draft=draft,
+                settings=self.factory,
+                taken=self.toolbox.pinned,
+                makers=self.toolbox.makers,
+            ),
+            **options.workspace_step(
+                self.site,
+                activity_id=activity_id,
+                summary=f"make a tool for {worker} (iteration {self.iteration})",
+            ),
+        )
+        done = await self.watched(handle, activity_id=activity_id)
+        self.show(None)
+        if isinstance(done, Done):
+            self.charge(budgets.work(self.core.budget, done.report.seconds))
+        return done
+
+    async def _repair(self, worker: str, draft: str, report: MakeToolReport) -> str | None:
+        """The address of the repaired draft; None when there is none, which ends the attempts."""
+        question = report.question
+        if question is None:
+            return None
+        self.keep_toolbox(self.toolbox.repairing())
+        count_tool("repair")
+        called = await self.call_model(
+            Ask(
+                role="repair",
+                phase="working",
+                summary=f"repair {report.name} for {worker} (iteration {self.iteration})",
+                entries=(SayEntry(type="say", ref=question.hash, tokens=question.tokens.total),),
+                structured=Repairing(draft),
+            )
+        )
+        if not isinstance(called, RepairToolReport) or called.problems:
+            return None
+        return called.draft or None
+
+    async def _admit(self, worker: str, report: MakeToolReport, *, repaired: bool) -> Ending | None:
+        """Offer a tool from now on, after a person said yes where the run asks for that."""
+        known = self.toolbox.tools.get(report.name)
+        new = known is None or known.hash != report.hash
+        if new and self.factory.approve and not report.approved:
+            ending, allowed = await self._approved(worker, report)
+            if not allowed:
+                return ending
+        pinned = PinnedTool(hash=report.hash, description=report.description, worker=worker)
+        self.keep_toolbox(
+            self.toolbox.offered(report.name, pinned, cached=report.cached, repaired=repaired)
+        )
+        count_tool("cached" if report.cached else "created")
+        if new:
+            self.note(
+                "tool_created",
+                tool=report.name,
+                hash=report.hash,
+                worker=worker,
+                cached=report.cached,
+                repaired=repaired,
+            )
+        return None
+
+    async def _approved(self, worker: str, report: MakeToolReport) -> tuple[Ending | None, bool]:
+        """Ask a person about exactly this hash; an open question is found again after a roll."""
+        gate_id = self.toolbox.gates.get(report.hash)
+        if gate_id is None:
+            gate_id = self.open_gate(
+                "tool_approval",
+                approval_question(report, worker=worker),
+                free_text=True,
+                args_hash=report.hash,
+                subject=report.name,
+            ).id
+            self.keep_toolbox(self.toolbox.asked(report.hash, gate_id))
+        gate = await self.answered(gate_id)
+        if gate is None or gate.answer is None:
+            return self._ending(), False
+        self.keep_toolbox(self.toolbox.asked(report.hash, None))
+        if expired_to_end(gate):
+            return Ending(outcome="unanswered", reason="gate_expired"), False
+        if gate.answer.choice == "approve":
+            return None, True
+        why = gate.answer.text or f"denied by {gate.answer.by}"
+        self.keep_toolbox(self.toolbox.failed("freeze"))
+        self.note("tool_refused", worker=worker, tool=report.name, stage="freeze", why=why[:200])
+        return None, False
+
+    def _note_refusal(self, worker: str, name: str, refused: ToolRefused) -> None:
+        self.keep_toolbox(self.toolbox.failed(refused.stage))
+        count_tool("refused")
+        self.note(
+            "tool_refused",
+            worker=worker,
+            tool=name,
+            stage=refused.stage,
+            code=refused.code,
+            why=refused.message[:200],
+        )
