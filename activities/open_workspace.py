@@ -14,7 +14,7 @@ from perdure.domain.agent.levels import may_change_files, offers
 from perdure.domain.agent.selection import Selection, select
 from perdure.domain.commands import named_program
 from perdure.domain.errors import InvalidInput, NotAllowed
-from perdure.domain.ports import ToolHost, ToolServers, Workspaces
+from perdure.domain.ports import MadeCatalog, ToolHost, ToolServers, Workspaces
 from perdure.domain.servers import PinnedServer
 from perdure.domain.steps import OpenWorkspaceReport, OpenWorkspaceRequest
 from perdure.domain.tools import Grant, ToolFact
@@ -44,9 +44,11 @@ class OpenWorkspace:
         commands: tuple[str, ...],
         checks: tuple[str, ...],
         verifier: Verifier,
+        made: MadeCatalog,
     ) -> None:
         self._host = host
         self._servers = servers
+        self._made = made
         self._workspaces = workspaces
         self._commands = commands
         self._checks = checks
@@ -75,6 +77,11 @@ class OpenWorkspace:
                 session=step.session,
                 project=step.project,
                 servers=prepared.servers,
+                generated={
+                    name: hash
+                    for name, hash in step.tools.generated.items()
+                    if name in selection.names
+                },
             ),
             tools=selection.tools,
             terms=tuple(_terms(tool, step) for tool in selection.tools),
@@ -85,7 +92,8 @@ class OpenWorkspace:
 
     async def _prepared(self, step: OpenWorkspaceRequest) -> _Prepared:
         """The folder and the tools; servers come last, because some of them work in the folder."""
-        own, asked = await self._host.catalog(), step.tools.mcp
+        made = await self._made.facts(step.tools.generated, root=step.root or step.run)
+        own, asked = (*await self._host.catalog(), *made), step.tools.mcp
         selection = _selected(step, own, later=tuple(server.prefix for server in asked))
         level = step.tools.access or "minimal"
         writable = selection.writes or may_change_files(level, self._servers.accesses(asked))
@@ -136,10 +144,12 @@ def _selected(
     step: OpenWorkspaceRequest, catalog: Sequence[ToolFact], *, later: Sequence[str] = ()
 ) -> Selection:
     """The tools of the run; raises `InvalidInput` for wishes that cannot be met."""
+    wanted = step.tools.allow or ()
     selection = select(
         catalog,
         level=step.tools.access or "minimal",
-        allow=step.tools.allow or (),
+        # A tool that was made at run time is asked for by its hash: that is its permission.
+        allow=(*wanted, *step.tools.generated) if wanted else (),
         deny=step.tools.deny,
         approve=step.tools.approve,
         timeouts=step.tools.timeouts,

@@ -25,6 +25,7 @@ from perdure.adapters.models.catalog import (
 from perdure.adapters.pricing import ModelPrices, load_price_sheet
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.sandbox.commands import Allowance, LocalCommands
+from perdure.adapters.sandbox.made_tools import MadeToolSandbox
 from perdure.adapters.sandbox.snippets import SnippetRunner
 from perdure.adapters.settings import Settings, search_path, variable
 from perdure.adapters.stores import Stores, open_stores
@@ -34,6 +35,7 @@ from perdure.adapters.temporal import address_of, connect
 from perdure.adapters.tools.builtin import builtin_tools, kept_tools
 from perdure.adapters.tools.composite import ToolHosts
 from perdure.adapters.tools.host import AnyTool, LocalToolHost
+from perdure.adapters.tools.made import MadeTools
 from perdure.adapters.tools.plugins import has_plugins, plugin_tools
 from perdure.adapters.verifying.verifier import Verifier
 from perdure.adapters.workspaces.local import LocalWorkspaces
@@ -61,6 +63,8 @@ class Parts:
     models: ModelCatalog
     tools: ToolHosts
     servers: ToolServers
+    made: MadeTools
+    sandbox: MadeToolSandbox
     workspaces: LocalWorkspaces
     checks: RubricChecks
     verifier: Verifier
@@ -87,6 +91,8 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
     telemetry = start_telemetry()
     snippets = SnippetRunner()
     mcp = _mcp_servers(settings) if plugins else None
+    sandbox = MadeToolSandbox()
+    made = MadeTools(store=stores.made_tools, blobs=stores.blobs, sandbox=sandbox)
     try:
         extra = plugin_tools(settings.plugins) if plugins else ()
         checks = plugin_checks(settings.plugins) if plugins else {}
@@ -94,8 +100,12 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             settings=settings,
             stores=stores,
             models=models,
-            tools=ToolHosts(LocalToolHost((*_own_tools(stores), *extra)), (mcp,) if mcp else ()),
+            tools=ToolHosts(
+                LocalToolHost((*_own_tools(stores), *extra)), (made, mcp) if mcp else (made,)
+            ),
             servers=mcp or NoServers(),
+            made=made,
+            sandbox=sandbox,
             workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
             checks=RubricChecks(snippets=snippets, plugins=checks),
             verifier=Verifier(LocalCommands(_allowance(settings))),
@@ -106,6 +116,7 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
         if mcp is not None:
             await mcp.aclose()
         snippets.close()
+        await sandbox.aclose()
         telemetry.close()
         await models.aclose()
         await stores.close()
@@ -209,6 +220,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
         transcripts=stores.transcripts,
         workspaces=parts.workspaces,
         memory=stores.memory,
+        made_tools=stores.made_tools,
         sessions=stores.sessions,
         projects=stores.projects,
         artifacts=stores.artifacts,

@@ -26,6 +26,7 @@ from activities.frames import Frames
 from activities.judge import Judge
 from activities.keep_books import Finish, Notify, Reconcile, Snapshot
 from activities.learn import Extract, KeepLearnings, Review
+from activities.make_tool import MakeTool
 from activities.metering import Backoff, MeteredModel
 from activities.mine import Mine
 from activities.open_run import OpenRun
@@ -34,6 +35,7 @@ from activities.plan import Plan
 from activities.ready import Ready
 from activities.recall import Recall
 from activities.reframe import Reframe
+from activities.repair_tool import RepairTool
 from activities.settle_child import SettleChild
 from activities.shelve import Shelve
 from activities.structured import StructuredCalls
@@ -149,6 +151,7 @@ class Fleet:
                 judge.judge,
                 Plan(structured).plan,
                 Extract(structured).extract,
+                RepairTool(structured, blobs=stores.blobs).repair_tool,
                 Ready(version=VERSION, workspace=None).ready,
             ],
             per_second=self._settings.model_calls_per_second,
@@ -164,6 +167,13 @@ class Fleet:
             commands=self._settings.allow_commands,
             checks=parts.checks.plugin_names,
             verifier=parts.verifier,
+            made=parts.made,
+        )
+        make = MakeTool(
+            store=stores.made_tools,
+            blobs=stores.blobs,
+            sandbox=parts.sandbox,
+            host=parts.tools,
         )
         tool = CallTool(
             blobs=stores.blobs,
@@ -182,6 +192,7 @@ class Fleet:
             activities=[
                 opening.open_workspace,
                 tool.call_tool,
+                make.make_tool,
                 Check(blobs=stores.blobs, frames=self._frames, checks=parts.checks).check,
                 verify.verify,
                 Snapshot(workspaces=parts.workspaces, blobs=stores.blobs).snapshot,

@@ -142,6 +142,7 @@ class Loop(Admitting):
                 tree=self.core.tree or self.site.tree,
                 base=self.core.base_tree or self.site.tree,
                 needs=self.needs(),
+                root=self.site.root if self.spec.tools.generated else "",
             ),
             **options.workspace_step(self.site, activity_id=activity_id, summary="open workspace"),
         )

@@ -1,6 +1,6 @@
 """The protocols between the loops and the outside; adapters implement them, tests share suites."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -226,6 +226,17 @@ class ToolServers(Protocol):
 
     async def pin(self, asked: Sequence[ServerSpec], *, root: str) -> PinnedServers:
         """Their tools as they are now; raises `InvalidInput` when one cannot be asked."""
+        ...
+
+
+class MadeCatalog(Protocol):
+    """Finds tools that were made at run time for runs that name them by hash."""
+
+    async def facts(self, pinned: Mapping[str, str], *, root: str) -> tuple[ToolFact, ...]:
+        """The tools of these names and hashes, for a run in the tree of `root`.
+
+        Raises `InvalidInput` naming every one that is not there, or that the run may not use.
+        """
         ...
 
 

@@ -54,7 +54,8 @@ class OpenWorkspaceRequest(StepMessage):
 
     A run that is taken up again names the `tree` its files are restored to, and the `base` that its
     changes are counted from. What its rubric `needs` must be there. `session` and `project` are the
-    ids of what it belongs to; its tools keep their notes there.
+    ids of what it belongs to; its tools keep their notes there. `root` is the run at the top of its
+    tree, told where tools that were made at run time are wanted.
     """
 
     run: str
@@ -66,6 +67,7 @@ class OpenWorkspaceRequest(StepMessage):
     needs: Needs = Needs()
     session: str = ""
     project: str = ""
+    root: str = ""
 
 
 class OpenWorkspaceReport(StepMessage):

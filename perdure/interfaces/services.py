@@ -26,6 +26,7 @@ from perdure.domain.ports import (
     BlobStore,
     Endpoints,
     Journal,
+    MadeToolStore,
     MemoryStore,
     ProjectStore,
     RecordStore,
@@ -178,6 +179,7 @@ class Services:
     transcripts: TranscriptStore
     workspaces: Workspaces
     memory: MemoryStore
+    made_tools: MadeToolStore
     sessions: SessionStore
     projects: ProjectStore
     artifacts: ArtifactStore

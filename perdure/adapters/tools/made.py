@@ -5,15 +5,16 @@ that what runs is byte for byte what was validated.
 """
 
 import json
+from collections.abc import Mapping
 
 from perdure.adapters.tools.arguments import check
 from perdure.domain.delegation.tools.draft import ToolDraft
-from perdure.domain.delegation.tools.record import MadeTool
+from perdure.domain.delegation.tools.record import MadeTool, may_use
 from perdure.domain.delegation.tools.store import MadeToolStore
 from perdure.domain.delegation.tools.trials import Broke, Gave, Raised, ToolSandbox
-from perdure.domain.errors import PerdureError, ToolFailure
+from perdure.domain.errors import InvalidInput, PerdureError, ToolFailure
 from perdure.domain.ports import BlobStore
-from perdure.domain.tools import Grant, ToolEnvelope, ToolOutput
+from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
 
 
 class MadeTools:
@@ -42,6 +43,24 @@ class MadeTools:
         except PerdureError as error:
             return ToolOutput(outcome="error", text=str(error), code=error.code)
         return await self._run(tool, code, envelope)
+
+    async def facts(self, pinned: Mapping[str, str], *, root: str) -> tuple[ToolFact, ...]:
+        """What the tools of a run are, pinned; raises `InvalidInput` for what it may not use."""
+        found: list[ToolFact] = []
+        problems: list[str] = []
+        for name, hash in sorted(pinned.items()):
+            tool = await self._store.get(hash)
+            if tool is None or tool.name != name:
+                problems.append(f"tools.generated: there is no tool {name} of hash {hash[:12]}")
+                continue
+            refusal = may_use(tool, await self._store.makers(hash), root=root)
+            problems += [] if refusal is None else [f"tools.generated: {refusal}"]
+            found.append(tool.fact)
+        if problems:
+            raise InvalidInput(
+                "; ".join(problems), cure="`perdure tools list` shows what is there."
+            )
+        return tuple(found)
 
     async def _pinned(self, name: str, hash: str) -> tuple[MadeTool, str]:
         """The tool of that hash with its code, verified against it."""

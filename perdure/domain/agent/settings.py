@@ -1,6 +1,6 @@
 """Settings of the agent loop, and the two profiles that fill what a task leaves open."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -65,8 +65,13 @@ class ToolFilter(Frozen):
     requires: tuple[str, ...] = ()
 
 
+MadeHash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
 class ToolsSpec(Frozen):
     """The `tools:` block: a level, narrowed by names; names may end in `*`.
+
+    `generated` adds tools that earlier work made and a person approved, by name and hash.
 
     Without a level, models that can choose tools get `readonly`, others none.
     """
@@ -79,6 +84,7 @@ class ToolsSpec(Frozen):
     timeouts: dict[str, float] = {}
     repeat_exempt: tuple[str, ...] = ()
     mcp: tuple[ServerSpec, ...] = ()
+    generated: dict[str, MadeHash] = {}
 
     @field_validator("mcp", mode="after")
     @classmethod

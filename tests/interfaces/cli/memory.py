@@ -367,6 +367,7 @@ class Installation:
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=self.workspaces,  # pyright: ignore[reportArgumentType]
             memory=stores and stores.memory,
+            made_tools=stores and stores.made_tools,
             sessions=stores and stores.sessions,
             projects=stores and stores.projects,
             artifacts=stores and stores.artifacts,

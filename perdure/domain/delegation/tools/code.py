@@ -128,13 +128,6 @@ def _shapes(module: ast.Module) -> Iterator[str]:
         yield f"the code has {len(nodes):,} parts; at most {MOST_NODES:,} are taken"
     if _depth(module) > MOST_DEPTH:
         yield f"the code is nested more than {MOST_DEPTH} levels deep"
-    for position, node in enumerate(module.body):
-        docstring = position == 0 and isinstance(node, ast.Expr)
-        if not docstring and not isinstance(node, _TOP_LEVEL):
-            yield (
-                f"line {node.lineno}: outside of functions there may be imports, definitions and "
-                "constants only"
-            )
     for node in nodes:
         for form, words in _UNSUPPORTED.items():
             if isinstance(node, form):
@@ -142,6 +135,20 @@ def _shapes(module: ast.Module) -> Iterator[str]:
                 yield f"line {line}: the interpreter of tools has no {words}"
         if isinstance(node, ast.ClassDef) and (node.bases or node.keywords):
             yield f"line {node.lineno}: the interpreter of tools has no class inheritance"
+    for position, node in enumerate(module.body):
+        if not (position == 0 and _is_text(node)) and not isinstance(node, _TOP_LEVEL):
+            yield (
+                f"line {node.lineno}: outside of functions there may be imports, definitions and "
+                "constants only"
+            )
+
+
+def _is_text(node: ast.stmt) -> bool:
+    match node:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+        case _:
+            return False
 
 
 def _imports(module: ast.Module, allowed: frozenset[str]) -> Iterator[str]:

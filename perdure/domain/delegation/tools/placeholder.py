@@ -164,6 +164,13 @@ def _written(statement: ast.stmt) -> set[str]:
 
 def _targets(statement: ast.stmt) -> set[str]:
     match statement:
+        case ast.If(test=test) | ast.While(test=test):
+            return {
+                name
+                for part in ast.walk(test)
+                if isinstance(part, ast.NamedExpr)
+                for name in names_in(part.target)
+            }
         case ast.For(target=target):
             return set(names_in(target))
         case ast.With(items=items):

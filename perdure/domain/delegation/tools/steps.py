@@ -27,8 +27,8 @@ class MakeToolReport(StepMessage):
     """The tool's name and hash, or why it was refused.
 
     `cached`: this version had validated the same code before. `approved`: a person opened it to all
-    runs, so that nobody has to be asked again. `question` is what a repair model is asked, `shown` the
-    code for the person who is asked, shortened.
+    runs, so that nobody has to be asked again. `question` is what a repair model is asked, `shown`
+    the code for the person who is asked, shortened.
     """
 
     name: str

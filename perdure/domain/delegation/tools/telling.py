@@ -6,8 +6,8 @@ from perdure.domain.delegation.tools.steps import MakeToolReport
 
 MAKING = (
     "If a small computation would serve you or later workers again and again, ask for a tool in "
-    "`tools_needed`: {{name, code, schema, examples}}. The name is dotted (text.count{namespaces}). "
-    "The code is Python with one function `handler` that takes annotated, keyword-only arguments "
+    "`tools_needed`: {{name, code, schema, examples}}. The name is dotted (text.count{namespaces})."
+    " The code is Python with one function `handler` that takes annotated, keyword-only arguments "
     "and returns a dict; other functions have a leading underscore. It may import {modules}. It "
     "has no files, no network, no generators, no class inheritance; for input that it refuses it "
     "raises ValueError. The schema is the JSON schema of the arguments, each without a default in "
