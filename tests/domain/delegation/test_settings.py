@@ -30,6 +30,8 @@ def test_the_defaults_are_those_of_the_contract() -> None:
             "per_agent": 10,
             "per_run": 50,
             "repairs": 2,
+            "namespaces": [],
+            "worker_namespaces": {},
         },
         "output_schema": None,
         "deliverables": [],

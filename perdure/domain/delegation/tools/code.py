@@ -4,7 +4,6 @@ It runs nothing. The source is judged as the text that will be executed, byte fo
 """
 
 import ast
-import io
 import re
 import tokenize
 import warnings
@@ -95,7 +94,7 @@ def _parse(code: str) -> ast.Module | ToolRefused:
     try:
         words = [
             token.string
-            for token in tokenize.generate_tokens(io.StringIO(code).readline)
+            for token in tokenize.generate_tokens(iter(code.splitlines(keepends=True)).__next__)
             if token.type == tokenize.NAME
         ]
     except (tokenize.TokenError, SyntaxError) as error:
