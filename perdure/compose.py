@@ -13,6 +13,7 @@ from temporalio.client import Client
 
 from perdure.adapters.checks import RubricChecks, check_problems
 from perdure.adapters.checks.plugins import plugin_check_names, plugin_checks
+from perdure.adapters.definitions import LoopFiles
 from perdure.adapters.keys import encryption_keys
 from perdure.adapters.mcp.book import BOOK_FILE, NoServers, load_book
 from perdure.adapters.models.catalog import (
@@ -44,6 +45,7 @@ from perdure.domain.ports import Endpoints, ToolServers
 from perdure.domain.run import Timing
 from perdure.interfaces.gateway import Gateway, Settling, SiteFacts
 from perdure.interfaces.services import OnProgress, Services
+from perdure.interfaces.submission.reading import parse
 from perdure.resolution import Plugins, Resolver
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class Parts:
     workspaces: LocalWorkspaces
     checks: RubricChecks
     verifier: Verifier
+    loops: LoopFiles
     default_model: str
     telemetry: Telemetry
 
@@ -109,6 +112,7 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
             checks=RubricChecks(snippets=snippets, plugins=checks),
             verifier=Verifier(LocalCommands(_allowance(settings))),
+            loops=LoopFiles(settings.home, parse),
             default_model=default_model(access),
             telemetry=telemetry,
         )
@@ -207,6 +211,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
                 tools=has_plugins(settings.plugins),
                 checks=None if settings.plugins else plugin_check_names(),
             ),
+            loops=parts.loops,
             rubric_problems=check_problems,
         ).resolve,
         settle=Settling(sessions=stores.sessions, projects=stores.projects, now=utc_now).settle,
@@ -226,6 +231,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
         artifacts=stores.artifacts,
         todos=stores.todos,
         access=stores.access,
+        definitions=parts.loops,
         models=parts.models,
         endpoints=endpoints,
     )

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from perdure.adapters.checks import check_problems
+from perdure.adapters.definitions import LoopFiles
 from perdure.adapters.examples import lay_out
 from perdure.adapters.keys import encryption_keys
 from perdure.adapters.logging import configure_logging
@@ -31,6 +32,7 @@ from perdure.interfaces.services import (
     RuntimeView,
     Services,
 )
+from perdure.interfaces.submission.reading import parse
 from perdure.operations import collecting, diagnosis, installing
 from perdure.schemas import FILE_FORMATS
 
@@ -61,6 +63,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         collect=installation.collect,
         kill_worker=installation.kill_worker,
         lay_out=lay_out,
+        loops=LoopFiles(own.home, parse),
         in_home=lambda home: app_context(Settings.load(home=home)),
         home=own.home,
         named_home="home" in own.model_fields_set,

@@ -8,9 +8,11 @@ from perdure.domain.agent.selection import is_later, select
 from perdure.domain.conditions import ToolBound, placed_leaves
 from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
-from perdure.domain.ports import ModelClient, Models, ToolHost
+from perdure.domain.ports import DefinitionStore, ModelClient, Models, ToolHost
 from perdure.domain.refine.strategies import StrategyTools
 from perdure.domain.run import ROLES, ModelsSpec, RefineSpec, RolesSpec, Spec
+from perdure.domain.tools import AccessLevel
+from perdure.loop_resolution import resolved_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +41,43 @@ class Resolver:
         tools: ToolHost,
         plugins: Plugins | None = None,
         *,
+        loops: DefinitionStore,
         rubric_problems: RubricProblems = no_problems,
     ) -> None:
         self._models = models
         self._default = default_model
         self._tools = tools
         self._plugins = plugins or Plugins()
+        self._loops = loops
         self._rubric_problems = rubric_problems
 
     async def resolve(self, spec: Spec) -> Spec:
-        """The specification with an executor and an access level; every problem at once.
+        """The specification with an executor, an access level, and the loop it names.
 
         Raises:
-            InvalidInput: unknown models, tools or checks, patterns or schemas that cannot be used,
-                tools for a model that cannot choose them, or a judge that cannot judge.
+            InvalidInput: unknown models, tools, checks or loops, parameters, patterns or schemas
+                that cannot be used, tools for a model that cannot choose them, or a judge that
+                cannot judge. Every problem is named at once.
         """
         models = self._with_executor(spec.models)
         problems: list[str] = []
+        spec = await self._with_loop(spec, problems)
         cards: dict[str, ModelCard] = {}
         named = {name: f"models.{role}" for name, role in _first_named(spec.models, models).items()}
-        for name, path in {**_of_strategies(spec), **_of_rubric(spec), **named}.items():
+        for name, path in {
+            **_of_stages(spec),
+            **_of_strategies(spec),
+            **_of_rubric(spec),
+            **named,
+        }.items():
             await self._card(path, name, cards, problems)
         first = cards.get(models.chain("executor")[0])
-        level = spec.tools.access or ("readonly" if first is None or first.tools else "minimal")
-        tools = spec.tools.model_copy(update={"access": level})
+        access = _access(spec, chooses=first is None or first.tools)
+        tools = spec.tools.model_copy(update={"access": access})
         selection = select(
             # Whether a tool can be used is for the worker to say, which may be another host.
             [fact.model_copy(update={"unavailable": ""}) for fact in await self._tools.catalog()],
-            level=level,
+            level=access or "full",
             allow=tools.allow or (),
             deny=tools.deny,
             approve=tools.approve,
@@ -90,6 +101,17 @@ class Resolver:
                 problems=(_placed(problem) for problem in problems),
             )
         return spec.model_copy(update={"models": models, "tools": tools})
+
+    async def _with_loop(self, spec: Spec, problems: list[str]) -> Spec:
+        """A run of roles with the snapshot of its definition; others as they are."""
+        if not isinstance(spec, RolesSpec):
+            return spec
+        found = await resolved_loop(spec, self._loops, self._tools)
+        problems += [str(problem) for problem in found.problems]
+        if found.snapshot is None:
+            return spec
+        roles = spec.roles.model_copy(update={"snapshot": found.snapshot})
+        return spec.model_copy(update={"goal": found.goal, "roles": roles})
 
     def _with_executor(self, models: ModelsSpec) -> ModelsSpec:
         if models.executor is not None:
@@ -128,6 +150,27 @@ def _first_named(given: ModelsSpec, filled: ModelsSpec) -> dict[str, str]:
         for name in filled.chain(role):
             first.setdefault(name, role)
     return first
+
+
+def _access(spec: Spec, *, chooses: bool) -> AccessLevel | None:
+    """The access of the run; a run of roles leaves it to its stages where the task does."""
+    if spec.tools.access is not None:
+        return spec.tools.access
+    if not chooses:
+        return "minimal"
+    return None if isinstance(spec, RolesSpec) else "readonly"
+
+
+def _of_stages(spec: Spec) -> dict[str, str]:
+    """The models that the stages of a loop name, with where each is named."""
+    if not isinstance(spec, RolesSpec) or spec.roles.snapshot is None:
+        return {}
+    definition = spec.roles.snapshot.definition
+    return {
+        name: f"{definition.name}.roles.{role.name}.model"
+        for role in definition.roles
+        for name in role.models
+    }
 
 
 def _of_strategies(spec: Spec) -> dict[str, str]:

@@ -1,16 +1,20 @@
 """What a specification leaves open, and which models it names in vain."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from perdure.adapters.checks import check_problems
+from perdure.adapters.definitions import LoopFiles
 from perdure.domain.errors import InvalidInput
 from perdure.domain.models import ModelCard
-from perdure.domain.run import RUN_SPEC
+from perdure.domain.run import RUN_SPEC, RolesSpec
+from perdure.interfaces.submission.reading import parse
 from perdure.resolution import Resolver
 
 KNOWN = "claude-known"
+LOOPS = LoopFiles(Path("/nowhere"), parse)
 
 
 class FewModels:
@@ -31,7 +35,7 @@ class NoTools:
 
 
 def resolver(default: str = KNOWN) -> Resolver:
-    return Resolver(FewModels(), default, NoTools())  # type: ignore[arg-type]
+    return Resolver(FewModels(), default, NoTools(), loops=LOOPS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +97,52 @@ async def test_an_unknown_judge_is_told_with_its_place() -> None:
 )
 async def test_checks_that_cannot_be_used_are_refused(evaluator: object, said: str) -> None:
     given = {"kind": "refine", "goal": "g", "rubric": [{"name": "a", "evaluator": evaluator}]}
-    checking = Resolver(FewModels(), KNOWN, NoTools(), rubric_problems=check_problems)  # type: ignore[arg-type]
+    checking = Resolver(
+        FewModels(),  # type: ignore[arg-type]
+        KNOWN,
+        NoTools(),  # type: ignore[arg-type]
+        loops=LOOPS,
+        rubric_problems=check_problems,
+    )
     with pytest.raises(InvalidInput) as caught:
         await checking.resolve(RUN_SPEC.validate_python(given))
     assert said in caught.value.message
+
+
+ROLES = {"kind": "roles", "goal": "Fix {{what}}."}
+
+
+async def test_a_loop_is_snapshotted_with_the_files_of_its_roles() -> None:
+    given = {"kind": "roles", "goal": "g", "roles": {"definition": "harness"}}
+    spec = await resolver().resolve(RUN_SPEC.validate_python(given))
+    assert isinstance(spec, RolesSpec)
+    assert spec.roles.snapshot is not None
+    roles = spec.roles.snapshot.definition.roles
+    assert [(role.name, role.access) for role in roles] == [
+        ("plan", "readonly"),
+        ("code", "full"),
+        ("review", "readonly"),
+    ]
+    assert all("You are" in role.system for role in roles)
+    assert spec.tools.access is None
+    assert await resolver().resolve(spec) == spec
+
+
+async def test_every_problem_of_a_loop_is_named_with_the_others() -> None:
+    roles = {"definition": "research", "parameters": {"output_from": "table"}}
+    given = {**ROLES, "roles": roles, "models": {"executor": "typo"}}
+    with pytest.raises(InvalidInput) as caught:
+        await resolver().resolve(RUN_SPEC.validate_python(given))
+    said = caught.value.message
+    assert "No model is called typo." in said
+    assert "roles.parameters.output_from: found the parameter output_from" in said
+    assert "Did you mean output_format?" in said
+    assert "goal: found the placeholder {{what}}; allowed: one of output_format." in said
+
+
+async def test_an_unknown_loop_is_refused_with_the_nearest_name() -> None:
+    given = {"kind": "roles", "goal": "g", "roles": {"definition": "harnes"}}
+    with pytest.raises(InvalidInput) as caught:
+        await resolver().resolve(RUN_SPEC.validate_python(given))
+    assert 'roles.definition: found "harnes"' in caught.value.message
+    assert "Did you mean harness?" in caught.value.message

@@ -24,6 +24,7 @@ from perdure.domain.ports import (
     AccessStore,
     ArtifactStore,
     BlobStore,
+    DefinitionStore,
     Endpoints,
     Journal,
     MadeToolStore,
@@ -185,6 +186,7 @@ class Services:
     artifacts: ArtifactStore
     todos: TodoStore
     access: AccessStore
+    definitions: DefinitionStore
     models: ModelFacts
     endpoints: Endpoints
 
@@ -315,6 +317,7 @@ class AppContext:
         collect: drops blobs that nothing needs; with True it only counts them.
         kill_worker: kills the embedded worker without warning.
         lay_out: copies the example of a ready-made task from one folder into another.
+        loops: the loop definitions, which need no server.
         in_home: a context for another home folder.
         home: the home folder; `named_home` says that the user chose it.
         folder: the folder that commands work in.
@@ -344,6 +347,7 @@ class AppContext:
     collect: Callable[[bool], Awaitable[Collected]]
     kill_worker: Callable[[], Awaitable[Killed]]
     lay_out: Callable[[Path, Path], Awaitable[None]]
+    loops: DefinitionStore
     in_home: InHome
     home: Path
     named_home: bool

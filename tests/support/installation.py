@@ -229,6 +229,7 @@ async def installation(
                 parts.default_model,
                 parts.tools,
                 Plugins(checks=None),  # a test's worker may load modules with checks
+                loops=parts.loops,
                 rubric_problems=check_problems,
             ).resolve,
             settle=Settling(

@@ -79,6 +79,7 @@ def services_of(site: Installation) -> Services:
         artifacts=stores.artifacts,
         todos=stores.todos,
         access=stores.access,
+        definitions=site.parts.loops,
         models=site.parts.models,
         endpoints=Endpoints(
             temporal_address=site.address, namespace="default", home=str(site.home)

@@ -3,6 +3,7 @@
 from pydantic import Field, JsonValue
 
 from perdure.domain.base import Frozen
+from perdure.domain.roles.definition import LoopSnapshot
 
 MAX_REWORK = 3
 TOKENS = 2_000_000
@@ -14,7 +15,8 @@ class RolesSettings(Frozen):
     `definition` names a built-in loop or one of the workspace. `max_iterations`, when given,
     replaces the definition's limit. `max_rework_attempts`: so many rejections in a row for the same
     findings ask a person (a number that is not positive means 3). `session` and `project` say
-    where artifacts and todos land.
+    where artifacts and todos land. `snapshot` is the definition as it stood when the run started;
+    it is filled in then.
     """
 
     definition: str = Field(min_length=1)
@@ -23,6 +25,7 @@ class RolesSettings(Frozen):
     max_rework_attempts: int = MAX_REWORK
     session: str | None = None
     project: str | None = None
+    snapshot: LoopSnapshot | None = None
 
     @property
     def rework_limit(self) -> int:

@@ -11,6 +11,7 @@ from io import StringIO
 from pathlib import Path
 
 from perdure.adapters.checks import check_problems
+from perdure.adapters.definitions import LoopFiles
 from perdure.adapters.examples import lay_out
 from perdure.adapters.stores import Stores, open_stores
 from perdure.domain.costs import CostReport, add_up
@@ -44,6 +45,7 @@ from perdure.interfaces.services import (
     RuntimeView,
     Services,
 )
+from perdure.interfaces.submission.reading import parse
 from tests.interfaces.cli.samples import RECORDS, RUN, event, result, status
 from tests.interfaces.cli.stores import MemoryBlobs, MemoryTranscripts, MemoryWorkspaces
 
@@ -328,6 +330,7 @@ class Installation:
             collect=self._collect,
             kill_worker=self._kill,
             lay_out=lay_out,
+            loops=LoopFiles(self.folder / "home", parse),
             in_home=self._in_home,
             home=self.folder / "home",
             named_home=False,
@@ -373,6 +376,7 @@ class Installation:
             artifacts=stores and stores.artifacts,
             todos=stores and stores.todos,
             access=stores and stores.access,
+            definitions=LoopFiles(self.folder / "home", parse),
             models=MemoryModels(),
             endpoints=ENDPOINTS,
         )

@@ -1,0 +1,196 @@
+"""One `loops` folder: the definitions in it, read and written whole, following no link."""
+
+import contextlib
+import json
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from perdure.adapters.definitions.parsing import MAX_BYTES, Parse, stored
+from perdure.adapters.files.beneath import TEMPORARY_PREFIX, Beneath
+from perdure.domain.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    PreconditionRequired,
+    StoreError,
+    ToolFailure,
+    VersionConflict,
+)
+from perdure.domain.problems import Problem
+from perdure.domain.roles.library import (
+    BrokenDefinition,
+    Origin,
+    StoredDefinition,
+    refusal,
+)
+from perdure.domain.roles.reading import Fields, content_version
+
+LOOPS = "loops"
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """What a folder holds; of two files with one name the first counts, the other is broken."""
+
+    definitions: dict[str, StoredDefinition]
+    broken: tuple[BrokenDefinition, ...] = ()
+
+
+class LoopFolder:
+    """The definitions below a workspace or the home folder.
+
+    Args:
+        root: the folder that `loops` lies in.
+        origin: how its definitions are called.
+        parse: reads YAML.
+    """
+
+    def __init__(self, root: Path, *, origin: Origin, parse: Parse) -> None:
+        self._root = root
+        self._origin: Origin = origin
+        self._parse = parse
+
+    def shelf(self) -> Shelf:
+        """Everything in the folder; an absent one is empty."""
+        if not self._root.is_dir():
+            return Shelf({})
+        with Beneath(self._root) as beneath:
+            return self._read(beneath)
+
+    def add(self, fields: Fields) -> StoredDefinition:
+        """Write a new definition; raises `Conflict` where its name or its file is taken."""
+        new = self._checked(fields)
+        path = f"{new.name}.yaml"
+        with self._held() as (beneath, parent):
+            if new.name in self._read(beneath).definitions or beneath.entry((LOOPS, path)):
+                raise taken(new.name, str(self._root / LOOPS))
+            beneath.replace(parent, path, self._text(fields, path))
+        return self._at(new, path)
+
+    def change(self, name: str, fields: Fields, *, version: str | None) -> StoredDefinition:
+        """Replace a definition that is at `version`; its file keeps its name and its format."""
+        new = self._checked(fields)
+        if new.name != name:
+            wrong = Problem(path="name", found=new.name, allowed=f"{name}; names do not change")
+            raise refusal((wrong,), what="The definition")
+        with self._held() as (beneath, parent):
+            old = self._current(beneath, name, version)
+            path = Path(old.path or "").name
+            beneath.replace(parent, path, self._text(fields, path))
+        return self._at(new, path)
+
+    def remove(self, name: str, *, version: str | None) -> None:
+        """Remove a definition that is at `version`."""
+        with self._held() as (beneath, _):
+            old = self._current(beneath, name, version)
+            beneath.remove((LOOPS, Path(old.path or "").name))
+
+    @contextlib.contextmanager
+    def _held(self) -> Generator[tuple[Beneath, int]]:
+        """The folder, made and locked, so that a version cannot change after it was looked at."""
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            with Beneath(self._root) as beneath, beneath.locked((LOOPS,), create=True) as parent:
+                yield beneath, parent
+        except (ToolFailure, OSError) as error:
+            raise StoreError(
+                f"The folder {self._root / LOOPS} cannot be written: {error}.",
+                cure="Check that it is a plain folder and may be written.",
+            ) from error
+
+    def _current(self, beneath: Beneath, name: str, version: str | None) -> StoredDefinition:
+        old = self._read(beneath).definitions.get(name)
+        if old is None:
+            raise NotFound(f"There is no definition {name!r} in {self._root / LOOPS}.")
+        if version is None:
+            raise PreconditionRequired(
+                f"A change of {name} must say which version it is meant for.",
+                cure=f"Look at it first and send its version (the ETag), now {old.version}.",
+            )
+        if version.strip().removeprefix("W/").strip('"') != old.version:
+            raise VersionConflict(
+                f"{name} was changed meanwhile: it is at {old.version}, not at {version}.",
+                cure="Look at it again and repeat the change on what is there now.",
+            )
+        return old
+
+    def _read(self, beneath: Beneath) -> Shelf:
+        found: dict[str, StoredDefinition] = {}
+        broken: list[BrokenDefinition] = []
+        for name in self._names(beneath):
+            path = str(self._root / LOOPS / name)
+            read = self._one(beneath, name, path)
+            if isinstance(read, tuple):
+                broken.append(BrokenDefinition(path=path, problems=read))
+            elif read.name in found:
+                first = found[read.name].path
+                twice = Problem(path="name", found=read.name, allowed=f"a name not in {first}")
+                broken.append(BrokenDefinition(path=path, problems=(twice,)))
+            else:
+                found[read.name] = read
+        return Shelf(found, tuple(broken))
+
+    def _names(self, beneath: Beneath) -> list[str]:
+        try:
+            entries = beneath.entries((LOOPS,))
+        except ToolFailure:
+            return []  # absent, a file or a link: no definitions
+        return [
+            entry.name
+            for entry in entries
+            if entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith(TEMPORARY_PREFIX)
+        ]
+
+    def _one(
+        self, beneath: Beneath, name: str, path: str
+    ) -> StoredDefinition | tuple[Problem, ...]:
+        try:
+            text = beneath.read((LOOPS, name), cap=MAX_BYTES).decode("utf-8-sig")
+            fields = self._parse(text, named=name)
+        except UnicodeDecodeError:
+            return (Problem(path=name, found="other bytes", allowed="UTF-8 text"),)
+        except (ToolFailure, InvalidInput) as error:
+            return (Problem(path=name, found=str(error), allowed="a definition as YAML or JSON"),)
+        return stored(fields, origin=self._origin, path=path)
+
+    def _checked(self, fields: Fields) -> StoredDefinition:
+        read = stored(fields, origin=self._origin)
+        if isinstance(read, tuple):
+            raise refusal(read, what="The definition")
+        return read
+
+    def _text(self, fields: Fields, path: str) -> bytes:
+        """The file's content, which reads back as exactly these fields."""
+        version = content_version(fields)
+        for text in _texts(fields, is_json=path.lower().endswith(".json")):
+            with contextlib.suppress(UnicodeEncodeError, InvalidInput):
+                again = self._parse(text, named=path)
+                if isinstance(again, dict) and content_version(again) == version:
+                    return text.encode("utf-8")
+        wrong = Problem(path="input", found="values no file can hold", allowed="plain JSON values")
+        raise refusal((wrong,), what="The definition")
+
+    def _at(self, new: StoredDefinition, path: str) -> StoredDefinition:
+        return new.model_copy(update={"path": str(self._root / LOOPS / path)})
+
+
+def _texts(fields: Fields, *, is_json: bool) -> Generator[str]:
+    """Forms of the same content, the most readable first."""
+    if is_json:
+        yield json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+    else:
+        yield yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
+    # Some characters that JSON allows stand for line ends in YAML.
+    yield json.dumps(fields, indent=2) + "\n"
+
+
+def taken(name: str, where: str) -> Conflict:
+    """The error for a name that is not free."""
+    return Conflict(
+        f"There is a loop definition {name!r} already ({where}).",
+        cure="Choose another name, or update the one that is there.",
+    )

@@ -1,0 +1,103 @@
+"""The store of loop definitions: the workspace over the home over what is built in."""
+
+import asyncio
+from pathlib import Path
+
+from perdure.adapters.definitions.folder import LoopFolder, taken
+from perdure.adapters.definitions.packaged import built_in_loops, built_in_roles
+from perdure.adapters.definitions.parsing import Parse
+from perdure.domain.errors import NotAllowed, NotFound, PreconditionRequired
+from perdure.domain.problems import nearest_name
+from perdure.domain.roles.library import Library, StoredDefinition
+from perdure.domain.roles.reading import Fields
+
+
+class LoopFiles:
+    """Definitions as files; see `DefinitionStore`.
+
+    Args:
+        home: the home folder of the installation.
+        parse: reads YAML and JSON.
+    """
+
+    def __init__(self, home: Path, parse: Parse) -> None:
+        self._home = home
+        self._parse = parse
+
+    async def library(self, workspace: str | None = None) -> Library:
+        """All definitions that a run in this workspace may name."""
+        return await asyncio.to_thread(self._library, workspace)
+
+    async def get(self, name: str, *, workspace: str | None = None) -> StoredDefinition:
+        """One definition; raises `NotFound` with the nearest name."""
+        return await asyncio.to_thread(self._get, name, workspace)
+
+    async def create(
+        self, fields: Fields, *, only_new: bool, workspace: str | None = None
+    ) -> StoredDefinition:
+        """Add a definition under the name in its fields."""
+        return await asyncio.to_thread(self._create, fields, only_new, workspace)
+
+    async def update(
+        self, name: str, fields: Fields, *, version: str | None, workspace: str | None = None
+    ) -> StoredDefinition:
+        """Replace a definition; the name stays."""
+        folder = await asyncio.to_thread(self._owner, name, workspace)
+        return await asyncio.to_thread(folder.change, name, fields, version=version)
+
+    async def delete(self, name: str, *, version: str | None, workspace: str | None = None) -> None:
+        """Remove a definition; runs that are under way keep theirs."""
+        folder = await asyncio.to_thread(self._owner, name, workspace)
+        await asyncio.to_thread(folder.remove, name, version=version)
+
+    def _library(self, workspace: str | None) -> Library:
+        shelves = [folder.shelf() for folder in self._folders(workspace)]
+        found = dict(built_in_loops(self._parse))
+        for shelf in reversed(shelves):
+            found.update(shelf.definitions)
+        return Library(
+            definitions=dict(sorted(found.items())),
+            roles=built_in_roles(self._parse),
+            broken=tuple(broken for shelf in shelves for broken in shelf.broken),
+        )
+
+    def _get(self, name: str, workspace: str | None) -> StoredDefinition:
+        known = self._library(workspace).definitions
+        if name not in known:
+            near = nearest_name(name, known)
+            hint = f" Did you mean {near}?" if near else ""
+            raise NotFound(
+                f"There is no loop definition {name!r}.{hint}",
+                cure=f"There are: {', '.join(known)}.",
+            )
+        return known[name]
+
+    def _create(self, fields: Fields, only_new: bool, workspace: str | None) -> StoredDefinition:
+        if not only_new:
+            raise PreconditionRequired(
+                "A new definition must be asked for as new, so that it never replaces another.",
+                cure="Send `If-None-Match: *`.",
+            )
+        known = self._library(workspace).definitions.get(str(fields.get("name")))
+        if known is not None:
+            raise taken(known.name, known.path or "built in")
+        return self._folders(workspace)[0].add(fields)
+
+    def _owner(self, name: str, workspace: str | None) -> LoopFolder:
+        """The folder whose definition of that name counts."""
+        found = self._get(name, workspace)
+        if found.origin == "built-in":
+            raise NotAllowed(
+                f"The loop definition {name} is built in and stays as it is.",
+                cure="Create one of your own under another name.",
+            )
+        folders = self._folders(workspace)
+        return folders[0] if found.origin == "workspace" else folders[-1]
+
+    def _folders(self, workspace: str | None) -> list[LoopFolder]:
+        """Where definitions lie, the nearest first."""
+        home = LoopFolder(self._home, origin="home", parse=self._parse)
+        if workspace is None:
+            return [home]
+        near = LoopFolder(Path(workspace), origin="workspace", parse=self._parse)
+        return [near, home]
