@@ -80,6 +80,7 @@ def services_of(site: Installation) -> Services:
         todos=stores.todos,
         access=stores.access,
         definitions=site.parts.loops,
+        made_tools=stores.made_tools,
         models=site.parts.models,
         endpoints=Endpoints(
             temporal_address=site.address, namespace="default", home=str(site.home)
