@@ -58,7 +58,8 @@ class RunStatus(Frozen):
 
     `children` are the open runs that it started, `runs_below` the newest of all that it started.
     `trouble` is what keeps an open run from moving, as the server knows it: a step that is tried
-    again, or code that fails in the worker.
+    again, or code that fails in the worker. `dispatch` is `pending`, `dispatched`, or the last
+    error in handing the run's work to a worker; empty in old runs.
     """
 
     id: str
@@ -88,6 +89,7 @@ class RunStatus(Frozen):
     reason: str | None = None
     explanation: str | None = None
     trouble: str | None = None
+    dispatch: str = ""
     forked_from: Origin | None = None
     source: Literal["run", "store"] = "run"
     links: dict[str, str] = {}

@@ -17,9 +17,11 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.opening import DATABASE_FILE
 from perdure.domain.errors import PerdureError
 from perdure.domain.run import AgentSpec
+from perdure.interfaces.gateway.facts import RunFilter
 from perdure.interfaces.services import Check, Connect
 
 LOW_DISK_BYTES = 1024**3
+RUNS_LOOKED_AT = 20
 PACKAGES = ("temporalio", "anthropic", "pydantic", "sqlalchemy")
 
 
@@ -35,6 +37,8 @@ async def diagnose(settings: Settings, connect: Connect) -> AsyncIterator[Check]
     yield await _api(settings)
     yield await _services(settings)
     async for check in _queues(connect):
+        yield check
+    async for check in _lying_work(connect):
         yield check
 
 
@@ -176,3 +180,16 @@ async def _queues(connect: Connect) -> AsyncIterator[Check]:
                     )
         except PerdureError as error:
             yield Check(name="server", state="warning", found=error.message, cure=error.cure)
+
+
+async def _lying_work(connect: Connect) -> AsyncIterator[Check]:
+    """Open runs whose work no worker takes, such as those of a folder on another host."""
+    with suppress(PerdureError):  # an absent server was told already
+        async with connect(start=False, on_progress=lambda _: None) as services:
+            page = await services.gateway.list(RunFilter(status="running", limit=RUNS_LOOKED_AT))
+            for row in page.runs:
+                dispatch = (await services.gateway.status(row.id)).dispatch
+                found, _, cure = dispatch.rpartition(" Start one with ")
+                if cure:
+                    cure = f"Start one with {cure}"
+                    yield Check(name=f"run {row.id}", state="warning", found=found, cure=cure)

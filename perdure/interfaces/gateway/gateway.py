@@ -123,6 +123,7 @@ class Gateway:
             records=records,
             journal=journal,
             links=self._links,
+            worker_command=facts.worker_command,
             now=now,
         )
         self._steering = Steering(

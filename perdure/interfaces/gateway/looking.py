@@ -11,10 +11,11 @@ from perdure.domain.errors import (
     ServiceUnavailable,
     StoreError,
 )
-from perdure.domain.names import learn_run_id
+from perdure.domain.names import learn_run_id, tools_queue
 from perdure.domain.ports import AttemptRow, BlobStore, Journal, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
+from perdure.interfaces.gateway.dispatch import DISPATCHED, PENDING, dispatch_of
 from perdure.interfaces.gateway.server import Ended, Look, Server
 from perdure.interfaces.gateway.statuses import (
     away_status,
@@ -38,6 +39,7 @@ class Looking:
         records: RecordStore,
         journal: Journal,
         links: Callable[[str], dict[str, str]],
+        worker_command: Callable[[str | None], str],
         now: Callable[[], datetime],
     ) -> None:
         self._server = server
@@ -45,11 +47,12 @@ class Looking:
         self._records = records
         self._journal = journal
         self._links = links
+        self._worker_command = worker_command
         self._now = now
 
     async def status(self, run: str) -> RunStatus:
         """See `Gateway.status`."""
-        found = await self._status(run)
+        found = _ended_dispatch(await self._status(run))
         return found.model_copy(update={"links": {**found.links, **self._links(run)}})
 
     async def result(self, run: str, *, wait: bool) -> RunResult:
@@ -119,7 +122,8 @@ class Looking:
         if look.open:
             known = live or away_status(look, row)
             trouble = look.trouble.text if look.trouble is not None else None
-            return known.model_copy(update={"trouble": trouble})
+            dispatch = await self._dispatch(look)
+            return known.model_copy(update={"trouble": trouble, "dispatch": dispatch})
         if live is not None and live.phase == "ended":
             return live
         if row is None and live is None:
@@ -128,6 +132,19 @@ class Looking:
             except Ended:
                 pass
         return torn_status(live or away_status(look, row), look)
+
+    async def _dispatch(self, look: Look) -> str:
+        installation = await self._records.installation()
+        folders = {
+            tools_queue(installation, workspace): folder
+            for workspace, folder in (await self._records.workspaces()).items()
+        }
+        return dispatch_of(
+            look.unfetched,
+            history_length=look.history_length,
+            folders=folders,
+            worker_command=self._worker_command,
+        )
 
     async def _torn(self, run: str, ending: str, why: str) -> RunResult:
         row = await self._records.run(run)
@@ -154,3 +171,10 @@ class Looking:
             return await self._blobs.get_text(address)
         except (NotFound, StoreError):
             return None
+
+
+def _ended_dispatch(status: RunStatus) -> RunStatus:
+    """What an ended run's work came to: taken, unless its start failed."""
+    if status.phase != "ended" or status.dispatch not in {"", PENDING}:
+        return status
+    return status.model_copy(update={"dispatch": DISPATCHED})

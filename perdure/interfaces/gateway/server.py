@@ -47,6 +47,7 @@ from perdure.domain.names import READY_ACTIVITY, WORKFLOW_TYPES
 from perdure.domain.result import RunResult
 from perdure.domain.run import LoopInput
 from perdure.domain.steps import ReadyReport
+from perdure.interfaces.gateway.dispatch import Unfetched, unfetched
 from perdure.interfaces.gateway.facts import RUN_FAILED, Waits
 from perdure.interfaces.gateway.faults import no_answer, sentence, translated, unreachable
 from perdure.interfaces.gateway.troubles import REPORTED, Trouble, failing_code, repeated_step
@@ -82,7 +83,7 @@ class Look:
 
     `ending` is how the newest execution closed, in the server's words (`completed`, `failed`,
     `terminated`, `canceled`, `timed_out`), or None while it is open. `trouble` is what keeps it
-    from moving; lists do not know it.
+    from moving, `unfetched` work that no worker has taken; lists do not know them.
     """
 
     id: str
@@ -96,6 +97,7 @@ class Look:
     memo: Mapping[str, str]
     parent: str | None = None
     trouble: Trouble | None = None
+    unfetched: Unfetched | None = None
 
     @property
     def open(self) -> bool:
@@ -178,7 +180,11 @@ class Server:
         try:
             with translated(self._address, run=run):
                 described = await handle.describe()
-                return replace(await _look(described), trouble=await self._trouble(described))
+                return replace(
+                    await _look(described),
+                    trouble=await self._trouble(described),
+                    unfetched=unfetched(described.raw_description, now=datetime.now(UTC)),
+                )
         except NotFound:
             return None
 

@@ -19,6 +19,7 @@ from perdure.domain.ports import BlobStore, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord
 from perdure.domain.run import Site
 from perdure.domain.state import CoreState
+from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import (
     QueueState,
     ResolveModels,
@@ -154,18 +155,25 @@ class Starter:
             await self._records.put_record(order.id, record.index, record.model_dump_json())
         try:
             return await self._server.start(order)
-        except PerdureError:
-            await self._forget_if_absent(row)
+        except PerdureError as error:
+            await self._forget_if_absent(row, error)
             raise
 
-    async def _forget_if_absent(self, row: StoredRun) -> None:
+    async def _forget_if_absent(self, row: StoredRun, error: PerdureError) -> None:
         """Close the row of a start that certainly did not happen; else the server is right."""
         try:
             absent = await self._server.look(row.id) is None
         except PerdureError:
             return
         if absent:
-            ended = {"lifecycle": "failed", "outcome": "failed", "ended_at": self._now()}
+            status = RunStatus.model_validate_json(row.status or "")
+            told = status.model_copy(update={"dispatch": f"not started: {error.message}"})
+            ended = {
+                "lifecycle": "failed",
+                "outcome": "failed",
+                "ended_at": self._now(),
+                "status": told.model_dump_json(),
+            }
             await self._records.put_run(row.model_copy(update=ended))
 
     async def _row(self, spec: Spec, run: str, beginning: Beginning | None) -> StoredRun:

@@ -44,6 +44,7 @@ def status_view(status: RunStatus) -> Group:
         ("state", state_line(status)),
         ("step", step_line(status)),
         ("trouble", trouble_line(status)),
+        ("dispatch", dispatch_line(status)),
         ("score", score_line(status)),
         ("parts", parts_line(status.parts)),
         ("spend", spend_line(status.budget)),
@@ -75,6 +76,13 @@ def headline(status: RunStatus) -> Text:
         (f"  {status.kind}  ", DIM),
         (status.lifecycle, LIFECYCLE_STYLES[status.lifecycle]),
     )
+
+
+def dispatch_line(status: RunStatus) -> Text | None:
+    """What keeps the run's work from being taken; nothing where all is well."""
+    if status.dispatch in {"", "dispatched"}:
+        return None
+    return line((safe(status.dispatch), DIM if status.dispatch == "pending" else WARN))
 
 
 def state_line(status: RunStatus) -> Text:
