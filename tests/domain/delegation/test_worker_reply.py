@@ -1,0 +1,89 @@
+"""A worker's reply is its structured result, or itself the result."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from perdure.domain.delegation.results import WorkerResult
+from perdure.domain.delegation.worker_reply import read_worker
+
+
+def test_the_shape_of_the_contract_is_read() -> None:
+    reply = {
+        "result": '{"words": 7}',
+        "confidence": 0.6,
+        "findings": ["a", {"title": "b"}, "", None],
+        "artifacts": [{"path": "a.md"}, "b.md"],
+        "skills_created": [
+            {"markdown": "# Skill: x\ntext"},
+            {"markdown": "  "},
+            "",
+            {"name": "y", "content": "how to"},
+        ],
+        "defects": ["slow"],
+        "tools_created": ["text.count"],
+        "tools_needed": [
+            {
+                "name": "text.count",
+                "code": "def count(): ...",
+                "schema": '{"type": "object"}',
+                "examples": '[{"a": 1}]',
+            },
+            {"name": "no.code"},
+        ],
+        "mood": "fine",
+    }
+    found = read_worker(json.dumps(reply))
+    assert found.model_dump() == {
+        "result": {"words": 7},
+        "confidence": 0.6,
+        "findings": ("a", "b"),
+        "artifacts": ("a.md", "b.md"),
+        "skills_created": (
+            {"markdown": "# Skill: x\ntext"},
+            {"markdown": "# Skill: y\n\nhow to"},
+        ),
+        "tools_needed": (
+            {
+                "name": "text.count",
+                "code": "def count(): ...",
+                "parameters": {"type": "object"},
+                "description": "",
+                "examples": ({"a": 1},),
+            },
+        ),
+        "tools_created": ("text.count",),
+        "defects": ({"category": "other", "title": "slow", "fix": "", "critical": False},),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("Seven words.", "Seven words."),
+        ('{"words": 7}', {"words": 7}),
+        ("[1, 2]", [1, 2]),
+        ("", None),
+        ("  ", None),
+        ('Here: ```json\n{"result": "r"}\n```', "r"),
+        ('{"answer": "a"}', "a"),
+        ('{"result": "r", "findings": ["half', "r"),
+        ('{"result": 0}', 0),
+    ],
+)
+def test_a_reply_of_another_shape_is_the_result(text: str, result: JsonValue) -> None:
+    assert read_worker(text).result == result
+
+
+@pytest.mark.parametrize("value", [7, -1, "high", True, None, [0.5]], ids=str)
+def test_a_confidence_that_is_none_is_dropped(value: JsonValue) -> None:
+    assert read_worker(json.dumps({"result": "r", "confidence": value})).confidence is None
+
+
+@given(st.text(max_size=300))
+def test_any_text_gives_a_result(text: str) -> None:
+    found = read_worker(text)
+    assert WorkerResult.model_validate_json(found.model_dump_json()) == found
