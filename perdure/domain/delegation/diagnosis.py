@@ -18,7 +18,7 @@ class Diagnoses(Frozen):
 
     def after_diagnosis(self) -> "Diagnoses":
         """With one more diagnosis."""
-        return Diagnoses(count=self.count + 1, in_a_row=self.in_a_row + 1)
+        return Diagnoses(count=self.count + 1, in_a_row=self.in_a_row + 1, delegations_since=0)
 
     def after_delegation(self) -> "Diagnoses":
         """With one more delegation that ran."""

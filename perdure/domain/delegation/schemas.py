@@ -7,10 +7,11 @@ fields, nothing is recursive. What is free in form travels as text that holds JS
 from pydantic import JsonValue
 
 from perdure.domain.delegation.critique import CATEGORIES
-from perdure.domain.delegation.decisions import DecisionName
+from perdure.domain.delegation.decisions import DECISION_NAMES
 
 Schema = dict[str, JsonValue]
 
+_ALWAYS = frozenset({"decision", "reason"})
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "number"}
 _FLAG: Schema = {"type": "boolean"}
@@ -18,19 +19,25 @@ _TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 
 
 def decision_schema() -> Schema:
-    """One of six objects, told apart by `decision`."""
-    return {
-        "anyOf": [
-            _decision("delegate", {"delegations": _list(_envelope())}),
-            _decision("plan", {"subtasks": _list(_subtask())}),
-            _decision("diagnose", {"hypotheses": _list(_hypothesis())}),
-            _decision(
-                "complete", {"final_result": _TEXT, "confidence": _NUMBER, "deliverables": _TEXTS}
-            ),
-            _decision("escalate", {"question": _TEXT, "choices": _TEXTS}),
-            _decision("fail", {"why": _TEXT}),
-        ]
+    """One flat object: `decision` says which of its other fields count.
+
+    A union at the root would say it more exactly, but tool schemas, which some providers make of
+    it, must be objects there.
+    """
+    fields: Schema = {
+        "decision": {"enum": list(DECISION_NAMES)},
+        "reason": _TEXT,
+        "delegations": _list(_envelope()),
+        "subtasks": _list(_subtask()),
+        "hypotheses": _list(_hypothesis()),
+        "final_result": _TEXT,
+        "confidence": _NUMBER,
+        "deliverables": _TEXTS,
+        "question": _TEXT,
+        "choices": _TEXTS,
+        "why": _TEXT,
     }
+    return _object(fields, optional=tuple(name for name in fields if name not in _ALWAYS))
 
 
 def worker_schema(*, makes_tools: bool = False) -> Schema:
@@ -90,10 +97,6 @@ def _subtask() -> Schema:
 
 def _hypothesis() -> Schema:
     return _object({"id": _TEXT, "statement": _TEXT, "test": _TEXT})
-
-
-def _decision(name: DecisionName, properties: Schema) -> Schema:
-    return _object({"decision": {"enum": [name]}, "reason": _TEXT, **properties})
 
 
 def _list(items: Schema) -> Schema:

@@ -1,6 +1,7 @@
 """The gates of a completion in order, what they name, and the breaker behind them."""
 
 import pytest
+from pydantic import JsonValue
 
 from perdure.domain.delegation.completion import (
     Breaker,
@@ -82,7 +83,8 @@ def test_a_task_without_demands_needs_a_result_alone() -> None:
     plain = DelegationSettings()
     said = Complete(decision="complete", final_result="x")
     assert completion_step(said, CompletionFacts(), plain) is None
-    for nothing in (None, "", " ", [], {"a": ""}, "n/a"):
+    blanks: list[JsonValue] = [None, "", " ", [], {"a": ""}, "n/a"]
+    for nothing in blanks:
         empty = Complete(decision="complete", final_result=nothing)
         found = completion_step(empty, CompletionFacts(), plain)
         assert isinstance(found, Rejection) and found.gate == "deliverables"

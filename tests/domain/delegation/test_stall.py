@@ -17,7 +17,10 @@ from perdure.domain.delegation.stall import (
     oscillates,
 )
 
-OK, WARN, SWITCH, STOP = "ok", "warn", "switch_strategy", "stop"
+OK: Signal = "ok"
+WARN: Signal = "warn"
+SWITCH: Signal = "switch_strategy"
+STOP: Signal = "stop"
 ALIKE, DIFFERENT = 0.95, 0.3
 SETTINGS = StallSettings()
 NONE: tuple[StrategyName, ...] = ()
@@ -56,7 +59,7 @@ def run(
 
 
 # One channel at most: outputs differ.
-DIFFERING: dict[str, tuple[list[float], list[Signal]]] = {
+DIFFERING: dict[str, tuple[Sequence[float], Sequence[str]]] = {
     "one reading": ([0.5], [OK]),
     "two equal readings are fewer than the window": ([0.5, 0.5], [OK, OK]),
     "the steady rise of the specification": ([0.30, 0.38, 0.46, 0.54, 0.62], [OK] * 5),
@@ -117,12 +120,12 @@ DIFFERING: dict[str, tuple[list[float], list[Signal]]] = {
 
 
 @pytest.mark.parametrize(("scores", "wanted"), DIFFERING.values(), ids=DIFFERING)
-def test_the_channel_of_scores(scores: list[float], wanted: list[Signal]) -> None:
-    assert signals(scores) == wanted
+def test_the_channel_of_scores(scores: Sequence[float], wanted: Sequence[str]) -> None:
+    assert signals(scores) == [*wanted]
 
 
 # Both channels: outputs are alike as well.
-ALIKE_ONES: dict[str, tuple[list[float], float, list[Signal]]] = {
+ALIKE_ONES: dict[str, tuple[Sequence[float], float, Sequence[str]]] = {
     "flat and alike switches at once": ([0.5] * 3, ALIKE, [OK, OK, SWITCH]),
     "flat and alike to the end": (
         [0.5] * 15,
@@ -148,12 +151,12 @@ ALIKE_ONES: dict[str, tuple[list[float], float, list[Signal]]] = {
 
 
 @pytest.mark.parametrize(("scores", "similarity", "wanted"), ALIKE_ONES.values(), ids=ALIKE_ONES)
-def test_both_channels(scores: list[float], similarity: float, wanted: list[Signal]) -> None:
-    assert signals(scores, similarity) == wanted
+def test_both_channels(scores: Sequence[float], similarity: float, wanted: Sequence[str]) -> None:
+    assert signals(scores, similarity) == [*wanted]
 
 
 # Without strategies, or with one.
-POOLS: dict[str, tuple[list[float], float, tuple[StrategyName, ...], list[Signal]]] = {
+POOLS: dict[str, tuple[Sequence[float], float, tuple[StrategyName, ...], Sequence[str]]] = {
     "switched off, one channel": ([0.5] * 5, DIFFERENT, NONE, [OK, OK, WARN, WARN, WARN]),
     "switched off, both channels": ([0.5] * 3, ALIKE, NONE, [OK, OK, STOP]),
     "switched off, a rise": ([0.3, 0.4, 0.5, 0.6], DIFFERENT, NONE, [OK] * 4),
@@ -180,12 +183,12 @@ POOLS: dict[str, tuple[list[float], float, tuple[StrategyName, ...], list[Signal
 
 @pytest.mark.parametrize(("scores", "similarity", "pool", "wanted"), POOLS.values(), ids=POOLS)
 def test_pools_of_strategies(
-    scores: list[float],
+    scores: Sequence[float],
     similarity: float,
     pool: tuple[StrategyName, ...],
-    wanted: list[Signal],
+    wanted: Sequence[str],
 ) -> None:
-    assert signals(scores, similarity, strategies=pool) == wanted
+    assert signals(scores, similarity, strategies=pool) == [*wanted]
 
 
 @pytest.mark.parametrize(
@@ -200,9 +203,9 @@ def test_pools_of_strategies(
     ids=["window 2", "window 5", "no delta", "large delta", "old readings stay"],
 )
 def test_settings_move_the_thresholds(
-    settings: StallSettings, scores: list[float], wanted: list[Signal]
+    settings: StallSettings, scores: Sequence[float], wanted: Sequence[str]
 ) -> None:
-    assert signals(scores, settings=settings) == wanted
+    assert signals(scores, settings=settings) == [*wanted]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +218,7 @@ def test_settings_move_the_thresholds(
     ids=["always nothing", "something before", "something now"],
 )
 def test_workers_that_hand_back_nothing_are_alike(
-    outputs: list[str | None], wanted: list[Signal]
+    outputs: list[str | None], wanted: Sequence[str]
 ) -> None:
     progress, seen = Progress(), []
     for output in outputs:
@@ -227,7 +230,7 @@ def test_workers_that_hand_back_nothing_are_alike(
             strategies=STRATEGIES,
         )
         seen.append(verdict.signal)
-    assert seen == wanted
+    assert seen == [*wanted]
 
 
 def test_strategies_come_in_their_order_each_once() -> None:
@@ -284,7 +287,7 @@ def test_the_next_output_is_compared_with_the_oldest_of_the_window() -> None:
         "with a flat step",
     ],
 )
-def test_oscillation(scores: list[float], best: float, wanted: bool) -> None:
+def test_oscillation(scores: Sequence[float], best: float, wanted: bool) -> None:
     assert oscillates(scores, best) is wanted
 
 
@@ -303,7 +306,7 @@ def test_slow_steady_improvement_is_never_called_a_stall(steps: list[float], sta
 
 @given(st.lists(st.floats(min_value=0, max_value=1), max_size=80), st.data())
 def test_any_series_switches_a_bounded_number_of_times(
-    scores: list[float], data: st.DataObject
+    scores: Sequence[float], data: st.DataObject
 ) -> None:
     alike = data.draw(
         st.lists(st.sampled_from([0.0, 0.9, None]), min_size=len(scores), max_size=len(scores))
@@ -315,7 +318,7 @@ def test_any_series_switches_a_bounded_number_of_times(
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1), max_size=40))
-def test_different_outputs_never_stop_a_run(scores: list[float]) -> None:
+def test_different_outputs_never_stop_a_run(scores: Sequence[float]) -> None:
     assert STOP not in signals(scores, DIFFERENT, strategies=NONE)
 
 
@@ -323,5 +326,5 @@ def test_different_outputs_never_stop_a_run(scores: list[float]) -> None:
     ("scores", "wanted"),
     [([0.1, 0.2, 0.3], True), ([0.1], False), ([], False), ([0.3, 0.3, 0.4], False)],
 )
-def test_steady_rises(scores: list[float], wanted: bool) -> None:
+def test_steady_rises(scores: Sequence[float], wanted: bool) -> None:
     assert is_steady_rise(scores, StallSettings()) is wanted
