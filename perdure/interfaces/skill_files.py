@@ -9,16 +9,13 @@ from pydantic import Field, JsonValue, ValidationError
 from perdure.domain.base import Frozen
 from perdure.domain.errors import InvalidInput, NotFound
 from perdure.domain.memory.entries import TEXT_CHARACTERS, Share, Skill
+from perdure.domain.memory.skill_markdown import purpose_of, slug, title_of
 from perdure.domain.problems import problems_of
 from perdure.interfaces.submission.reading import fields_of, parse
 
-NAME_CHARACTERS = 60
-PURPOSE_CHARACTERS = 200
 MAX_FILE_BYTES = 256 * 1024
 
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<facts>.*?)\n?---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL)
-_HEADING = re.compile(r"^#{1,6}\s+(?:skill:\s*)?(?P<title>.+?)\s*#*$", re.IGNORECASE | re.MULTILINE)
-_PURPOSE = re.compile(r"^##\s+purpose\s*#*\n+(?P<line>[^\n]+)", re.IGNORECASE | re.MULTILINE)
 
 
 class SkillFacts(Frozen):
@@ -57,8 +54,7 @@ def parse_skill(text: str, *, stem: str, source: str, now: datetime) -> Skill:
             f"The skill in {source} has {len(body):,} characters; at most {TEXT_CHARACTERS:,} fit.",
             cure="Cut it, or make several skills of it.",
         )
-    heading = _HEADING.search(body)
-    name = slug(facts.name or (heading["title"] if heading else stem)) or slug(stem)
+    name = slug(facts.name or title_of(body) or stem) or slug(stem)
     if not name:
         raise InvalidInput(
             f"The skill in {source} has no name that can be written in letters or digits.",
@@ -68,7 +64,7 @@ def parse_skill(text: str, *, stem: str, source: str, now: datetime) -> Skill:
         kind="skill",
         id=f"skill-{name}",
         name=name,
-        purpose=_purpose(body) if facts.purpose is None else facts.purpose,
+        purpose=purpose_of(body) if facts.purpose is None else facts.purpose,
         categories=facts.categories,
         deterministic=facts.deterministic,
         effectiveness=facts.effectiveness,
@@ -76,12 +72,6 @@ def parse_skill(text: str, *, stem: str, source: str, now: datetime) -> Skill:
         source=source,
         created=now,
     )
-
-
-def slug(title: str) -> str:
-    """A name as it is typed: lower case, words joined by dashes, at most 60 characters."""
-    words = re.findall(r"[^\W_]+", title.casefold())
-    return "-".join(words)[:NAME_CHARACTERS].rstrip("-")
 
 
 def _split(text: str, source: str) -> tuple[SkillFacts, str]:
@@ -101,13 +91,6 @@ def _facts(fields: dict[str, JsonValue], source: str) -> SkillFacts:
         raise InvalidInput(
             f"The facts in front of {source} are wrong:\n{told}", cure="Correct the file."
         ) from error
-
-
-def _purpose(body: str) -> str:
-    named = _PURPOSE.search(body)
-    plain = (line for line in body.splitlines() if line.strip() and not line.startswith("#"))
-    line = named["line"] if named else next(plain, "")
-    return " ".join(line.split())[:PURPOSE_CHARACTERS]
 
 
 def _text(path: Path) -> str:

@@ -7,7 +7,8 @@ import pytest
 
 from perdure.domain.errors import InvalidInput, NotFound
 from perdure.domain.memory.entries import TEXT_CHARACTERS
-from perdure.interfaces.skill_files import MAX_FILE_BYTES, parse_skill, read_skill, slug
+from perdure.domain.memory.skill_markdown import slug
+from perdure.interfaces.skill_files import MAX_FILE_BYTES, parse_skill, read_skill
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 FRONT = """---

@@ -1,0 +1,171 @@
+"""Skills inside a delegation run: which are kept, how they are named, and how they are found.
+
+The latest of a name wins inside the run, and all versions are kept. A skill of earlier runs is only
+shadowed: what a run writes enters other runs when it was accepted and a person approved it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.memory.skill_markdown import catalog_line, skill_name, slug
+
+FEWEST_WORDS = 30
+MOST_CHARACTERS = 64_000
+MOST_SKILLS = 100
+SKILL_KIND = "skill"
+FOLDER = "skills"
+
+
+class KnownSkill(Frozen):
+    """A skill that workers may be given: where its text is, its catalog line, and its version.
+
+    `earlier` skills come from runs before this one, or from people.
+    """
+
+    ref: str
+    line: str
+    version: int = 1
+    earlier: bool = False
+
+
+class SkillShelf(Frozen):
+    """The skills of a run, by name."""
+
+    skills: Mapping[str, KnownSkill] = {}
+
+    @property
+    def catalog(self) -> tuple[str, ...]:
+        """One line a skill, by name."""
+        return tuple(self.skills[name].line for name in sorted(self.skills))
+
+    def with_earlier(self, found: Mapping[str, KnownSkill]) -> "SkillShelf":
+        """With skills from before the run; those of the run itself shadow them."""
+        return SkillShelf(skills=dict([*({**found, **self.skills}).items()][:MOST_SKILLS]))
+
+    def with_saved(self, saved: Sequence["SavedSkill"]) -> "SkillShelf":
+        """With newly written skills: the latest of a name wins."""
+        new = {
+            item.name: KnownSkill(ref=item.ref, line=item.line, version=item.version)
+            for item in saved
+        }
+        others = {name: skill for name, skill in self.skills.items() if name not in new}
+        kept = list({**others, **new}.items())[-MOST_SKILLS:]
+        return SkillShelf(skills=dict(kept))
+
+    def versions(self) -> dict[str, int]:
+        """The newest version of each skill that this run wrote."""
+        return {name: item.version for name, item in self.skills.items() if not item.earlier}
+
+
+class SavedSkill(StepMessage):
+    """A skill that was kept: its name, the address of its text, its catalog line and version."""
+
+    name: str
+    ref: str
+    line: str
+    version: int = 1
+
+
+class SaveSkillsRequest(StepMessage):
+    """Keep what workers wrote down: `texts` are addresses of Markdown, in order.
+
+    With a `folder` the skills are written there as files too. `versions` are those that the run
+    has by now.
+    """
+
+    run: str
+    root_run: str
+    iteration: int
+    texts: tuple[str, ...]
+    versions: dict[str, int] = {}
+    folder: str | None = None
+    category: str | None = None
+
+
+class SaveSkillsReport(StepMessage):
+    """The skills that were kept; `short` counts those with too few words to be one."""
+
+    saved: tuple[SavedSkill, ...] = ()
+    short: int = 0
+    seconds: float = 0.0
+
+
+class OfferSkillsRequest(StepMessage):
+    """Which skills of earlier runs and of people fit the task; `asked` ones come first."""
+
+    run: str
+    goal: str
+    category: str | None = None
+    asked: tuple[str, ...] = ()
+
+
+class OfferSkillsReport(StepMessage):
+    """The skills by name, and the names that there is no skill for."""
+
+    skills: dict[str, KnownSkill] = {}
+    missing: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What references in an envelope stand for: known skills, Markdown given whole, and neither."""
+
+    known: Mapping[str, str]
+    written: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """What the manager is told of names that stand for nothing; empty when all are known."""
+        if not self.unknown:
+            return ""
+        return f"There is no skill {', '.join(self.unknown)}; the worker was not given it."
+
+
+def is_skill(markdown: str) -> bool:
+    """Whether a text is worth keeping as a skill: it has words enough, and is no book."""
+    return len(markdown.split()) >= FEWEST_WORDS and len(markdown) <= MOST_CHARACTERS
+
+
+def named_skills(
+    texts: Sequence[tuple[str, str]], versions: Mapping[str, int]
+) -> tuple[SavedSkill, ...]:
+    """Skills out of pairs of address and Markdown; several of one name are versions of it."""
+    counted = dict(versions)
+    saved: list[SavedSkill] = []
+    for ref, markdown in texts:
+        name = skill_name(markdown)
+        counted[name] = counted.get(name, 0) + 1
+        line = catalog_line(name, markdown)
+        saved.append(SavedSkill(name=name, ref=ref, line=line, version=counted[name]))
+    return tuple(saved)
+
+
+def resolve(asked: Sequence[str], shelf: SkillShelf) -> Resolved:
+    """What references stand for: names first, hyphens and underscores alike; else Markdown.
+
+    A reference of one line that is no name of a skill is unknown: half a procedure is none.
+    """
+    by_slug = {slug(name): name for name in shelf.skills}
+    known: dict[str, str] = {}
+    written: list[str] = []
+    unknown: list[str] = []
+    for reference in (item.strip() for item in asked):
+        name = by_slug.get(slug(_bare(reference)))
+        if not reference:
+            continue
+        if name is not None and "\n" not in reference:
+            known[name] = shelf.skills[name].ref
+        elif "\n" in reference:
+            written.append(reference)
+        else:
+            unknown.append(reference[:80])
+    return Resolved(known, tuple(dict.fromkeys(written)), tuple(dict.fromkeys(unknown)))
+
+
+def _bare(reference: str) -> str:
+    """A name without what models write around it: `skills/x.md`, "Skill: x"."""
+    name = reference.removeprefix(f"{FOLDER}/").removesuffix(".md")
+    return name[6:] if name.casefold().startswith("skill:") else name

@@ -1,0 +1,134 @@
+"""Skills of a run: what is kept, what it is called, and what a reference to it finds."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.domain.delegation.skills import (
+    KnownSkill,
+    SavedSkill,
+    SkillShelf,
+    is_skill,
+    named_skills,
+    resolve,
+)
+from perdure.domain.memory.skill_markdown import catalog_line, purpose_of, skill_name
+
+WORDS = " ".join(["word"] * 30)
+
+
+def shelf(**names: str) -> SkillShelf:
+    skills = {name.replace("_", "-"): KnownSkill(ref=ref, line=name) for name, ref in names.items()}
+    return SkillShelf(skills=skills)
+
+
+@pytest.mark.parametrize(
+    ("markdown", "name"),
+    [
+        ("# Skill: Counting Words\ntext", "counting-words"),
+        ("# SKILL:counting_words\ntext", "counting-words"),
+        ("intro\n\n## Counting words ##\ntext", "counting-words"),
+        ("# Über Größe\ntext", "über-grösse".replace("ß", "ss")),
+        (f"# {'long ' * 30}", ("long-" * 12).rstrip("-")),
+        ("# Skill: ../../etc/passwd", "etc-passwd"),
+    ],
+)
+def test_the_first_heading_names_a_skill(markdown: str, name: str) -> None:
+    assert skill_name(markdown) == name
+
+
+def test_untitled_skills_are_called_by_their_content() -> None:
+    one, two = skill_name("do this"), skill_name("do that")
+    assert one != two
+    assert one.startswith("skill-") and one == skill_name("do  this\n")
+    assert skill_name("# !!!\ndo this").startswith("skill-")
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [(WORDS, True), (WORDS.rsplit(" ", 1)[0], False), ("", False), ("word " * 20_000, False)],
+    ids=["thirty words", "twenty-nine", "none", "a book"],
+)
+def test_what_is_worth_keeping(text: str, kept: bool) -> None:
+    assert is_skill(text) is kept
+
+
+@pytest.mark.parametrize(
+    ("markdown", "purpose"),
+    [
+        ("# A\n\n## Purpose\n\nTo count.\n\n## Steps\nx", "To count."),
+        ("# A\n\nFirst line.\nSecond.", "First line."),
+        ("# A\n## Steps", ""),
+    ],
+)
+def test_the_purpose(markdown: str, purpose: str) -> None:
+    assert purpose_of(markdown) == purpose
+    assert catalog_line("a", markdown) == (f"a: {purpose}" if purpose else "a")
+
+
+def test_a_catalog_line_is_short() -> None:
+    line = catalog_line("a", f"# A\n{'word ' * 100}")
+    assert len(line) == 150 and line.endswith("…")
+
+
+def test_several_of_one_name_are_versions_of_it() -> None:
+    saved = named_skills(
+        [("r1", "# Skill: A\nx"), ("r2", "# Skill: B\nx"), ("r3", "# a\ny")], {"b": 4}
+    )
+    assert [(item.name, item.ref, item.version) for item in saved] == [
+        ("a", "r1", 1),
+        ("b", "r2", 5),
+        ("a", "r3", 2),
+    ]
+    kept = SkillShelf().with_saved(saved)
+    assert (kept.skills["a"].ref, kept.skills["a"].version) == ("r3", 2)
+    assert kept.versions() == {"a": 2, "b": 5}
+
+
+def test_a_run_shadows_skills_of_earlier_runs_and_takes_no_version_from_them() -> None:
+    before = {"a": KnownSkill(ref="old", line="a", version=7, earlier=True)}
+    found = SkillShelf().with_earlier(before)
+    assert found.versions() == {}
+    found = found.with_saved([SavedSkill(name="a", ref="new", line="a")])
+    assert (found.skills["a"].ref, found.skills["a"].version) == ("new", 1)
+    assert found.with_earlier(before).skills["a"].ref == "new"
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "counting-words",
+        "counting_words",
+        "Counting Words",
+        " counting-words ",
+        "skills/counting-words.md",
+        "Skill: counting-words",
+    ],
+)
+def test_a_name_is_found_however_it_is_written(reference: str) -> None:
+    assert resolve([reference], shelf(counting_words="ref")).known == {"counting-words": "ref"}
+
+
+def test_names_texts_unknown_and_blank_ones_are_told_apart() -> None:
+    found = resolve(
+        ["a", "nobody-knows", "# Skill: A\ndo it", "", "  ", "nobody-knows"], shelf(a="ref")
+    )
+    assert found.known == {"a": "ref"}
+    assert found.written == ("# Skill: A\ndo it",)
+    assert found.unknown == ("nobody-knows",)
+    assert "no skill nobody-knows" in found.note
+    assert resolve(["a"], shelf(a="ref")).note == ""
+
+
+def test_a_shelf_is_bounded() -> None:
+    saved = [SavedSkill(name=f"s{n}", ref="r", line="l") for n in range(500)]
+    kept = SkillShelf().with_saved(saved)
+    assert len(kept.skills) == 100
+    assert "s499" in kept.skills
+
+
+@given(st.lists(st.text(max_size=30), max_size=8))
+def test_every_reference_is_one_thing(asked: list[str]) -> None:
+    found = resolve(asked, shelf(a="ref", b_c="ref"))
+    told = len({*found.written, *found.unknown}) + len(found.known)
+    assert told <= len({item for item in asked if item.strip()})
