@@ -21,6 +21,7 @@ class Reframe:
     async def reframe(self, step: ReframeRequest) -> ReframeReport:
         """Store the new frame; the old one stays for whoever still names it."""
         old = await self._frames.load(step.frame)
-        frame = old.model_copy(update={"extra": step.extra})
+        goal = old.goal if step.goal is None else step.goal
+        frame = old.model_copy(update={"extra": step.extra, "goal": goal})
         address = await self._blobs.put(frame.model_dump_json().encode())
         return ReframeReport(frame=address, task_tokens=task_tokens(frame))

@@ -6,7 +6,9 @@ from temporalio import workflow
 from perdure.domain import budget as budgets
 from perdure.domain.agent.ends import agent_budget, agent_result
 from perdure.domain.agent.settings import Turns, resolve
-from perdure.domain.agent.turn import Ending, TurnState
+from perdure.domain.agent.turn import Ending, Limits, TurnState
+from perdure.domain.editing import GOAL_CHANGED
+from perdure.domain.messages import Amend
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.resuming import as_stored, slim_agent, taken_up
 from perdure.domain.run import AgentSpec
@@ -55,6 +57,18 @@ class AgentLoop(Turning):
             state=self.core,
             started_at=self.core.started_at,
         )
+
+    def edit(self, message: Amend) -> None:
+        """Take the new limit; the conversation began with the old goal, so it is told the new."""
+        super().edit(message)
+        self.turns = resolve(self.spec.agent)
+        if message.goal is not None:
+            control = self.core.control
+            control.guidance = [*control.guidance, GOAL_CHANGED.format(goal=message.goal)]
+
+    def limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
+        """The limits as they stand now: the one of turns may have been edited."""
+        return super().limits_of(state, self.turns, role=role)
 
     async def drive(self) -> RunResult:
         """Open, turn, end."""

@@ -10,6 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from perdure.domain import control as rules
+from perdure.domain.editing import edit_refusal, edited
 from perdure.domain.events import Event, EventType
 from perdure.domain.gates import Gate
 from perdure.domain.messages import (
@@ -25,6 +26,7 @@ from perdure.domain.messages import (
     Retry,
     Stop,
 )
+from perdure.domain.names import MEMO_GOAL_CHARACTERS
 from perdure.domain.result import IterationRecord, SpendReport
 from perdure.domain.run import CommonSpec, Site
 from perdure.domain.state import CoreState
@@ -69,6 +71,10 @@ class Controlled:
         )
 
     def _refusal(self, message: AnyMessage) -> str | None:
+        if isinstance(message, Amend) and message.edits:
+            completed = self.core.record_count
+            if why := edit_refusal(self.spec, message, completed=completed):
+                return why
         return rules.refuse(
             self.core.control,
             message,
@@ -115,8 +121,16 @@ class Controlled:
         )
         if taken.budget is not None:
             self.core.budget = taken.budget
+        if isinstance(message, Amend) and message.edits:
+            self.spec = edited(self.spec, message)
+            self.edit(message)
         if taken.event is not None:
             self.note(taken.event, **taken.data)
+
+    def edit(self, message: Amend) -> None:
+        """Act on an edited specification; a kind whose prompts hold the old goal says the new."""
+        if message.goal is not None:
+            workflow.upsert_memo({"goal": " ".join(message.goal.split())[:MEMO_GOAL_CHARACTERS]})
 
     @workflow.signal(name="pause", description='Start no new step. {"by": "me"}')
     def on_pause(self, message: Pause) -> None:

@@ -245,23 +245,31 @@ class RefineLoop(Preparing):
                 return "; ".join(str(problem) for problem in problems)[:500]
         return super()._refusal(message)
 
+    def edit(self, message: Amend) -> None:
+        """Prompts come from the frame, which takes a new goal before the next step."""
+        super().edit(message)
+        if message.goal is not None:
+            self.core.control.goal = message.goal
+
     async def _adopt_rubric(self) -> None:
-        """Take a rubric that a person amended: new frame, new hash, the best scored anew."""
-        core, given = self.core, self.core.control.rubric
-        if given is None:
+        """Take a rubric or goal that a person amended: new frame and hash, the best scored anew."""
+        core, given, goal = self.core, self.core.control.rubric, self.core.control.goal
+        if given is None and goal is None:
             return
-        core.control.rubric = None
-        rubric = Rubric.model_validate(given)
+        core.control.rubric = core.control.goal = None
+        rubric = self.rubric if given is None else Rubric.model_validate(given)
         activity_id = self.next_activity_id()
         handle = workflow.start_activity_method(
             Reframe.reframe,
-            ReframeRequest(frame=core.frame or "", extra=self._extra(rubric)),
+            ReframeRequest(frame=core.frame or "", extra=self._extra(rubric), goal=goal),
             **options.store_step(self.site, activity_id=activity_id, summary="adopt the rubric"),
         )
         reframed = await self.watched(handle, activity_id=activity_id)
         if isinstance(reframed, Broken):
             return
         core.frame, core.task_tokens = reframed.report.frame, reframed.report.task_tokens
+        if given is None:
+            return
         core.rubric = rubric
         rescored(core, await self.rescore(core.kept.output) if core.kept else None, rubric)
         self.note("amended", rubric=rubric.digest, score=core.best.score if core.best else None)

@@ -80,6 +80,7 @@ class Control(BaseModel):
     gates_opened: int = 0
     inputs: list[PendingInput] = []
     guidance: list[str] = []
+    goal: str | None = None
     rubric: list[JsonValue] | None = None
     amendments: list[Amendment] = []
     requests: list[str] = []
@@ -294,9 +295,7 @@ def _unblock(state: Control, message: Retry, *, now: datetime) -> Taken:
 def _amend(
     state: Control, message: Amend, *, now: datetime, budget: Budget, wall_time: float
 ) -> Taken:
-    changes = message.model_dump(
-        mode="json", include={"budget", "rubric", "guidance"}, exclude_defaults=True
-    )
+    changes = message.model_dump(mode="json", exclude={"by", "request_id"}, exclude_defaults=True)
     state.amendments = [
         *state.amendments,
         Amendment(at=now, by=message.by, changes=changes),
@@ -330,7 +329,8 @@ def _refuse_stop(state: Control, message: Stop) -> str | None:
 def _refuse_amend(
     message: Amend, *, budget: Budget, wall_time: float, rubric_allowed: bool
 ) -> str | None:
-    if not message.budget and message.rubric is None and not message.guidance:
+    changes = message.budget or message.guidance or message.edits
+    if not changes and message.rubric is None:
         return "amend needs a budget, a rubric or guidance"
     if message.rubric is not None and not rubric_allowed:
         return "this kind of run has no rubric"
@@ -354,7 +354,7 @@ def _text_of(message: AnyMessage) -> str | None:
         case AddInput() | Answer():
             return message.text
         case Amend():
-            return message.guidance
+            return "".join(filter(None, (message.guidance, message.goal))) or None
         case Escalate() | Retry():
             return message.note
         case Pause() | Resume() | Stop():

@@ -52,11 +52,23 @@ class Answer(Message):
 
 
 class Amend(Message):
-    """Change budget limits, the rubric, or give guidance for the next prompt."""
+    """Change budget limits, the rubric, or give guidance for the next prompt; or edit the task.
+
+    `goal` and `max_iterations` replace what the specification says, `metadata` is merged into it.
+    """
 
     budget: dict[str, JsonValue] = {}
     rubric: list[JsonValue] | None = None
     guidance: str | None = None
+    goal: str | None = Field(default=None, min_length=1)
+    max_iterations: int | None = Field(default=None, ge=1)
+    metadata: dict[str, JsonValue] | None = None
+
+    @property
+    def edits(self) -> bool:
+        """Whether it changes the specification itself."""
+        given = (self.goal, self.max_iterations, self.metadata)
+        return any(value is not None for value in given)
 
 
 class Retry(Message):

@@ -32,6 +32,7 @@ QUERIES = ("status", "history", "costs", "gates", "events")
 
 READY_ACTIVITY = "ready"
 ID_GOAL_WORDS = 3
+MEMO_GOAL_CHARACTERS = 400
 SHOWN_MODEL_CHARACTERS = 28
 
 

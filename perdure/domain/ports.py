@@ -137,6 +137,10 @@ class RecordStore(Protocol):
         """Runs whose id starts with `prefix`, newest first; `roots` alone, where asked for."""
         ...
 
+    async def edit_run(self, run: str, *, goal: str, label: str | None, spec: str) -> None:
+        """Replace what a person edited, and nothing else of the row."""
+        ...
+
     async def delete_run(self, run: str) -> None:
         """Drop a run's row and records; what it spent stays in the journal."""
         ...

@@ -66,6 +66,7 @@ class RunStatus(Frozen):
     kind: str
     goal: str
     label: str | None = None
+    metadata: dict[str, JsonValue] = {}
     lifecycle: Lifecycle
     phase: Phase
     blocked_on: str | None = None

@@ -5,6 +5,8 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime
 
+from pydantic import JsonValue
+
 from perdure.domain.budget import Budget
 from perdure.domain.control import Phase
 from perdure.domain.gates import Gate
@@ -17,6 +19,11 @@ from perdure.domain.status import BudgetStatus, CurrentStep, Part, Point, RunSta
 
 LAST_EVENTS = 10
 GOAL_CHARACTERS = 300
+
+
+def metadata_of(spec: CommonSpec) -> dict[str, JsonValue]:
+    """What the person who started a run noted about it, the label apart."""
+    return spec.metadata.model_dump(mode="json", exclude={"label"})
 
 
 def status_of(
@@ -42,6 +49,7 @@ def status_of(
         kind=kind,
         goal=spec.goal[:GOAL_CHARACTERS],
         label=spec.metadata.label,
+        metadata=metadata_of(spec),
         lifecycle=lifecycle_of(core),
         phase=phase_of(core),
         blocked_on=gates[0].kind if gates else None,

@@ -92,6 +92,11 @@ class SqlRecords:
             found = await connection.execute(query)
             return [StoredRun.model_validate(dict(row)) for row in found.mappings()]
 
+    async def edit_run(self, run: str, *, goal: str, label: str | None, spec: str) -> None:
+        change = update(runs).where(runs.c.id == run).values(goal=goal, label=label, spec=spec)
+        async with self._database.write() as connection:
+            await connection.execute(change)
+
     async def delete_run(self, run: str) -> None:
         async with self._database.write() as connection:
             await connection.execute(delete(iterations).where(iterations.c.run == run))

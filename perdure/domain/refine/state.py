@@ -200,10 +200,11 @@ class VerifyReport(StepMessage):
 
 
 class ReframeRequest(StepMessage):
-    """Write a run's frame anew, with a rubric that a person amended."""
+    """Write a run's frame anew, with a rubric that a person amended; None: the goal stays."""
 
     frame: str
     extra: dict[str, JsonValue]
+    goal: str | None = None
 
 
 class ReframeReport(StepMessage):

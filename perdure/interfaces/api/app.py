@@ -1,10 +1,13 @@
 """The REST application over one connected installation."""
 
+import re
+from collections.abc import Iterator
+
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
-from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
 from perdure.interfaces.api import events, gates, health, looking, loops, steering
 from perdure.interfaces.api.caller import needs
@@ -48,8 +51,18 @@ def build_app(site: ApiSite) -> FastAPI:
     handle_problems(app)
     for router in ROUTERS:
         app.include_router(router)
+    app.state.paths = tuple(_paths())
     app.add_api_route(DOCUMENT_PATH, _document, methods=["GET"], include_in_schema=False)
     return app
+
+
+def _paths() -> Iterator[tuple[re.Pattern[str], str]]:
+    """Every path as a pattern with one of its methods."""
+    for router in ROUTERS:
+        for route in router.routes:
+            if isinstance(route, APIRoute):
+                for method in route.methods or ():
+                    yield route.path_regex, method
 
 
 async def _document(request: Request) -> JSONResponse:
@@ -62,10 +75,7 @@ async def _document(request: Request) -> JSONResponse:
 
 
 def _middleware(site: ApiSite) -> list[Middleware]:
-    found = [
-        Middleware(Doorkeeper, site=site),
-        Middleware(RequestBodyLimitMiddleware, max_body_size=site.rules.body_bytes),
-    ]
+    found = [Middleware(Doorkeeper, site=site)]
     if not site.rules.origins:
         return found
     cors = Middleware(

@@ -8,7 +8,9 @@ from typing import Annotated, NoReturn
 from fastapi import Body, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import JsonValue
+from starlette.types import Message, Receive
 
+from perdure.interfaces.api.caller import site_of
 from perdure.interfaces.api.problems import Refused, invalid
 
 DEPTH = 32
@@ -46,12 +48,32 @@ class BoundedRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def bounded(request: Request) -> Response:
-            bounded_request = BoundedRequest(request.scope, request.receive)
+            limit = site_of(request).rules.body_bytes
+            bounded_request = BoundedRequest(request.scope, limited(request, limit))
             if self.body_field is not None:
                 await bounded_request.require_json()
             return await handler(bounded_request)
 
         return bounded
+
+
+def limited(request: Request, limit: int) -> Receive:
+    """What a request sends, refused (413) as soon as it is too much."""
+    told = request.headers.get("content-length", "")
+    seen = int(told) if told.isdecimal() else 0
+
+    async def receive() -> Message:
+        nonlocal seen
+        if seen > limit:
+            raise _too_large(limit)
+        message = await request.receive()
+        if not told:
+            seen += len(message.get("body", b""))
+            if seen > limit:
+                raise _too_large(limit)
+        return message
+
+    return receive
 
 
 def parsed(body: bytes) -> object:
@@ -109,6 +131,15 @@ def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _no_number(name: str) -> NoReturn:
     raise invalid("body", f"holds {name}, which is no number of JSON")
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(
+        413,
+        "body_too_large",
+        f"The body is longer than {limit} bytes.",
+        cure="Send less, or let the operator raise PERDURE_API_BODY_BYTES.",
+    )
 
 
 def _too_deep() -> Refused:

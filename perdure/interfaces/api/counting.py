@@ -93,8 +93,12 @@ def _spent(label: str, lines: Mapping[str, CostLine]) -> list[str]:
 def _family(name: str, told: str, samples: Mapping[Labels, int | Decimal]) -> str:
     kind = "counter" if name.endswith("_total") else "gauge"
     lines = [f"# HELP {name} {told}", f"# TYPE {name} {kind}"]
-    lines += [f"{name}{_labels(labels)} {value:f}" for labels, value in samples.items()]
+    lines += [f"{name}{_labels(labels)} {_figure(value)}" for labels, value in samples.items()]
     return "\n".join(lines) + "\n"
+
+
+def _figure(value: int | Decimal) -> str:
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
 def _labels(labels: Labels) -> str:

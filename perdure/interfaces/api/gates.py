@@ -11,7 +11,7 @@ from perdure.interfaces.api.facts import ApiSite
 from perdure.interfaces.api.loops import PREFIX
 from perdure.interfaces.api.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.api.problems import Refused, WrongState, invalid
-from perdure.interfaces.api.steering import Key, steer
+from perdure.interfaces.api.verbs import Key, steer
 from perdure.interfaces.api.views import FRESH_NOTE, AnswerBody, Gates
 
 router = APIRouter(tags=["gates"], route_class=BoundedRoute)

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from perdure.domain.access import StartedBy
 from perdure.domain.control import Phase
 from perdure.domain.execution import execution_needs
+from perdure.domain.messages import Amend
 from perdure.domain.names import LoopKind, run_id
 from perdure.domain.outcomes import Lifecycle, Outcome
 from perdure.domain.status import RunStatus
@@ -19,8 +20,9 @@ from perdure.interfaces.api.caller import Caller, Operator, Reader, Site, known_
 from perdure.interfaces.api.etags import require_match, tag_of
 from perdure.interfaces.api.facts import ApiSite
 from perdure.interfaces.api.paging import PAGE, CursorText, Limit, cursors
-from perdure.interfaces.api.problems import Refused
-from perdure.interfaces.api.views import FRESH_NOTE, Count, Runs, Started
+from perdure.interfaces.api.problems import Refused, invalid
+from perdure.interfaces.api.verbs import steer
+from perdure.interfaces.api.views import FRESH_NOTE, Count, PatchBody, Runs, Started
 from perdure.interfaces.gateway.facts import RunFilter, RunPage, RunRow
 from perdure.interfaces.submission import load_data, store
 
@@ -120,6 +122,29 @@ async def look(site: Site, _: Reader, run: str, response: Response) -> RunStatus
     return status
 
 
+@router.patch("/{run}")
+async def edit(
+    site: Site,
+    caller: Operator,
+    run: str,
+    body: PatchBody,
+    response: Response,
+    if_match: Annotated[
+        str | None, Header(description="The ETag that was read; another one now: 409.")
+    ] = None,
+) -> RunStatus:
+    """Edit a run that goes on: goal, limit of iterations, label, metadata (merged deeply)."""
+    await known_run(site, run)
+    if if_match is not None:
+        require_match(if_match, edit_tag(await site.services.gateway.status(run)))
+    if not body.model_fields_set:
+        raise invalid("body", "found nothing to change; allowed: goal, max_iterations, label, …")
+    await steer(site, caller, run, _amendment(body), None)
+    status = await site.services.gateway.status(run)
+    response.headers["etag"] = edit_tag(status)
+    return status
+
+
 @router.delete("/{run}", status_code=204)
 async def delete(
     site: Site,
@@ -137,7 +162,14 @@ async def delete(
 
 def edit_tag(status: RunStatus) -> str:
     """The entity tag of what may be edited of a run."""
-    return tag_of([status.id, status.goal, status.iteration_limit, status.label])
+    return tag_of([status.id, status.goal, status.iteration_limit, status.label, status.metadata])
+
+
+def _amendment(body: PatchBody) -> Amend:
+    metadata = dict(body.metadata or {})
+    if "label" in body.model_fields_set:
+        metadata["label"] = body.label
+    return Amend(goal=body.goal, max_iterations=body.max_iterations, metadata=metadata or None)
 
 
 async def _searched(

@@ -65,7 +65,7 @@ class Problem(Frozen):
     errors: tuple[Defect, ...] = ()
 
 
-class Refused(Exception):
+class Refused(HTTPException):
     """A request that is refused at the door, before anything of a run is asked.
 
     Args:
@@ -87,13 +87,10 @@ class Refused(Exception):
         errors: Iterable[tuple[str, str]] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(detail)
-        self.status = status
+        super().__init__(status, detail, dict(headers or {}))
         self.code = code
-        self.detail = detail
         self.cure = cure
         self.errors = tuple(Defect(path=path, message=words) for path, words in errors)
-        self.headers = dict(headers or {})
 
 
 class WrongState(NotAllowed):
@@ -114,8 +111,8 @@ def document(refused: Refused, *, instance: str, state: str | None = None) -> JS
     """The response that a refusal becomes."""
     problem = Problem(
         type=f"{TYPE}{refused.code}",
-        title=HTTPStatus(refused.status).phrase,
-        status=refused.status,
+        title=HTTPStatus(refused.status_code).phrase,
+        status=refused.status_code,
         detail=refused.detail,
         instance=instance,
         code=refused.code,
@@ -125,7 +122,7 @@ def document(refused: Refused, *, instance: str, state: str | None = None) -> JS
     )
     return JSONResponse(
         problem.model_dump(mode="json"),
-        status_code=refused.status,
+        status_code=refused.status_code,
         headers=refused.headers,
         media_type=MEDIA_TYPE,
     )
@@ -193,8 +190,16 @@ async def _of_framework(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = _CODES.get(error.status_code, "refused")
     headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        # The framework names the methods of one route; a path may have several.
+        headers["allow"] = ", ".join(_methods(request))
     refused = Refused(error.status_code, code, str(error.detail), headers=headers)
     return document(refused, instance=request.url.path)
+
+
+def _methods(request: Request) -> list[str]:
+    paths = request.app.state.paths
+    return sorted({method for path, method in paths if path.fullmatch(request.url.path)})
 
 
 async def _of_defect(request: Request, error: Exception) -> Response:

@@ -1,16 +1,10 @@
 """Steering one run: the verbs, each refused with the state that forbids it."""
 
-import uuid
-from typing import Annotated
+from fastapi import APIRouter
 
-from fastapi import APIRouter, Header
-
-from perdure.domain.errors import NotAllowed, PerdureError
 from perdure.domain.messages import (
-    NAME_CHARACTERS,
     AddInput,
     Amend,
-    AnyMessage,
     Escalate,
     Pause,
     Receipt,
@@ -19,22 +13,12 @@ from perdure.domain.messages import (
     Stop,
 )
 from perdure.interfaces.api.bodies import BoundedRoute
-from perdure.interfaces.api.caller import Caller, Operator, Site, known_run
-from perdure.interfaces.api.facts import ApiSite
+from perdure.interfaces.api.caller import Operator, Site
 from perdure.interfaces.api.loops import PREFIX
-from perdure.interfaces.api.problems import WrongState
+from perdure.interfaces.api.verbs import Key, steer
 from perdure.interfaces.api.views import AmendBody, InputBody, NoteBody, StopBody
 
 router = APIRouter(prefix=f"{PREFIX}/{{run}}", tags=["steer"], route_class=BoundedRoute)
-Key = Annotated[
-    str | None,
-    Header(
-        alias="idempotency-key",
-        min_length=1,
-        max_length=NAME_CHARACTERS - 32,
-        description="A repeated one has one effect.",
-    ),
-]
 
 
 @router.post("/pause")
@@ -88,24 +72,3 @@ async def add_input(
 ) -> Receipt:
     """Say something; the model reads it before its next call."""
     return await steer(site, caller, run, AddInput(text=body.text), key)
-
-
-async def steer(
-    site: ApiSite, caller: Caller, run: str, message: AnyMessage, key: str | None
-) -> Receipt:
-    """Send one verb in the caller's name; a refusal names the state."""
-    await known_run(site, run)
-    # The key of one token says nothing about another's.
-    request = f"{caller.token.id}:{key}" if key else uuid.uuid4().hex
-    sent = message.model_copy(update={"by": caller.name, "request_id": request})
-    try:
-        return await site.services.gateway.verb(run, sent)
-    except NotAllowed as error:
-        raise WrongState(error.message, cure=error.cure, state=await _state(site, run)) from error
-
-
-async def _state(site: ApiSite, run: str) -> str | None:
-    try:
-        return (await site.services.gateway.status(run)).lifecycle
-    except PerdureError:
-        return None

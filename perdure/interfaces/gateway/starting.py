@@ -9,6 +9,7 @@ from datetime import datetime
 
 from perdure.domain.errors import InvalidInput, NoReadyWorker, NotAllowed, PerdureError
 from perdure.domain.names import (
+    MEMO_GOAL_CHARACTERS,
     SEARCH_ATTRIBUTE_LIMIT,
     loops_queue,
     models_queue,
@@ -17,7 +18,7 @@ from perdure.domain.names import (
 )
 from perdure.domain.ports import BlobStore, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord
-from perdure.domain.run import Site
+from perdure.domain.run import RolesSpec, Site
 from perdure.domain.state import CoreState
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import (
@@ -31,7 +32,6 @@ from perdure.interfaces.gateway.inputs import loop_input
 from perdure.interfaces.gateway.server import Look, Order, Server
 from perdure.interfaces.gateway.statuses import first_status
 
-GOAL_CHARACTERS = 400
 SUMMARY_CHARACTERS = 150
 FRESH_IDS = 5
 
@@ -208,6 +208,11 @@ def _digest(spec: Spec, beginning: Beginning | None) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
+def definition_of(spec: Spec) -> str | None:
+    """The definition that a run of roles follows, by name."""
+    return spec.roles.definition if isinstance(spec, RolesSpec) else None
+
+
 def order_of(
     spec: Spec,
     run: str,
@@ -227,7 +232,9 @@ def order_of(
     }
     if label:
         keywords["PerdureLabel"] = label[:SEARCH_ATTRIBUTE_LIMIT]
-    memo = {"goal": goal[:GOAL_CHARACTERS], "spec": digest} | ({"label": label} if label else {})
+    told = {"label": label, "definition": definition_of(spec)}
+    memo = {"goal": goal[:MEMO_GOAL_CHARACTERS], "spec": digest}
+    memo |= {name: value for name, value in told.items() if value}
     return Order(
         id=run,
         kind=spec.kind,

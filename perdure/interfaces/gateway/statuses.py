@@ -10,6 +10,7 @@ from perdure.domain.ports import StoredRun
 from perdure.domain.result import IterationRecord, Mark, RunResult
 from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.domain.status import BudgetStatus, Point, RunStatus
+from perdure.domain.views import metadata_of
 from perdure.interfaces.gateway.dispatch import PENDING
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.gateway.server import Look
@@ -26,6 +27,7 @@ def first_status(spec: Spec, run: str, *, now: datetime) -> RunStatus:
         kind=spec.kind,
         goal=spec.goal,
         label=spec.metadata.label,
+        metadata=metadata_of(spec),
         lifecycle="running",
         phase="starting",
         iteration_limit=_limit(spec),

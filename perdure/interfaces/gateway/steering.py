@@ -5,6 +5,7 @@ import asyncio
 from pydantic import JsonValue, ValidationError
 
 from perdure.domain.admission import RubricProblems
+from perdure.domain.editing import edited
 from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, PerdureError
 from perdure.domain.messages import (
     AddInput,
@@ -22,6 +23,7 @@ from perdure.domain.messages import (
 from perdure.domain.names import LoopKind
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.rubric import Rubric
+from perdure.domain.run import RUN_SPEC
 from perdure.interfaces.gateway.facts import BulkReport
 from perdure.interfaces.gateway.faults import unknown_run
 from perdure.interfaces.gateway.retrying import Retrying
@@ -68,9 +70,21 @@ class Steering:
         try:
             if isinstance(sent, Retry):
                 return await self._retrying.retry(run, sent)
-            return await self._server.update(run, VERB_OF[type(message)], sent)
+            receipt = await self._server.update(run, VERB_OF[type(message)], sent)
         except NotFound:
             raise await self._why_not(run) from None
+        if isinstance(sent, Amend) and sent.edits:
+            await self._keep_edits(run, sent)
+        return receipt
+
+    async def _keep_edits(self, run: str, message: Amend) -> None:
+        """Write edits to the stored specification too: a retry or a fork begins from it."""
+        row = await self._records.run(run)
+        if row is None or row.spec is None:
+            return
+        spec = edited(RUN_SPEC.validate_json(await self._blobs.get(row.spec)), message)
+        kept = await self._blobs.put(spec.model_dump_json(by_alias=True).encode())
+        await self._records.edit_run(run, goal=spec.goal, label=spec.metadata.label, spec=kept)
 
     async def verb_all(
         self, message: AnyMessage, *, kind: LoopKind | None, root: str | None

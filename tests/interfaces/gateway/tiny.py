@@ -272,6 +272,10 @@ class MemoryRecords:
         found = [row for row in self.rows.values() if row.id.startswith(prefix)]
         return sorted(found, key=lambda row: row.started_at, reverse=True)[:limit]
 
+    async def edit_run(self, run: str, *, goal: str, label: str | None, spec: str) -> None:
+        changed = {"goal": goal, "label": label, "spec": spec}
+        self.rows[run] = self.rows[run].model_copy(update=changed)
+
     async def delete_run(self, run: str) -> None:
         self.rows.pop(run, None)
         self.texts.pop(run, None)

@@ -1,0 +1,48 @@
+"""What in a specification needs the scope `execute`, and what does not."""
+
+import pytest
+from pydantic import JsonValue
+
+from perdure.domain.execution import execution_needs
+
+Spec = dict[str, JsonValue]
+
+
+@pytest.mark.parametrize(
+    ("spec", "places"),
+    [
+        ({"rubric": [{"evaluator": {"check": "command"}}]}, ("rubric[0].evaluator.check",)),
+        ({"rubric": [{"evaluator": {"check": "tests"}}]}, ("rubric[0].evaluator.check",)),
+        ({"rubric": [{"evaluator": {"check": "lint"}}]}, ("rubric[0].evaluator.check",)),
+        ({"tools": {"access": "full"}}, ("tools.access",)),
+        ({"tools": {"allow": ["fs.*", "shell.full"]}}, ("tools.allow",)),
+        ({"tools": {"allow": ["shell.*"]}}, ("tools.allow",)),
+        ({"tools": {"allow": ["*"]}}, ("tools.allow",)),
+        ({"tools": {"mcp": [{"command": ["npx", "x"]}]}}, ("tools.mcp[0].command",)),
+        ({"tools": {"mcp": [{"url": "https://a.b"}]}}, ("tools.mcp[0].url",)),
+        ({"models": {"base_url": "https://a.b"}}, ("models.base_url",)),
+        ({"roles": [{"name": "coder", "access": "full"}]}, ("roles[0].access",)),
+        (
+            {"delegation": {"delegations": [{"tools": ["shell.full"]}]}},
+            ("delegation.delegations[0].tools",),
+        ),
+    ],
+)
+def test_programs_shells_and_addresses_are_found(spec: Spec, places: tuple[str, ...]) -> None:
+    assert execution_needs(spec) == places
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"goal": "run the command", "context": {"command": "rm", "access": "full"}},
+        {"metadata": {"url": "https://a.b"}},
+        {"tools": {"access": "readonly", "allow": ["fs.read"], "mcp": []}},
+        {"rubric": [{"name": "command", "evaluator": {"check": "contains", "all": ["tests"]}}]},
+        {"rubric": [{"evaluator": {"check": "python", "code": "True"}}]},
+        {"models": {"base_url": None, "executor": "claude-sonnet-4-5"}},
+    ],
+)
+def test_what_is_harmless_needs_nothing(spec: Spec) -> None:
+    assert execution_needs(spec) == ()
