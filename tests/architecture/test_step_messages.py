@@ -282,7 +282,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "approach": "",
         },
         "ReframeReport": {"frame": "required", "task_tokens": 0},
-        "ReframeRequest": {"frame": "required", "extra": "required"},
+        "ReframeRequest": {"frame": "required", "extra": "required", "goal": None},
         "RepairToolReport": {"call": "required", "problems": [], "draft": ""},
         "RepairToolRequest": {"call": "required", "draft": "required"},
         "ResultsEntry": {"type": "required", "results": "required"},
