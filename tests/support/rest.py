@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import httpx2
 import yaml
 from installation import Installation, installation
 
+from perdure import compose
 from perdure.adapters.checks import check_problems
 from perdure.domain.access import ApiToken, Credentials, Scope, digest_of
 from perdure.domain.ports import Endpoints
@@ -64,28 +65,9 @@ class Rest:
 
 
 def services_of(site: Installation) -> Services:
-    """What doors are handed."""
-    stores = site.parts.stores
-    return Services(
-        gateway=site.gateway,
-        blobs=stores.blobs,
-        records=stores.records,
-        journal=stores.journal,
-        transcripts=stores.transcripts,
-        workspaces=site.parts.workspaces,
-        memory=stores.memory,
-        sessions=stores.sessions,
-        projects=stores.projects,
-        artifacts=stores.artifacts,
-        todos=stores.todos,
-        access=stores.access,
-        definitions=site.parts.loops,
-        made_tools=stores.made_tools,
-        models=site.parts.models,
-        endpoints=Endpoints(
-            temporal_address=site.address, namespace="default", home=str(site.home)
-        ),
-    )
+    """What doors are handed, with the gateway of the test."""
+    endpoints = Endpoints(temporal_address=site.address, namespace="default", home=str(site.home))
+    return replace(compose._services(site.parts, endpoints), gateway=site.gateway)
 
 
 async def token_of(api: ApiSite, *scopes: Scope, **more: datetime) -> str:

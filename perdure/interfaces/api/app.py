@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
 
-from perdure.interfaces.api import events, gates, health, looking, loops, steering
+from perdure.interfaces.api import definitions, events, gates, health, looking, loops, steering
 from perdure.interfaces.api.caller import needs
 from perdure.interfaces.api.document import describe
 from perdure.interfaces.api.doorkeeper import DOCUMENT_PATH, Doorkeeper
@@ -24,6 +24,7 @@ ASKED_HEADERS = (
 )  # fmt: skip
 TOLD_HEADERS = ("etag", "location", "retry-after")
 ROUTERS: tuple[APIRouter, ...] = (
+    definitions.router,  # before the routes of one run, whose ids could be this word
     loops.router,
     gates.router,
     looking.router,

@@ -10,7 +10,6 @@ from pydantic import JsonValue
 
 from perdure.domain.access import StartedBy
 from perdure.domain.control import Phase
-from perdure.domain.execution import execution_needs
 from perdure.domain.messages import Amend
 from perdure.domain.names import LoopKind, run_id
 from perdure.domain.outcomes import Lifecycle, Outcome
@@ -21,6 +20,7 @@ from perdure.interfaces.api.etags import require_match, tag_of
 from perdure.interfaces.api.facts import ApiSite
 from perdure.interfaces.api.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.api.problems import Refused, invalid
+from perdure.interfaces.api.trust import require_trust
 from perdure.interfaces.api.verbs import steer
 from perdure.interfaces.api.views import FRESH_NOTE, Count, PatchBody, Runs, Started
 from perdure.interfaces.gateway.facts import RunFilter, RunPage, RunRow
@@ -96,7 +96,7 @@ async def start(
     ] = None,
 ) -> Started:
     """Start a run from a specification, as in a task file; files are not read over REST."""
-    await _trusted(site, caller, spec)
+    await require_trust(site, caller, spec)
     submission = load_data(spec, surroundings=site.surroundings)
     claim = await _claimed(site, caller, spec, idempotency_key, submission.spec.goal)
     known = await site.services.records.run(claim.run) is not None
@@ -193,18 +193,6 @@ def _fits(row: RunRow, definition: str | None, words: list[str]) -> bool:
     told = f"{row.goal} {row.id}".casefold()
     named = definition is None or row.definition == definition
     return named and all(word in told for word in words)
-
-
-async def _trusted(site: ApiSite, caller: Caller, spec: dict[str, JsonValue]) -> None:
-    """Refuse what asks for more than the token may: programs, addresses, folders nobody serves."""
-    if caller.has("execute"):
-        return
-    if places := execution_needs(spec):
-        caller.need("execute", f" The specification asks for it at {', '.join(places[:5])}.")
-    folder = spec.get("workspace")
-    if folder is not None and folder not in (await site.services.records.workspaces()).values():
-        # What a folder holds can be read by the model: not every folder of this host is offered.
-        caller.need("execute", " No run from this host has worked in that workspace folder yet.")
 
 
 async def _released(site: ApiSite, run: str) -> None:
