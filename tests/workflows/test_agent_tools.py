@@ -21,6 +21,7 @@ from agent_runs import (
 )
 from installation import Installation, eventually
 
+from perdure.adapters.tools.host import LocalToolHost
 from perdure.domain.result import RunResult
 from perdure.domain.transcript import ToolUseBlock
 
@@ -218,7 +219,8 @@ async def test_deadlines_of_calls(probe: Installation, spec, limit) -> None:
 
 def _gateway_knows_the_tools(site: Installation) -> None:
     """The gateway checks the names of a task against its own tools."""
-    host = site.parts.tools
+    host = site.parts.tools._own
+    assert isinstance(host, LocalToolHost)
     host._tools |= {"probe.slow": probe_tools.slow}
 
 

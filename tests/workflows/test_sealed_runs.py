@@ -13,6 +13,8 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.adapters.converting import data_converter
 from perdure.adapters.keys import encryption_keys
+from perdure.interfaces.gateway.facts import RunFilter
+from perdure.interfaces.gateway.server import SEALED_GOAL
 from perdure.operations.replaying import replay
 
 SECRET = "zanzibar"
@@ -64,6 +66,20 @@ async def test_goal_prompts_tools_gates_and_result_are_sealed(sealed: Installati
     assert b"binary/encrypted" in kept
     page = await sealed.gateway.list()
     assert f"look for {SECRET}" in [row.goal for row in page.runs]
+
+
+async def test_a_sealed_run_does_not_hide_those_of_an_installation_without_its_key(
+    sealed: Installation, tmp_path: Path
+) -> None:
+    run = await sealed.start(task(goal=f"look for {SECRET}"), script({"text": "x"}))
+    await sealed.gateway.result(run)
+    async with installation(tmp_path / "stranger", sealed.address) as stranger:
+
+        async def listed() -> bool:
+            rows = (await stranger.gateway.list(RunFilter(limit=500))).runs
+            return [row.goal == SEALED_GOAL for row in rows if row.id == run] == [True]
+
+        await eventually(listed)
 
 
 async def test_the_words_of_a_failure_are_sealed(sealed: Installation) -> None:

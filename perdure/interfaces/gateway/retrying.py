@@ -6,7 +6,7 @@ from datetime import datetime
 from perdure.domain.agent.ends import agent_budget
 from perdure.domain.agent.settings import resolve
 from perdure.domain.budget import Budget
-from perdure.domain.errors import NotAllowed, PerdureError
+from perdure.domain.errors import NotAllowed, NotFound, PerdureError
 from perdure.domain.messages import Receipt, Retry
 from perdure.domain.ports import BlobStore, Journal, RecordStore, StoredRun
 from perdure.domain.refine.resuming import cleared, forgiving
@@ -50,7 +50,10 @@ class Retrying:
         """Go on after a failure; an open run is asked itself (see `Gateway.verb`)."""
         look = await self._server.look(run)
         if look is not None and look.open:
-            return await self._server.update(run, "retry", message)
+            try:
+                return await self._server.update(run, "retry", message)
+            except NotFound:
+                look = await self._server.look(run)  # it ended between the two
         row = await self._records.run(run)
         if row is None:
             raise unknown_run(run) if look is None else _not_ours(run)

@@ -41,7 +41,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from perdure.domain.causes import cause_in_words
-from perdure.domain.errors import NotAllowed, NotFound
+from perdure.domain.errors import NotAllowed, NotFound, PerdureError
 from perdure.domain.messages import AnyMessage, Receipt
 from perdure.domain.names import READY_ACTIVITY, WORKFLOW_TYPES
 from perdure.domain.result import RunResult
@@ -60,6 +60,7 @@ KINDS_BY_TYPE = {workflow: kind for kind, workflow in WORKFLOW_TYPES.items()}
 # the end heals it (measured: 6 of 50 without, none with).
 EXIT_PAUSE_S = 0.2
 NEWEST_EVENTS = 20
+SEALED_GOAL = "(sealed with a key that is not set here)"
 _REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
 
 
@@ -322,7 +323,7 @@ def _keywords(values: Mapping[str, str]) -> TypedSearchAttributes:
 
 
 async def _look(execution: WorkflowExecution) -> Look:
-    memo = await execution.memo()
+    memo = await _memo(execution)
     facts: dict[str, str | int | float] = {}
     for pair in execution.typed_search_attributes:
         if isinstance(pair.value, str | int | float):
@@ -339,6 +340,14 @@ async def _look(execution: WorkflowExecution) -> Look:
         memo={name: str(value) for name, value in memo.items() if value is not None},
         parent=execution.parent_id,
     )
+
+
+async def _memo(execution: WorkflowExecution) -> Mapping[str, object]:
+    """What a run was started for; a run sealed with another key does not hide all the others."""
+    try:
+        return await execution.memo()
+    except (KeyError, PerdureError):
+        return {"goal": SEALED_GOAL}
 
 
 def _ending(status: WorkflowExecutionStatus | None) -> str | None:
