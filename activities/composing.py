@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from activities.refine_prompts import RefinePrompts
+from activities.role_prompts import RolePrompts
 from perdure.domain.ports import BlobStore
+from perdure.domain.roles.entries import GoalEntry, StageEntry
 from perdure.domain.steps import (
     Entry,
     Frame,
@@ -25,6 +27,7 @@ class Composer:
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
         self._refine = RefinePrompts(blobs)
+        self._roles = RolePrompts(blobs)
 
     async def messages(
         self, entries: Sequence[Entry], *, frame: Frame, small_model: bool
@@ -46,6 +49,10 @@ class Composer:
                     composed.extend(await self._refine.planning(entry, frame=frame))
                 case JudgeEntry():
                     composed.extend(await self._refine.judgement(entry, frame=frame))
+                case StageEntry():
+                    composed.extend(await self._roles.stage(entry, frame=frame))
+                case GoalEntry():
+                    composed.extend(await self._roles.goal(entry, frame=frame))
                 case _:
                     assert_never(entry)
         return composed

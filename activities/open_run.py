@@ -1,5 +1,6 @@
 """The activity `open_run`: write the frame and the first messages of a run."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 from temporalio import activity
@@ -19,8 +20,10 @@ from perdure.domain.ports import (
     TranscriptStore,
 )
 from perdure.domain.refine.prompts import executor_system
+from perdure.domain.roles.seat_steps import OpenedSeat, SeatOrder
 from perdure.domain.steps import Frame, OpenRunReport, OpenRunRequest
 from perdure.domain.tokens import estimate
+from perdure.domain.tools import ToolFact
 from perdure.domain.transcript import Head, Message, TextBlock, closed, user_text
 
 
@@ -59,10 +62,10 @@ class OpenRun:
             grant=step.grant,
             cards=cards,
             chains=step.chains,
-            aliases={alias: tool.name for tool in step.tools for alias in tool.aliases},
+            aliases=_aliases(step.tools),
             extra=step.extra,
         )
-        address = await self._blobs.put(frame.model_dump_json().encode())
+        address = await self._put(frame)
         await self._register(step)
         head, tallies = await self._conversation(step, inputs)
         return OpenRunReport(
@@ -73,6 +76,27 @@ class OpenRun:
             system_tokens=_fixed_tokens(frame),
             task_tokens=task_tokens(frame),
             failing=await self._failing(step),
+            seats={name: await self._seat(frame, order) for name, order in step.seats.items()},
+        )
+
+    async def _put(self, frame: Frame) -> str:
+        return await self._blobs.put(frame.model_dump_json().encode())
+
+    async def _seat(self, run: Frame, order: SeatOrder) -> OpenedSeat:
+        """The frame of a stage: the run's, with its own words, tools and grant."""
+        tools = tuple(tool for tool in run.tools if tool.name in order.grant.allowed)
+        own = {
+            "system": order.system,
+            "grant": order.grant,
+            "extra": order.extra,
+            "tools": tools,
+            "aliases": _aliases(tools),
+        }
+        frame = run.model_copy(update=own)
+        return OpenedSeat(
+            frame=await self._put(frame),
+            system_tokens=_fixed_tokens(frame),
+            task_tokens=task_tokens(frame),
         )
 
     async def _register(self, step: OpenRunRequest) -> None:
@@ -153,6 +177,10 @@ class OpenRun:
         ]
         task = user_text(task_text(step.goal, inputs), pinned=True)
         return await self._transcripts.append(head, [*given, task])
+
+
+def _aliases(tools: Iterable[ToolFact]) -> dict[str, str]:
+    return {alias: tool.name for tool in tools for alias in tool.aliases}
 
 
 def _names(chains: dict[str, tuple[str, ...]]) -> list[str]:

@@ -10,11 +10,13 @@ from activities.stopwatch import Stopwatch
 from activities.translate import translated
 from perdure.domain.admission import Needs
 from perdure.domain.agent.calls import ToolTerms
-from perdure.domain.agent.levels import may_change_files, offers
+from perdure.domain.agent.levels import changes_files, may_change_files, offers
 from perdure.domain.agent.selection import Selection, select
 from perdure.domain.commands import named_program
 from perdure.domain.errors import InvalidInput, NotAllowed
 from perdure.domain.ports import MadeCatalog, ToolHost, ToolServers, Workspaces
+from perdure.domain.roles.seat_steps import SeatTools
+from perdure.domain.roles.seats import NEVER_FOR_STAGES
 from perdure.domain.servers import PinnedServer
 from perdure.domain.steps import OpenWorkspaceReport, OpenWorkspaceRequest
 from perdure.domain.tools import Grant, ToolFact
@@ -67,22 +69,22 @@ class OpenWorkspace:
             raise NotAllowed("the workspace was not opened: the run was stopped")
         prepared = opened.value
         selection = prepared.selection
+        grant = Grant(
+            root=prepared.root,
+            writable=prepared.writable,
+            level=step.tools.access or "minimal",
+            allowed=selection.names,
+            commands=self._commands,
+            session=step.session,
+            project=step.project,
+            servers=prepared.servers,
+            generated={
+                name: hash for name, hash in step.tools.generated.items() if name in selection.names
+            },
+        )
         return OpenWorkspaceReport(
-            grant=Grant(
-                root=prepared.root,
-                writable=prepared.writable,
-                level=step.tools.access or "minimal",
-                allowed=selection.names,
-                commands=self._commands,
-                session=step.session,
-                project=step.project,
-                servers=prepared.servers,
-                generated={
-                    name: hash
-                    for name, hash in step.tools.generated.items()
-                    if name in selection.names
-                },
-            ),
+            grant=grant,
+            seats={name: _seat(seat, selection.tools, grant) for name, seat in step.seats.items()},
             tools=selection.tools,
             terms=tuple(_terms(tool, step) for tool in selection.tools),
             base_tree=prepared.base,
@@ -138,6 +140,16 @@ class OpenWorkspace:
             for name, check in needs.checks.items()
             if check not in self._checks
         }
+
+
+def _seat(seat: SeatTools, tools: tuple[ToolFact, ...], grant: Grant) -> Grant:
+    """The part of the run's grant that a stage has; it works in the same folder."""
+    offered = select(
+        tools, level=seat.level, allow=seat.allow or (), deny=NEVER_FOR_STAGES, belongs=True
+    )
+    names = offered.names if seat.allow is None or seat.allow else ()
+    writes = any(changes_files(tool) for tool in offered.tools if tool.name in names)
+    return grant.model_copy(update={"level": seat.level, "allowed": names, "writable": writes})
 
 
 def _selected(

@@ -10,6 +10,8 @@ from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
 from perdure.domain.ports import DefinitionStore, ModelClient, Models, ToolHost
 from perdure.domain.refine.strategies import StrategyTools
+from perdure.domain.roles.limits import wants_goal_judge
+from perdure.domain.roles.seats import run_level
 from perdure.domain.run import ROLES, ModelsSpec, RefineSpec, RolesSpec, Spec
 from perdure.domain.tools import AccessLevel
 from perdure.loop_resolution import resolved_loop
@@ -77,7 +79,7 @@ class Resolver:
         selection = select(
             # Whether a tool can be used is for the worker to say, which may be another host.
             [fact.model_copy(update={"unavailable": ""}) for fact in await self._tools.catalog()],
-            level=access or "full",
+            level=access,
             allow=tools.allow or (),
             deny=tools.deny,
             approve=tools.approve,
@@ -90,7 +92,7 @@ class Resolver:
             problems.append(
                 f"tools.access: {first.name} cannot choose tools by itself; allowed for it: minimal"
             )
-        problems += _judges(spec, models, cards)
+        problems += (*_judges(spec, models, cards), *_goal_judges(spec, models, cards))
         problems += self._unusable_checks(spec)
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
         if problems:
@@ -152,13 +154,13 @@ def _first_named(given: ModelsSpec, filled: ModelsSpec) -> dict[str, str]:
     return first
 
 
-def _access(spec: Spec, *, chooses: bool) -> AccessLevel | None:
-    """The access of the run; a run of roles leaves it to its stages where the task does."""
-    if spec.tools.access is not None:
-        return spec.tools.access
-    if not chooses:
-        return "minimal"
-    return None if isinstance(spec, RolesSpec) else "readonly"
+def _access(spec: Spec, *, chooses: bool) -> AccessLevel:
+    """The access of the run, where it names none; that of roles is the widest of its stages."""
+    if isinstance(spec, RolesSpec) and spec.roles.snapshot is not None:
+        definition = spec.roles.snapshot.definition
+        chooses = chooses or any(role.models for role in definition.roles)
+        return run_level(definition, spec.tools) if chooses else "minimal"
+    return spec.tools.access or ("readonly" if chooses else "minimal")
 
 
 def _of_stages(spec: Spec) -> dict[str, str]:
@@ -197,6 +199,8 @@ def _of_rubric(spec: Spec) -> dict[str, str]:
 
 def _beyond(spec: Spec, names: Sequence[str]) -> list[str]:
     """Tools that strategies or conditions name and the run does not have."""
+    if isinstance(spec, RolesSpec):
+        return _beyond_stages(spec, names)
     if not isinstance(spec, RefineSpec):
         return []
     have = ", ".join(names) or "none"
@@ -212,6 +216,34 @@ def _beyond(spec: Spec, names: Sequence[str]) -> list[str]:
         for index, strategy in enumerate(spec.refine.strategies)
         for pattern in (strategy.tools.allow if strategy.tools else None) or ()
         if not StrategyTools(allow=(pattern,)).offered(names) and not is_later(pattern, later)
+    ]
+
+
+def _beyond_stages(spec: RolesSpec, names: Sequence[str]) -> list[str]:
+    """Tools that the condition of a loop waits for and no stage has."""
+    if spec.roles.snapshot is None:
+        return []
+    definition, have = spec.roles.snapshot.definition, ", ".join(names) or "none"
+    root = f"{definition.name}.termination_condition"
+    return [
+        f"{path}.tool: the run has no tool {leaf.tool!r}; it has {have}"
+        for path, leaf in placed_leaves(definition.termination_condition, root=root)
+        if isinstance(leaf, ToolBound) and leaf.tool not in names
+    ]
+
+
+def _goal_judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) -> list[str]:
+    """Judges of a goal that do not judge."""
+    if not isinstance(spec, RolesSpec) or spec.roles.snapshot is None:
+        return []
+    definition = spec.roles.snapshot.definition
+    if not wants_goal_judge(definition.termination_condition):
+        return []
+    return [
+        f"models.evaluator: {name} does not judge, but {definition.name} asks a judge whether the "
+        "goal is achieved; name another evaluator"
+        for name in models.chain("evaluator")
+        if name in cards and not cards[name].judges
     ]
 
 

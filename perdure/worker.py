@@ -18,6 +18,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.ask_verdict import AskVerdict
 from activities.call_model import CallModel
 from activities.call_tool import CallTool
 from activities.check import Check
@@ -32,6 +33,7 @@ from activities.mine import Mine
 from activities.open_run import OpenRun
 from activities.open_workspace import OpenWorkspace
 from activities.plan import Plan
+from activities.read_stage import ReadStage
 from activities.ready import Ready
 from activities.recall import Recall
 from activities.reframe import Reframe
@@ -44,6 +46,7 @@ from perdure.adapters.logging import configure_logging
 from perdure.adapters.notices import notifier
 from perdure.adapters.runtime import announce_ready
 from perdure.adapters.settings import Settings
+from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal import connect
 from perdure.compose import VERSION, Parts, open_parts
 from perdure.domain.errors import PerdureError, StoreError
@@ -52,8 +55,9 @@ from workflows.agent import AgentLoop
 from workflows.learn import LearnLoop
 from workflows.patterns import PatternMining
 from workflows.refine import RefineLoop
+from workflows.roles import RoleLoop
 
-WORKFLOWS = (AgentLoop, RefineLoop, LearnLoop, PatternMining)
+WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, LearnLoop, PatternMining)
 REGISTRY_POLL_S = 1.0
 M_ARENA_MAX = -8  # of mallopt(3)
 Activity = Callable[..., object]
@@ -128,6 +132,12 @@ class Fleet:
                 review.review,
                 KeepLearnings(stores.memory).keep_learnings,
                 Mine(stores.memory).mine,
+                ReadStage(
+                    blobs=stores.blobs,
+                    artifacts=stores.artifacts,
+                    frames=self._frames,
+                    now=utc_now,
+                ).read_stage,
                 Notify(notifier(self._settings)).notify,
                 Ready(version=VERSION, workspace=None).ready,
             ],
@@ -144,12 +154,15 @@ class Fleet:
             verdicts=stores.verdicts,
             journal=stores.journal,
         )
+        verdicts = AskVerdict(structured)
         return self._worker(
             models_queue(self._installation),
             activities=[
                 self._calls.call_model,
                 judge.judge,
                 Plan(structured).plan,
+                verdicts.ask_verdict,
+                verdicts.judge_goal,
                 Extract(structured).extract,
                 RepairTool(structured, blobs=stores.blobs).repair_tool,
                 Ready(version=VERSION, workspace=None).ready,

@@ -1,6 +1,7 @@
 """What a kind of loop demands of its worker before it begins, and what it learns of it there."""
 
 from perdure.domain.admission import Needs
+from perdure.domain.roles.seat_steps import SeatOrder, SeatTools
 from perdure.domain.steps import OpenWorkspaceReport
 from workflows.seating import Seating
 
@@ -11,6 +12,18 @@ class Admitting(Seating):
     def needs(self) -> Needs:
         """What the worker must have before anything is spent."""
         return Needs()
+
+    def seats(self) -> dict[str, SeatTools]:
+        """The stages that work under a grant of their own; most loops have none."""
+        return {}
+
+    def seat_orders(self, report: OpenWorkspaceReport) -> dict[str, SeatOrder]:
+        """The frames of those stages, once it is known what each of them may."""
+        return {}
+
+    def belongs(self) -> tuple[str, str]:
+        """The ids of the session and the project that the run belongs to; empty for none."""
+        return "", ""
 
     def admitted(self, report: OpenWorkspaceReport) -> None:
         """Remember what the loop has to know of its worker later."""

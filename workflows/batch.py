@@ -30,6 +30,11 @@ WAVE = 16
 class Batches(Calling):
     """Adds tool calls to a loop."""
 
+    @property
+    def stage_name(self) -> str:
+        """The stage of the iteration that calls tools; empty where there are none."""
+        return ""
+
     def plan_batch(self, state: TurnState, turns: Turns, asked: Sequence[CallAsked]) -> None:
         """Decide on every call of a reply; refused ones have their result at once."""
         on_offer = callrules.offered(
@@ -150,6 +155,7 @@ class Batches(Calling):
                 args_hash=entry.call.args_hash,
                 timeout_s=terms.timeout_s,
                 active_time_s=self.active_time_left,
+                stage=self.stage_name,
             ),
             **options.tool_call(
                 self.site,

@@ -117,7 +117,7 @@ class Parenting(Calling):
     async def _wave(self, orders: Sequence[Order]) -> list[ChildEnd | NotStarted]:
         self.enter("working")
         begun = [self._reserve(order, siblings=len(orders)) for order in orders]
-        started = await asyncio.gather(*(self._start(one) for one in begun))
+        started = await asyncio.gather(*(self._start_child(one) for one in begun))
         running = [one for one in started if isinstance(one, _Running)]
         self.show(f"{len(running)} child runs")
         await self._watch(running)
@@ -172,7 +172,7 @@ class Parenting(Calling):
             }
         )
 
-    async def _start(
+    async def _start_child(
         self, begun: "tuple[Order, str, LoopInput] | NotStarted"
     ) -> "_Running | ChildEnd | NotStarted":
         if isinstance(begun, NotStarted):
@@ -223,7 +223,7 @@ class Parenting(Calling):
                 continue
             for one in open_ones:
                 if one.handle.done():
-                    await self._settle(one)
+                    await self._settle_child(one)
 
     async def _next(
         self, open_ones: Sequence[_Running], told: tuple[bool, bool], *, timeout: float | None
@@ -268,9 +268,9 @@ class Parenting(Calling):
         patience = timing.heartbeat + timing.stop_grace + FINISH_S * levels
         await workflow.wait([one.handle for one in open_ones], timeout=patience)
         for one in open_ones:
-            await self._settle(one)
+            await self._settle_child(one)
 
-    async def _settle(self, one: _Running) -> None:
+    async def _settle_child(self, one: _Running) -> None:
         """Replace the reservation by what was used: from its result, else from the journal."""
         result, error = await _read(one.handle)
         if result is None:

@@ -30,7 +30,7 @@ from perdure.domain.names import MEMO_GOAL_CHARACTERS
 from perdure.domain.result import IterationRecord, SpendReport
 from perdure.domain.run import CommonSpec, Site
 from perdure.domain.state import CoreState
-from perdure.domain.status import RunStatus
+from perdure.domain.status import RunStatus, StageNow
 from perdure.domain.views import spend_report, status_of
 
 
@@ -263,7 +263,12 @@ class Controlled:
             limit=self.iteration_limit,
             parts=self.parts(),
             plan=self.plan_lines(),
+            stage=self.stage_now(),
         )
+
+    def stage_now(self) -> StageNow | None:
+        """The stage at work, in a run of roles."""
+        return None
 
     def parts(self) -> tuple[tuple[str, bool, str], ...]:
         """Parts of the output with whether they pass; empty where there are none."""

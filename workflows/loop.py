@@ -45,7 +45,7 @@ from perdure.domain.views import panel
 from workflows import options
 from workflows.admitting import Admitting
 from workflows.attributes import upsert
-from workflows.steps import Broken, Done
+from workflows.steps import Broken, Done, opening_reason
 
 DELIVERY_S = 60.0
 
@@ -103,13 +103,13 @@ class Loop(Admitting):
         workspace = await self._open_workspace()
         if isinstance(workspace, Broken):
             return Ending(
-                outcome="failed", reason=_opening_reason(workspace), detail=workspace.message
+                outcome="failed", reason=opening_reason(workspace), detail=workspace.message
             )
         opened = await self._open_run(
             workspace.report, converses=converses, extra=extra, goes_on=goes_on, resume=resume
         )
         if isinstance(opened, Broken):
-            return Ending(outcome="failed", reason=_opening_reason(opened), detail=opened.message)
+            return Ending(outcome="failed", reason=opening_reason(opened), detail=opened.message)
         report, core = opened.report, self.core
         core.frame, core.cards = report.frame, report.cards
         core.system_tokens, core.task_tokens = report.system_tokens, report.task_tokens
@@ -143,6 +143,9 @@ class Loop(Admitting):
                 base=self.core.base_tree or self.site.tree,
                 needs=self.needs(),
                 root=self.site.root if self.spec.tools.generated else "",
+                session=self.belongs()[0],
+                project=self.belongs()[1],
+                seats=self.seats(),
             ),
             **options.workspace_step(self.site, activity_id=activity_id, summary="open workspace"),
         )
@@ -187,6 +190,7 @@ class Loop(Admitting):
                 parent=self.site.parent,
                 label=self.spec.metadata.label,
                 now=workflow.now(),
+                seats=self.seat_orders(workspace),
             ),
             **options.store_step(self.site, activity_id=activity_id, summary="open run"),
         )
@@ -394,7 +398,3 @@ def _fail(result: RunResult) -> NoReturn:
         type="RunFailed",
         non_retryable=True,
     )
-
-
-def _opening_reason(step: Broken) -> str:
-    return "invalid_input" if step.code in {"invalid_input", "not_found"} else "internal"

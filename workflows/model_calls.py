@@ -23,6 +23,7 @@ from perdure.domain.memory.learning import ExtractReport
 from perdure.domain.names import short_model_name
 from perdure.domain.refine.planning import PlanReport
 from perdure.domain.result import IterationRecord
+from perdure.domain.roles.steps import GoalReport, VerdictReport
 from perdure.domain.spend import charged
 from perdure.domain.steps import (
     Allowance,
@@ -39,7 +40,15 @@ from perdure.domain.usage import Account
 from workflows import options
 from workflows.loop import Loop
 from workflows.steps import Broken, Done
-from workflows.structured import Extraction, Judgement, Planning, Repairing, Structured
+from workflows.structured import (
+    Extraction,
+    GoalJudging,
+    Judgement,
+    Planning,
+    Repairing,
+    Structured,
+    VerdictAsking,
+)
 
 MAX_OUTPUT_TOKENS = 8_192
 RESERVATION_TRIES = 4
@@ -85,7 +94,15 @@ class Unpriced:
     model: str
 
 
-Reported = ModelCallReport | JudgeReport | PlanReport | ExtractReport | RepairToolReport
+Reported = (
+    ModelCallReport
+    | JudgeReport
+    | PlanReport
+    | ExtractReport
+    | RepairToolReport
+    | VerdictReport
+    | GoalReport
+)
 Called = Reported | Refused | Unpriced | Broken | Unanswered
 Performed = (
     Done[ModelCallReport]
@@ -93,6 +110,8 @@ Performed = (
     | Done[PlanReport]
     | Done[ExtractReport]
     | Done[RepairToolReport]
+    | Done[VerdictReport]
+    | Done[GoalReport]
     | Broken
 )
 
@@ -262,6 +281,12 @@ class Calling(Loop):
             case Planning() as planning:
                 drafting = planning.start(request, config)
                 return await self.watched(drafting, activity_id=activity_id)
+            case VerdictAsking() as asking:
+                review = asking.start(request, config)
+                return await self.watched(review, activity_id=activity_id)
+            case GoalJudging() as judging_goal:
+                goal = judging_goal.start(request, config)
+                return await self.watched(goal, activity_id=activity_id)
             case Extraction() as extraction:
                 looking = extraction.start(request, config)
                 return await self.watched(looking, activity_id=activity_id)

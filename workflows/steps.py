@@ -144,3 +144,8 @@ def _failure(cause: ApplicationError) -> ModelFailure | None:
     if not (cause.type or "").startswith("model_") or not cause.details:
         return None
     return ModelFailure.model_validate(cause.details[0])
+
+
+def opening_reason(step: Broken) -> str:
+    """Why a run whose opening broke has failed."""
+    return "invalid_input" if step.code in {"invalid_input", "not_found"} else "internal"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from temporalio import workflow
 from temporalio.workflow import ActivityConfig, ActivityHandle
 
+from activities.ask_verdict import AskVerdict
 from activities.judge import Judge
 from activities.learn import Extract
 from activities.plan import Plan
@@ -12,6 +13,7 @@ from activities.repair_tool import RepairTool
 from perdure.domain.delegation.tools.steps import RepairToolReport, RepairToolRequest
 from perdure.domain.memory.learning import ExtractReport, ExtractRequest
 from perdure.domain.refine.planning import PlanReport, PlanRequest
+from perdure.domain.roles.steps import GoalReport, GoalRequest, VerdictReport, VerdictRequest
 from perdure.domain.steps import JudgeReport, JudgeRequest, ModelCallRequest
 
 
@@ -70,4 +72,28 @@ class Repairing:
         return workflow.start_activity_method(RepairTool.repair_tool, request, **config)
 
 
-Structured = Judgement | Planning | Extraction | Repairing
+@dataclass(frozen=True, slots=True)
+class VerdictAsking:
+    """What makes a call the second question for a verdict."""
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[VerdictReport]:
+        """Schedule the call with its reader."""
+        return workflow.start_activity_method(
+            AskVerdict.ask_verdict, VerdictRequest(call=call), **config
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GoalJudging:
+    """What makes a call the question whether the goal is achieved."""
+
+    def start(self, call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[GoalReport]:
+        """Schedule the call with its reader."""
+        return workflow.start_activity_method(
+            AskVerdict.judge_goal, GoalRequest(call=call), **config
+        )
+
+
+Structured = Judgement | Planning | Extraction | Repairing | VerdictAsking | GoalJudging

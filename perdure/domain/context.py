@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from perdure.domain.roles.entries import GoalEntry, StageEntry
 from perdure.domain.steps import (
     Entry,
     JudgeEntry,
@@ -29,7 +30,7 @@ def _entry_tokens(entry: Entry) -> int:
             return estimate(entry.text).total + entry.tokens + MESSAGE_OVERHEAD_TOKENS
         case ResultsEntry():
             return sum(_result_tokens(result) for result in entry.results)
-        case RefineEntry():
+        case RefineEntry() | StageEntry() | GoalEntry():
             return entry.tokens + MESSAGE_OVERHEAD_TOKENS
         case PlanEntry() | JudgeEntry():
             return MESSAGE_OVERHEAD_TOKENS

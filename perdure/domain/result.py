@@ -59,8 +59,50 @@ class DimensionRecord(Frozen):
     gap: str = ""
 
 
+StageStatus = Literal["completed", "failed", "cut", "blocked"]
+VerdictKind = Literal["approved", "rejected", "unclear", "achieved", "not_achieved"]
+
+
+class StageRecord(Frozen):
+    """One stage of an iteration of roles; `line` is the first of what it said, `child` its run.
+
+    `attempt` counts from 1; `cut`: a limit or a person ended it.
+    """
+
+    name: str
+    role: str
+    status: StageStatus
+    attempt: int = 1
+    line: str = ""
+    output_ref: str | None = None
+    transcript: str | None = None
+    model: str | None = None
+    tokens: int = 0
+    cost_usd: Decimal | None = Decimal(0)
+    model_calls: int = 0
+    tool_calls: int = 0
+    duration_s: float = 0.0
+    error: str | None = None
+    child: str | None = None
+
+
+class VerdictRecord(Frozen):
+    """What a gate stage or the goal judge said of an iteration; `asked_again`: in a second reply.
+
+    `open_findings` counts those that stand in the way.
+    """
+
+    kind: VerdictKind
+    by: str
+    rationale: str = ""
+    open_findings: int = 0
+    asked_again: bool = False
+
+
 class IterationRecord(Frozen):
     """What one iteration did, used and decided; `index` counts from 1.
+
+    `stages` and `verdicts` are those of an iteration of roles.
 
     `saved` is the share of input tokens that a loop which resends everything would have sent more;
     `state_ref` the address of the state after it, from which a fork starts; `origin` the run that
@@ -96,6 +138,8 @@ class IterationRecord(Frozen):
     saved: float | None = None
     error: str | None = None
     origin: str | None = None
+    stages: tuple[StageRecord, ...] = ()
+    verdicts: tuple[VerdictRecord, ...] = ()
 
 
 class Origin(Frozen):

@@ -38,6 +38,16 @@ class Part(Frozen):
     detail: str = ""
 
 
+class StageNow(Frozen):
+    """The stage of an iteration of roles that is at work: its place, from 1, and its attempt."""
+
+    index: int
+    of: int
+    name: str
+    role: str
+    attempt: int = 1
+
+
 class BudgetStatus(Frozen):
     """The envelope as people see it."""
 
@@ -74,6 +84,7 @@ class RunStatus(Frozen):
     iteration_limit: int | None = None
     elapsed_s: float = 0.0
     step: CurrentStep | None = None
+    stage: StageNow | None = None
     trajectory: tuple[Point, ...] = ()
     parts: tuple[Part, ...] = ()
     best: Mark | None = None

@@ -22,6 +22,8 @@ from perdure.domain.notices import NotifyRequest as NotifyRequest
 from perdure.domain.notices import ReadyReport as ReadyReport
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
+from perdure.domain.roles.entries import GoalEntry, StageEntry
+from perdure.domain.roles.seat_steps import OpenedSeat, SeatOrder, SeatTools
 from perdure.domain.rubric import Part
 from perdure.domain.tools import Grant, ToolFact
 from perdure.domain.transcript import Head, ToolOutcome
@@ -52,6 +54,7 @@ class Frame(Frozen):
 class OpenWorkspaceRequest(StepMessage):
     """Make the run's working folder and pin its tools.
 
+    `seats` are the stages of a run of roles, each with the tools that it may be offered.
     A run that is taken up again names the `tree` its files are restored to, and the `base` that its
     changes are counted from. What its rubric `needs` must be there. `session` and `project` are the
     ids of what it belongs to; its tools keep their notes there. `root` is the run at the top of its
@@ -68,11 +71,13 @@ class OpenWorkspaceRequest(StepMessage):
     session: str = ""
     project: str = ""
     root: str = ""
+    seats: dict[str, SeatTools] = {}
 
 
 class OpenWorkspaceReport(StepMessage):
     """The working folder, its first snapshot (for runs that write), and the pinned tools.
 
+    `tools` are those of all stages where there are some; `seats` says what each of them may.
     `checks` are the names of the worker's own checks, those of plugins.
     """
 
@@ -82,11 +87,13 @@ class OpenWorkspaceReport(StepMessage):
     base_tree: str | None = None
     checks: tuple[str, ...] = ()
     seconds: float = 0.0
+    seats: dict[str, Grant] = {}
 
 
 class OpenRunRequest(StepMessage):
     """Write the frame and the first messages of a run.
 
+    Each of the `seats` gets a frame of its own; the run's has the words of none.
     `resume` is the transcript of a conversation that is taken up again; it `goes_on` by itself
     where messages wait to be appended, else it is made ready for the next call.
     """
@@ -110,6 +117,7 @@ class OpenRunRequest(StepMessage):
     goes_on: bool = False
     resume: Head | None = None
     now: datetime
+    seats: dict[str, SeatOrder] = {}
 
 
 class OpenRunReport(StepMessage):
@@ -126,6 +134,7 @@ class OpenRunReport(StepMessage):
     task_tokens: int = 0
     failing: tuple[str, ...] = ()
     tallies: Tallies | None = None
+    seats: dict[str, OpenedSeat] = {}
 
 
 class SayEntry(StepMessage):
@@ -206,7 +215,8 @@ class JudgeEntry(StepMessage):
 
 
 Entry = Annotated[
-    SayEntry | ResultsEntry | RefineEntry | PlanEntry | JudgeEntry, Field(discriminator="type")
+    SayEntry | ResultsEntry | RefineEntry | PlanEntry | JudgeEntry | StageEntry | GoalEntry,
+    Field(discriminator="type"),
 ]
 
 

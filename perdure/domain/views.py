@@ -15,7 +15,7 @@ from perdure.domain.result import SpendReport
 from perdure.domain.run import CommonSpec
 from perdure.domain.spend import money, slices
 from perdure.domain.state import CoreState
-from perdure.domain.status import BudgetStatus, CurrentStep, Part, Point, RunStatus
+from perdure.domain.status import BudgetStatus, CurrentStep, Part, Point, RunStatus, StageNow
 
 LAST_EVENTS = 10
 GOAL_CHARACTERS = 300
@@ -37,6 +37,7 @@ def status_of(
     limit: int | None,
     parts: Sequence[tuple[str, bool, str]] = (),
     plan: tuple[str, ...] = (),
+    stage: StageNow | None = None,
 ) -> RunStatus:
     """One look at a running run."""
     elapsed = (now - core.started_at).total_seconds()
@@ -57,6 +58,7 @@ def status_of(
         iteration_limit=limit,
         elapsed_s=round(elapsed, 3),
         step=step,
+        stage=stage,
         trajectory=tuple(
             Point(iteration=record.index, score=record.score, decision=record.decision)
             for record in core.records

@@ -13,7 +13,9 @@ from perdure.domain.refine.resuming import refine_fork
 from perdure.domain.refine.state import RefineState
 from perdure.domain.result import IterationRecord, Origin
 from perdure.domain.resuming import fork_of, inherited, with_records
-from perdure.domain.run import AgentSpec, RefineSpec
+from perdure.domain.roles.resuming import role_fork
+from perdure.domain.roles.state import RoleState
+from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec
 from perdure.domain.state import AgentState, CoreState
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.gateway.starting import Beginning, Starter
@@ -65,6 +67,8 @@ def _first_state(
     if isinstance(spec, RefineSpec) and isinstance(state, RefineState):
         known = before.rubric if isinstance(before, RefineSpec) else spec.rubric
         return refine_fork(state, spec, before=known, now=now, origin=origin)
+    if isinstance(spec, RolesSpec) and isinstance(state, RoleState):
+        return role_fork(state, spec, before=before, now=now, origin=origin)
     if not isinstance(spec, AgentSpec) or not isinstance(state, AgentState):
         raise TypeError(f"a {type(spec).__name__} cannot go on from a {type(state).__name__}")
     say = None if spec.goal == before.goal else f"The task is now: {spec.goal}"

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from perdure.domain.errors import InvalidInput
 from perdure.domain.refine.state import RefineInput, RefineState
-from perdure.domain.run import AgentSpec, LoopInput, RefineSpec, Site
+from perdure.domain.roles.state import RoleInput, RoleState
+from perdure.domain.run import AgentSpec, LoopInput, RefineSpec, RolesSpec, Site
 from perdure.domain.state import AgentInput, AgentState, CoreState
 from perdure.interfaces.gateway.facts import Spec
 
@@ -25,7 +26,18 @@ def refine_input(spec: Spec, run: str, site: Site, state: CoreState | None) -> L
     return RefineInput(run=run, site=site, spec=spec, state=state)
 
 
-LOOP_INPUTS: dict[str, MakeInput] = {"agent": agent_input, "refine": refine_input}
+def role_input(spec: Spec, run: str, site: Site, state: CoreState | None) -> LoopInput:
+    """Input of `RoleLoop`."""
+    if not isinstance(spec, RolesSpec) or not isinstance(state, RoleState | None):
+        raise TypeError(f"a role loop is started with {_types(spec, state)}")
+    return RoleInput(run=run, site=site, spec=spec, state=state)
+
+
+LOOP_INPUTS: dict[str, MakeInput] = {
+    "agent": agent_input,
+    "refine": refine_input,
+    "roles": role_input,
+}
 
 
 def loop_input(spec: Spec, run: str, site: Site, state: CoreState | None = None) -> LoopInput:

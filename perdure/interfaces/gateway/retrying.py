@@ -12,7 +12,9 @@ from perdure.domain.ports import BlobStore, Journal, RecordStore, StoredRun
 from perdure.domain.refine.resuming import cleared, forgiving
 from perdure.domain.refine.state import RefineState
 from perdure.domain.resuming import Booked, anew, booked, forgiving_agent, retry_of
-from perdure.domain.run import AgentSpec, RefineSpec
+from perdure.domain.roles.resuming import first_state
+from perdure.domain.roles.state import RoleState
+from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec
 from perdure.domain.state import AgentState, CoreState
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.gateway.faults import unknown_run
@@ -146,6 +148,8 @@ def _usable(state: CoreState | None) -> CoreState | None:
     match state:
         case RefineState() if state.iteration > 0:
             return cleared(state)
+        case RoleState() if state.begun or state.iteration > 0:
+            return state
         case AgentState() if state.turn.head is not None and state.record_count > 0:
             return state
         case _:
@@ -157,6 +161,8 @@ def _fresh(spec: Spec, at: datetime, before: CoreState | None) -> CoreState:
     fresh: CoreState
     if isinstance(spec, AgentSpec):
         fresh = AgentState(started_at=at, budget=agent_budget(spec, resolve(spec.agent)))
+    elif isinstance(spec, RolesSpec):
+        fresh = first_state(spec, at=at)
     else:
         fresh = RefineState(started_at=at, budget=Budget(limits=spec.budget), stage="plan")
     return fresh if before is None else anew(fresh, before)

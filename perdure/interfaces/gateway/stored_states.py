@@ -11,6 +11,8 @@ from perdure.domain.refine.resuming import completed
 from perdure.domain.refine.state import RefineState
 from perdure.domain.result import IterationRecord
 from perdure.domain.resuming import StoredState, agent_state, with_records
+from perdure.domain.roles.resuming import completed as with_its_records
+from perdure.domain.roles.state import RoleState
 from perdure.domain.run import RUN_SPEC
 from perdure.domain.state import AgentState, CoreState
 from perdure.domain.transcript import Head, Link
@@ -97,6 +99,8 @@ def _read(kind: str, address: str, data: bytes, iteration: int, at: datetime) ->
     """A stored state; for an agent's turn the link of its transcript says everything."""
     if kind == "refine":
         return RefineState.model_validate(StoredState.model_validate_json(data).state)
+    if kind == "roles":
+        return RoleState.model_validate(StoredState.model_validate_json(data).state)
     try:
         return AgentState.model_validate(StoredState.model_validate_json(data).state)
     except ValidationError:
@@ -108,6 +112,8 @@ def _read(kind: str, address: str, data: bytes, iteration: int, at: datetime) ->
 def _with(state: CoreState, records: Sequence[IterationRecord]) -> CoreState:
     if isinstance(state, RefineState):
         return completed(state, records)
+    if isinstance(state, RoleState):
+        return with_its_records(state, records)
     return with_records(state, records)
 
 

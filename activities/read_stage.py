@@ -1,0 +1,75 @@
+"""The activity `read_stage`: keep what a stage said, and read what follows from it."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from temporalio import activity
+
+from activities.frames import Frames
+from activities.translate import translated
+from perdure.domain.ports import ArtifactStore, BlobStore
+from perdure.domain.projects.reach import Reach
+from perdure.domain.projects.records import LOOP_OUTPUT, Artifact
+from perdure.domain.roles.reviewing import review_of
+from perdure.domain.roles.signals import read_signal
+from perdure.domain.roles.state import StageQuestion
+from perdure.domain.roles.steps import ReadStageReport, ReadStageRequest
+from perdure.domain.roles.verdict import read_verdict
+from perdure.domain.steps import Frame
+
+LINE_CHARACTERS = 200
+
+
+class ReadStage:
+    """Reads whole texts, never an excerpt; nothing is cut in what is kept."""
+
+    def __init__(
+        self,
+        *,
+        blobs: BlobStore,
+        artifacts: ArtifactStore,
+        frames: Frames,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._blobs = blobs
+        self._artifacts = artifacts
+        self._frames = frames
+        self._now = now
+
+    @activity.defn
+    @translated
+    async def read_stage(self, step: ReadStageRequest) -> ReadStageReport:
+        """Keep the text as the run's artifact, under the same id when this is tried again."""
+        text = await self._blobs.get_text(step.text)
+        signal = read_signal(text)
+        frame = await self._frames.load(step.frame)
+        await self._artifacts.add_artifact(self._artifact(step, frame, text))
+        return ReadStageReport(
+            line=first_line(text),
+            question=None
+            if signal is None
+            else StageQuestion(kind=signal.kind, text=signal.question),
+            review=review_of(read_verdict(text), text) if step.gate else None,
+        )
+
+    def _artifact(self, step: ReadStageRequest, frame: Frame, text: str) -> Artifact:
+        again = f"-{step.attempt}" if step.attempt > 1 else ""
+        reach = Reach(run=step.run, session=frame.grant.session, project=frame.grant.project)
+        return Artifact(
+            id=f"{step.run}-{step.iteration}-{step.stage}{again}",
+            belongs=reach.belonging(),
+            run=step.run,
+            iteration=step.iteration,
+            stage=step.stage,
+            kind=LOOP_OUTPUT,
+            name=f"{step.stage} (iteration {step.iteration})",
+            ref=step.text,
+            bytes=len(text.encode()),
+            created_at=self._now(),
+        )
+
+
+def first_line(text: str) -> str:
+    """The first line with content, at most 200 characters of it."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return next((line for line in lines if line), "")[:LINE_CHARACTERS]

@@ -1,0 +1,142 @@
+"""What follows the last stage of an iteration (roles spec, "After the last stage").
+
+`decide` is the one decision of the role loop; verdict and goal judge have been asked by then.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from perdure.domain.budget import MAX_ITERATIONS
+from perdure.domain.conditions import Condition
+from perdure.domain.outcomes import Ended, Outcome, ended
+from perdure.domain.progress import Trajectory
+from perdure.domain.result import Decision
+from perdure.domain.termination import LoopFacts, check_termination
+
+Row = Literal[
+    "stage_failed",
+    "budget",
+    "deadline",
+    "success",
+    "rework",
+    "condition",
+    "round_limit",
+    "next",
+    "cut",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleFacts:
+    """All that decides after an iteration.
+
+    Args:
+        condition: the definition's, with the run's own limit put in.
+        failure: why a stage failed, None when none did.
+        exhausted: the budget dimension that is spent, with the figures.
+        out_of_time: the clock that ran out, with the figures.
+        approved: the verdict, None when none was asked for or it was unclear.
+        achieved: what the goal judge said; None when nobody was asked.
+        rejections: rejections in a row for the same findings, this one included.
+        rework_limit: as many of them ask a person.
+        completed: complete iterations, this one included; those that a person granted on top do
+            not count.
+        limit: the run's own limit on them, whatever the condition says.
+        active_seconds: of the run so far.
+        wall_seconds: of the run so far.
+        now: the time of the run.
+        tool_outputs: the number that each tool's last output began with, as text.
+    """
+
+    condition: Condition
+    failure: str | None = None
+    exhausted: tuple[str, str] | None = None
+    out_of_time: tuple[str, str] | None = None
+    approved: bool | None = None
+    achieved: bool | None = None
+    rejections: int = 0
+    rework_limit: int = 3
+    completed: int = 1
+    limit: int = MAX_ITERATIONS
+    active_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    now: datetime | None = None
+    tool_outputs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleDecision:
+    """What to do now; with an outcome the run ends, with the row `rework` a person is asked."""
+
+    row: Row
+    decision: Decision
+    explanation: str
+    outcome: Outcome | None = None
+    reason: str | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether the run is over."""
+        return self.outcome is not None
+
+
+def decide(facts: RoleFacts) -> RoleDecision:
+    """The first row that is true rules."""
+    if facts.failure is not None:
+        return _over("stage_failed", "abort_error", ended("failed", "stage_failed", facts.failure))
+    if facts.exhausted is not None:
+        return _over("budget", "abort_budget", ended("out_of_budget", *facts.exhausted))
+    if facts.out_of_time is not None:
+        return _over("deadline", "abort_timeout", ended("deadline", *facts.out_of_time))
+    success = _success(facts)
+    if success is not None:
+        return _over("success", "accept", success)
+    if 0 < facts.rework_limit <= facts.rejections:
+        why = f"The same findings came back {facts.rejections} times in a row."
+        return RoleDecision("rework", "escalate", why)
+    return _by_limits(facts)
+
+
+def _success(facts: RoleFacts) -> Ended | None:
+    """A verdict of success counts on the last permitted round too: limits are looked at later."""
+    early = check_termination(facts.condition, _loop_facts(facts, completed=0))
+    return early if early is not None and early.outcome == "accepted" else None
+
+
+def _by_limits(facts: RoleFacts) -> RoleDecision:
+    verdict = check_termination(facts.condition, _loop_facts(facts, completed=facts.completed))
+    if verdict is not None:
+        decision: Decision = "accept" if verdict.outcome == "accepted" else "accept_best"
+        return _over("condition", decision, verdict)
+    if facts.completed >= facts.limit:
+        figures = f"{facts.completed} of {facts.limit}"
+        limit = ended("best_effort", "max_iterations", figures)
+        return _over("round_limit", "accept_best", limit)
+    return RoleDecision("next", "continue", _why_on(facts))
+
+
+def _loop_facts(facts: RoleFacts, *, completed: int) -> LoopFacts:
+    early = completed == 0
+    return LoopFacts(
+        trajectory=Trajectory(completed=completed),
+        active_seconds=0.0 if early else facts.active_seconds,
+        wall_seconds=0.0 if early else facts.wall_seconds,
+        now=None if early else facts.now,
+        approved=facts.approved,
+        review_rounds=completed,
+        goal_achieved=facts.achieved,
+        tool_outputs=facts.tool_outputs,
+    )
+
+
+def _over(row: Row, decision: Decision, verdict: Ended) -> RoleDecision:
+    return RoleDecision(row, decision, verdict.explanation, verdict.outcome, verdict.reason)
+
+
+def _why_on(facts: RoleFacts) -> str:
+    if facts.approved is False:
+        return "The review asks for changes, and rounds are left."
+    if facts.achieved is False:
+        return "The goal is not achieved yet, and rounds are left."
+    return "The condition of the loop is not met yet."

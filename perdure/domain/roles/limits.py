@@ -1,0 +1,114 @@
+"""The limits of a definition as a run has them: rounds replaced, time as a limit of the budget."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from perdure.domain.budget import MAX_ITERATIONS, BudgetLimits
+from perdure.domain.conditions import (
+    Combined,
+    Condition,
+    EvaluationBound,
+    GoalBound,
+    IterationBound,
+    MaxIterations,
+    TimeBound,
+    Timeout,
+    certain_limit,
+    leaves,
+)
+
+
+def with_rounds(condition: Condition, rounds: int | None) -> Condition:
+    """The condition with `rounds` in place of every limit on iterations; None keeps its own."""
+    if rounds is None:
+        return condition
+    match condition:
+        case Combined():
+            changed = tuple(with_rounds(child, rounds) for child in condition.conditions)
+            return condition.model_copy(update={"conditions": changed})
+        case EvaluationBound():
+            return condition.model_copy(update={"max_review_rounds": rounds})
+        case GoalBound():
+            return condition.model_copy(update={"max_iterations": rounds})
+        case IterationBound():
+            return condition.model_copy(update={"iterations": rounds})
+        case MaxIterations():
+            return condition.model_copy(update={"limit": rounds})
+        case _:
+            return condition
+
+
+def round_limit(condition: Condition, rounds: int | None) -> int:
+    """The rounds after which the run has ended whatever the stages said."""
+    return rounds or _own_limit(condition) or MAX_ITERATIONS
+
+
+def _own_limit(condition: Condition) -> int | None:
+    match condition:
+        case EvaluationBound():
+            return condition.max_review_rounds
+        case GoalBound():
+            return condition.max_iterations
+        case Combined() if condition.operator == "or":
+            known = [_own_limit(child) for child in condition.conditions]
+            return min((limit for limit in known if limit is not None), default=None)
+        case Combined():
+            known = [_own_limit(child) for child in condition.conditions]
+            limits = [limit for limit in known if limit is not None]
+            return max(limits) if len(limits) == len(known) else None
+        case _:
+            return certain_limit(condition)
+
+
+def wants_verdict(condition: Condition) -> bool:
+    """Whether a stage's verdict is asked for."""
+    return any(isinstance(leaf, EvaluationBound) for leaf in leaves(condition))
+
+
+def wants_goal_judge(condition: Condition) -> bool:
+    """Whether a judge is asked if the goal is achieved."""
+    return any(isinstance(leaf, GoalBound) for leaf in leaves(condition))
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The time limits of a condition, in seconds; None where it has none."""
+
+    wall: float | None = None
+    active: float | None = None
+
+
+def clocks(condition: Condition, *, started_at: datetime) -> Clocks:
+    """The limits that end the run whatever else is true: a timer can watch them.
+
+    Those that only count together with another condition are looked at after an iteration.
+    """
+    match condition:
+        case TimeBound(seconds=None, until=until) if until is not None:
+            left = max(timedelta(milliseconds=1), until - started_at)
+            return Clocks(wall=left.total_seconds())
+        case TimeBound(seconds=seconds, wall=wall) | Timeout(seconds=seconds, wall=wall):
+            return Clocks(wall=seconds) if wall else Clocks(active=seconds)
+        case Combined() if condition.operator == "or":
+            each = [clocks(child, started_at=started_at) for child in condition.conditions]
+            return Clocks(
+                wall=_lowest([one.wall for one in each]),
+                active=_lowest([one.active for one in each]),
+            )
+        case _:
+            return Clocks()
+
+
+def limits_of(budget: BudgetLimits, condition: Condition, *, started_at: datetime) -> BudgetLimits:
+    """The task's budget, with the condition's time limits: of two on one clock the lower."""
+    found = clocks(condition, started_at=started_at)
+    return budget.model_copy(
+        update={
+            "wall_time": _lowest([budget.wall_time, found.wall]),
+            "active_time": _lowest([budget.active_time, found.active]),
+        }
+    )
+
+
+def _lowest(values: list[float | None]) -> float | None:
+    return min((value for value in values if value), default=None)

@@ -1,0 +1,111 @@
+"""From where a run of roles is taken up again: after an iteration, or at the stage that failed."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from perdure.domain.agent.turn import TurnState
+from perdure.domain.budget import Budget
+from perdure.domain.result import IterationRecord, Origin
+from perdure.domain.resuming import fork_of, slim, with_records
+from perdure.domain.roles.limits import limits_of
+from perdure.domain.roles.state import RoleState
+from perdure.domain.run import RolesSpec, Spec
+
+
+def between_iterations(core: RoleState, *, ended: bool = False) -> RoleState:
+    """The slim state after the last finished iteration, also while the next one has begun.
+
+    What the next one took along is put back, so that it is told again.
+    """
+    kept = slim(core, whole_control=ended)
+    begun = core.begun
+    spent = core.began if begun else core.budget.spent
+    control = kept.control.model_copy(update={"guidance": [*core.notes, *kept.control.guidance]})
+    return kept.model_copy(
+        update={
+            **_FRESH,
+            "iteration": core.iteration - 1 if begun else core.iteration,
+            "done": [],
+            "verdicts": [],
+            "turn": TurnState(),
+            "begun": False,
+            "budget": kept.budget.model_copy(update={"spent": spent}),
+            "control": control,
+        }
+    )
+
+
+def at_failure(core: RoleState) -> RoleState:
+    """The slim state of a run whose stage failed: the stages before it stay as they are."""
+    kept = slim(core, whole_control=True)
+    control = kept.control.model_copy(update={"guidance": [*core.notes, *kept.control.guidance]})
+    done = [one for one in core.done if one.record.status == "completed"]
+    return kept.model_copy(
+        update={
+            **_FRESH,
+            "stage": core.stage,
+            "attempt": core.attempt + 1,
+            "done": done,
+            "turn": TurnState(),
+            "begun": True,
+            "past": [one for one in core.past if one.iteration != core.iteration],
+            "past_count": core.past_count - len(core.done),
+            "verdicts": [],
+            "rejections": 0,
+            "topics": (),
+            "control": control,
+        }
+    )
+
+
+def last_state(core: RoleState) -> RoleState:
+    """What an ended run can be taken up from."""
+    stage_failed = core.failure is not None
+    return at_failure(core) if stage_failed else between_iterations(core, ended=True)
+
+
+def first_state(spec: RolesSpec, *, at: datetime) -> RoleState:
+    """The state that a run of roles starts in; time limits of its condition begin then."""
+    limits = spec.budget
+    if spec.roles.snapshot is not None:
+        condition = spec.roles.snapshot.definition.termination_condition
+        limits = limits_of(limits, condition, started_at=at)
+    return RoleState(started_at=at, budget=Budget(limits=limits))
+
+
+def role_fork(
+    state: RoleState, spec: RolesSpec, *, before: Spec, now: datetime, origin: Origin
+) -> RoleState:
+    """The first state of a fork; rejections and grants of the run it comes from do not count."""
+    say = None if spec.goal == before.goal else f"The goal is now: {spec.goal}"
+    limits = first_state(spec, at=now).budget.limits
+    forked = fork_of(state, now=now, limits=limits, origin=origin, say=say)
+    fresh = {"rejections": 0, "topics": (), "spent_by_stage": {}, "began": forked.budget.spent}
+    return forked.model_copy(update=fresh)
+
+
+def completed(state: RoleState, records: Sequence[IterationRecord]) -> RoleState:
+    """A stored state with its records; that of an iteration which is done again is left out."""
+    upto = state.iteration - 1 if state.begun else state.iteration
+    return with_records(state, [record for record in records if record.index <= upto])
+
+
+_FRESH: dict[str, object] = {
+    "doing": "stage",
+    "stage": 0,
+    "attempt": 1,
+    "turning": False,
+    "seats": {},
+    "all_terms": [],
+    "notes": [],
+    "answer": None,
+    "urged": 0,
+    "question": None,
+    "failure": None,
+    "cut": None,
+    "review": None,
+    "achieved": None,
+    "why_asked": "",
+    "reviewing": False,
+    "child": None,
+}

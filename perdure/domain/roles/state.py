@@ -1,0 +1,127 @@
+"""The state of a `RoleLoop`: where it stands, and what it must remember of stages and verdicts."""
+
+from datetime import datetime
+from typing import Literal
+
+from perdure.domain.agent.calls import ToolTerms
+from perdure.domain.agent.turn import Ending, TurnState
+from perdure.domain.base import Frozen
+from perdure.domain.budget import Spent
+from perdure.domain.evaluation import Finding
+from perdure.domain.refs import Ref
+from perdure.domain.result import StageRecord, VerdictRecord
+from perdure.domain.roles.entries import StageShown
+from perdure.domain.run import LoopInput, RolesSpec
+from perdure.domain.state import CoreState
+from perdure.domain.transcript import Head
+
+# Where the loop stands between two steps: at a stage, at the review after the last one, at the
+# decision, or before the question that a decision asks.
+Doing = Literal["stage", "review", "decide", "ask"]
+VerdictWord = Literal["approved", "rejected", "unclear"]
+
+PAST_KEPT = 40
+
+
+class Seat(Frozen):
+    """A stage that was opened: its frame, what that adds to each prompt, and its tools by name."""
+
+    frame: str
+    system_tokens: int = 0
+    task_tokens: int = 0
+    tools: tuple[str, ...] = ()
+
+
+class StageQuestion(Frozen):
+    """What a stage asks before it can go on; `kind` says how it put it."""
+
+    kind: Literal["blocked", "needs_context"]
+    text: str
+
+
+class Review(Frozen):
+    """The verdict of a gate stage; `topics` tell whether the next one names the same defects.
+
+    `open` counts the findings that stand in the way; `listed` says whether it had any by name.
+    """
+
+    word: VerdictWord
+    rationale: str = ""
+    findings: tuple[Finding, ...] = ()
+    topics: tuple[str, ...] = ()
+    open: int = 0
+    listed: bool = False
+    asked_again: bool = False
+
+
+class StageDone(Frozen):
+    """A stage of the iteration in progress that is over; `head` is its conversation."""
+
+    record: StageRecord
+    ref: Ref | None = None
+    head: Head | None = None
+
+
+class KeptIteration(Frozen):
+    """The best iteration so far: what it made, and how the review saw it."""
+
+    iteration: int
+    output: Ref | None = None
+    tree: str | None = None
+    approved: bool = False
+    open: int | None = None
+    partial: bool = False
+
+
+class RoleState(CoreState):
+    """State of a `RoleLoop`.
+
+    `terms` are those of the stage in progress, `all_terms` those of all. `completed` iterations
+    count against the limit, `granted` ones a person gave on top. `begun`: an iteration is in
+    progress. `urged` is how often the stage in progress was told to decide by itself.
+    """
+
+    iteration: int = 0
+    doing: Doing = "stage"
+    stage: int = 0
+    attempt: int = 1
+    turn: TurnState = TurnState()
+    turning: bool = False
+    seats: dict[str, Seat] = {}
+    all_terms: list[ToolTerms] = []
+    done: list[StageDone] = []
+    past: list[StageShown] = []
+    past_count: int = 0
+    begun: bool = False
+    began: Spent = Spent()
+    began_at: datetime | None = None
+    notes: list[str] = []
+    answer: str | None = None
+    urged: int = 0
+    question: StageQuestion | None = None
+    spent_by_stage: dict[str, int] = {}
+    tools_used: dict[str, int] = {}
+    numbers: dict[str, float] = {}
+    review: Review | None = None
+    last_review: Review | None = None
+    reviewed_text: str | None = None
+    achieved: bool | None = None
+    verdicts: list[VerdictRecord] = []
+    verdict_counts: dict[str, int] = {}
+    rejections: int = 0
+    topics: tuple[str, ...] = ()
+    completed: int = 0
+    granted: int = 0
+    failure: str | None = None
+    cut: Ending | None = None
+    why_asked: str = ""
+    reviewing: bool = False
+    kept: KeptIteration | None = None
+    child: str | None = None
+
+
+class RoleInput(LoopInput):
+    """Input of `RoleLoop`; the definition as it stood at the start lies in the specification."""
+
+    spec: RolesSpec
+    state: RoleState | None = None

@@ -1,0 +1,54 @@
+"""Requests and reports of the steps that only the role loop has."""
+
+from perdure.domain.base import StepMessage
+from perdure.domain.roles.state import Review, StageQuestion
+from perdure.domain.steps import ModelCallRequest, StructuredReport
+
+
+class ReadStageRequest(StepMessage):
+    """Keep what a stage said as an artifact, and read it; `gate`: also as a verdict.
+
+    `text` is the address of the whole text.
+    """
+
+    run: str
+    frame: str
+    iteration: int
+    stage: str
+    role: str
+    attempt: int
+    text: str
+    gate: bool = False
+
+
+class ReadStageReport(StepMessage):
+    """The first line of the text, what it asks, and the verdict that it gives."""
+
+    line: str = ""
+    question: StageQuestion | None = None
+    review: Review | None = None
+
+
+class VerdictRequest(StepMessage):
+    """The second question for a verdict: to the same model, in a structured form."""
+
+    call: ModelCallRequest
+
+
+class VerdictReport(StructuredReport):
+    """The verdict as read; `unclear` when the reply has none."""
+
+    review: Review | None = None
+
+
+class GoalRequest(StepMessage):
+    """The goal judge's question."""
+
+    call: ModelCallRequest
+
+
+class GoalReport(StructuredReport):
+    """Whether the goal is achieved; anything unclear is not."""
+
+    achieved: bool = False
+    rationale: str = ""

@@ -1,0 +1,121 @@
+"""After the last stage: an unclear verdict is asked for again, and the goal judge is asked."""
+
+from perdure.domain.agent.turn import Ending
+from perdure.domain.budget import Refused
+from perdure.domain.conditions import Condition
+from perdure.domain.names import short_model_name
+from perdure.domain.roles import iteration as rules
+from perdure.domain.roles.entries import GoalEntry
+from perdure.domain.roles.limits import wants_goal_judge, wants_verdict
+from perdure.domain.roles.prompts import VERDICT_QUESTION
+from perdure.domain.roles.state import Review
+from perdure.domain.roles.steps import GoalReport, VerdictReport
+from perdure.domain.steps import SayEntry
+from workflows.model_calls import Ask, Called, Unanswered, Unpriced
+from workflows.staging import BASE, Staging
+from workflows.steps import Broken
+from workflows.structured import GoalJudging, VerdictAsking
+
+VERDICT_TOKENS = 2_048
+GOAL_TOKENS = 1_024
+JUDGE = "evaluator"
+
+
+class Reviewing(Staging):
+    """Adds verdicts to a loop of stages; each is taken once, also across continue-as-new."""
+
+    condition: Condition
+
+    async def review(self) -> None:
+        """Take the verdict of the gate stage, then ask whether the goal is achieved."""
+        self.enter("evaluating")
+        taken = {verdict.by for verdict in self.core.verdicts}
+        if wants_verdict(self.condition) and self.definition.gate.name not in taken:
+            await self._take_verdict()
+        if wants_goal_judge(self.condition) and self.core.achieved is None:
+            await self._judge_goal()
+
+    async def _take_verdict(self) -> None:
+        core, gate = self.core, self.definition.gate
+        review = core.review or Review(word="unclear")
+        if review.word == "unclear":
+            asked = await self._ask_again()
+            if self.interruption is not None:
+                return
+            review = asked or review
+        text = next((one.ref for one in core.done if one.record.name == gate.name), None)
+        rules.take_review(core, review, by=gate.name, text=text.hash if text else None)
+        self.note(
+            "verdict",
+            verdict=review.word,
+            by=gate.name,
+            open=review.open or None,
+            text=review.rationale[:200] or None,
+            rejections=core.rejections or None,
+        )
+
+    async def _ask_again(self) -> Review | None:
+        """The second question, in the reviewer's own conversation; None when it gave no answer."""
+        core, gate = self.core, self.definition.gate
+        done = next((one for one in core.done if one.record.name == gate.name), None)
+        if done is None or done.head is None:
+            return None
+        self.sit(gate.name)
+        core.reviewing = True
+        called = await self.call_model(
+            Ask(
+                role=gate.role,
+                phase="evaluating",
+                summary=f"verdict asked again (iteration {core.iteration})",
+                head=done.head,
+                entries=(SayEntry(type="say", text=VERDICT_QUESTION),),
+                tools_off=True,
+                max_tokens=VERDICT_TOKENS,
+                structured=VerdictAsking(),
+            )
+        )
+        core.reviewing = False
+        if not isinstance(called, VerdictReport) or called.review is None:
+            return None
+        return called.review.model_copy(update={"asked_again": True})
+
+    async def _judge_goal(self) -> None:
+        core = self.core
+        self.sit(BASE)
+        stages = rules.shown_stages(core)
+        called = await self.call_model(
+            Ask(
+                role=JUDGE,
+                phase="evaluating",
+                summary=f"goal judge (iteration {core.iteration})",
+                entries=(GoalEntry(type="goal", iteration=core.iteration, done=stages),),
+                extra_tokens=rules.shown_tokens(core),
+                tools_off=True,
+                max_tokens=GOAL_TOKENS,
+                structured=GoalJudging(),
+            )
+        )
+        if self.interruption is not None:
+            return
+        self._take_goal(called)
+        self.note("verdict", verdict=core.verdicts[-1].kind, by=JUDGE, text=self._why())
+
+    def _take_goal(self, called: Called) -> None:
+        """An answer that could not be had is no success; a judge that failed ends the run."""
+        core = self.core
+        match called:
+            case GoalReport():
+                achieved, why = called.achieved, called.rationale
+            case Refused():
+                achieved, why = False, f"nobody was asked: {called.text}"
+            case Unpriced():
+                achieved, why = False, f"the price of {short_model_name(called.model)} is unknown"
+            case Unanswered() | Broken():
+                achieved, why = False, f"{called.code}: {called.message}"
+                core.cut = Ending(outcome="failed", reason="evaluator_failed", detail=why[:300])
+            case _:
+                achieved, why = False, "the reply was no verdict"
+        rules.take_goal(core, achieved=achieved, rationale=why, by=JUDGE)
+
+    def _why(self) -> str | None:
+        return self.core.verdicts[-1].rationale[:200] or None

@@ -1,0 +1,284 @@
+"""`RoleLoop`: each role of a definition in order, again until its condition ends it."""
+
+from dataclasses import replace
+
+from pydantic import JsonValue
+from temporalio import workflow
+
+from perdure.domain import budget as budgets
+from perdure.domain.agent.settings import resolve
+from perdure.domain.agent.turn import Ending
+from perdure.domain.budget import MAX_ITERATIONS, Refused
+from perdure.domain.errors import InvalidInput
+from perdure.domain.result import RunResult
+from perdure.domain.resuming import as_stored
+from perdure.domain.roles import iteration as rules
+from perdure.domain.roles.decision import RoleDecision, RoleFacts, decide
+from perdure.domain.roles.ends import returned, role_result
+from perdure.domain.roles.frame import StageFrame
+from perdure.domain.roles.limits import round_limit, with_rounds
+from perdure.domain.roles.resuming import between_iterations, first_state, last_state
+from perdure.domain.roles.state import RoleInput
+from perdure.domain.status import StageNow
+from workflows.learning import start_learning
+from workflows.loop import expired_to_end
+from workflows.metrics import count_decision
+from workflows.reviewing import Reviewing
+
+
+@workflow.defn(name="RoleLoop")
+class RoleLoop(Reviewing):
+    """One run: a goal and a definition in, the best iteration of the team out."""
+
+    kind = "roles"
+
+    @workflow.init
+    def __init__(self, given: RoleInput) -> None:
+        super().__init__(given)
+        self.spec = given.spec
+        self.turns = resolve(given.spec.agent)
+        if given.spec.roles.snapshot is None:
+            raise InvalidInput("roles.definition: it was not resolved before the run started")
+        self.snapshot_of = given.spec.roles.snapshot
+        rounds = given.spec.roles.max_iterations
+        self.condition = with_rounds(self.definition.termination_condition, rounds)
+        self.core = given.state or first_state(given.spec, at=workflow.now())
+
+    @workflow.run
+    async def run(self, given: RoleInput) -> RunResult:
+        """Live to the end; the input is taken by `__init__`."""
+        return await self.live()
+
+    @property
+    def iteration(self) -> int:
+        """The iteration in progress, from 1."""
+        return self.core.iteration
+
+    @property
+    def iteration_limit(self) -> int | None:
+        """The permitted iterations, with those that a person granted; None when only time ends."""
+        limit = self._round_limit
+        return None if limit >= MAX_ITERATIONS else limit + self.core.granted
+
+    @property
+    def _round_limit(self) -> int:
+        return round_limit(self.condition, self.spec.roles.max_iterations)
+
+    def stage_now(self) -> StageNow | None:
+        """The stage in progress, for people."""
+        core = self.core
+        if not core.begun or core.doing != "stage":
+            return None
+        of = len(self.definition.roles)
+        return StageNow(
+            index=min(core.stage + 1, of),
+            of=of,
+            name=self.role.name,
+            role=self.role.role,
+            attempt=core.attempt,
+        )
+
+    def next_input(self) -> RoleInput:
+        """The same run, further on."""
+        return RoleInput(
+            run=self.run_id,
+            site=self.site,
+            spec=self.spec,
+            state=self.core,
+            started_at=self.core.started_at,
+        )
+
+    def iteration_state(self) -> dict[str, JsonValue]:
+        """The state after the iteration before the one in progress."""
+        return as_stored(between_iterations(self.core))
+
+    def last_state(self) -> dict[str, JsonValue]:
+        """What the ended run can be taken up from."""
+        return as_stored(last_state(self.core))
+
+    async def drive(self) -> RunResult:
+        """Open, then stages, review and decision until a decision ends it."""
+        if self.core.frame is None:
+            opened = await self.open(converses=False, extra=self._extra())
+            if isinstance(opened, Ending):
+                return await self._close(opened)
+            self.take_seats(opened)
+        while True:
+            await self.rest()
+            ending = None if self.core.doing == "decide" else self._ending()
+            if ending is not None:
+                return await self._cut_short(ending)
+            result = await self._step()
+            if result is not None:
+                return result
+
+    async def _step(self) -> RunResult | None:
+        """One step of the iteration; a run that continued as new goes on with the same."""
+        core = self.core
+        match core.doing:
+            case "stage":
+                if not core.begun:
+                    self._begin()
+                await self.run_stage()
+                if core.stage >= len(self.definition.roles) and core.doing == "stage":
+                    core.doing = "review"
+            case "review":
+                await self.review()
+                if self.interruption is None:
+                    rules.complete(core, self.definition, self.condition)
+                    core.doing = "decide"
+            case "decide":
+                return await self._decide()
+            case "ask":
+                return await self._ask_person()
+        return None
+
+    def _begin(self) -> None:
+        rules.begin_iteration(self.core, now=workflow.now())
+        self.note("iteration_started")
+        self.publish()
+
+    async def _decide(self) -> RunResult | None:
+        """Obey the table, unless a person or a question without an answer ended the iteration."""
+        core = self.core
+        cut = self._stop() or core.cut
+        if core.failure is None and cut is not None and cut.outcome not in _TABLED:
+            return await self._cut_short(cut)
+        self.enter("deciding")
+        facts = self._facts()
+        if await self._raised(facts):
+            facts = self._facts()
+        decision = decide(facts)
+        self._record(decision)
+        if decision.outcome is not None and decision.reason is not None:
+            detail = core.failure or ""
+            ending = Ending(outcome=decision.outcome, reason=decision.reason, detail=detail)
+            return await self._close(ending, explanation=decision.explanation)
+        core.doing = "ask" if decision.row == "rework" else "stage"
+        core.why_asked = decision.explanation
+        return None
+
+    def _stop(self) -> Ending | None:
+        ending = self._ending()
+        return ending if ending is not None and ending.outcome == "stopped" else None
+
+    def _facts(self) -> RoleFacts:
+        core, wall = self.core, self.wall_time
+        spent = budgets.exhausted(core.budget, wall_time=wall)
+        cut = core.cut
+        return rules.facts(
+            core,
+            condition=self.condition,
+            rework_limit=self.spec.roles.rework_limit,
+            limit=self._round_limit,
+            now=workflow.now(),
+            wall_time=wall,
+            exhausted=_budget(spent) or _tabled(cut, "out_of_budget"),
+            out_of_time=_tabled(cut, "deadline") or _clock(self._ending(), spent),
+        )
+
+    async def _raised(self, facts: RoleFacts) -> bool:
+        """With the policy `ask`: whether a person raised the budget of a run that would go on."""
+        spent = budgets.exhausted(self.core.budget, wall_time=self.wall_time)
+        if spent is None or facts.exhausted is None or self.core.cut is not None:
+            return False
+        if decide(replace(facts, exhausted=None)).ends:
+            return False
+        return await self.budget_raised(spent)
+
+    def _record(self, decision: RoleDecision) -> None:
+        """Say what was decided, and close the iteration's record; the next step writes it."""
+        core = self.core
+        count_decision(self.kind, decision.decision)
+        self.note("decided", decision=decision.decision, row=decision.row, why=decision.explanation)
+        record = rules.close_iteration(core, decision, now=workflow.now())
+        core.turn.unwritten = [*core.turn.unwritten, record]
+        self.keep(record)
+        if decision.ends and decision.row in {"success", "condition"}:
+            self.note("condition_met", condition=decision.row, reason=decision.reason)
+
+    async def _ask_person(self) -> RunResult | None:
+        """Ask whether to go on after so many reworks; `retry` grants another iteration."""
+        core = self.core
+        gate = await self.ask("blocked", self._rework_prompt(), free_text=True)
+        if gate is None or gate.answer is None:
+            ending = self._ending() or Ending(outcome="stopped", reason="stopped")
+            return await self._close(ending)
+        if expired_to_end(gate):
+            return await self._close(Ending(outcome="unanswered", reason="gate_expired"))
+        if gate.answer.choice != "retry":
+            ending = Ending(outcome="blocked", reason="rework_exhausted", detail=core.why_asked)
+            return await self._close(ending)
+        if gate.answer.text:
+            core.control.guidance = [*core.control.guidance, gate.answer.text]
+        core.rejections, core.topics, core.review = 0, (), None
+        core.granted, core.doing = core.granted + 1, "stage"
+        return None
+
+    def _rework_prompt(self) -> str:
+        review = self.core.last_review
+        found = [f"- {one.title}" for one in review.findings] if review else []
+        asked = "`retry` grants another iteration (your text is told to it), `end` ends the run."
+        return "\n".join([self.core.why_asked, *found, asked])
+
+    async def _cut_short(self, ending: Ending) -> RunResult:
+        """End inside an iteration, or between two of them."""
+        core = self.core
+        if core.begun and core.turning:
+            core.question = None
+            await self.end_stage(self.role, "cut", error=ending.reason)
+        if core.begun:
+            self._record(rules.cut_decision(ending))
+        return await self._close(ending)
+
+    async def _close(self, ending: Ending, *, explanation: str | None = None) -> RunResult:
+        """Return the best iteration, whatever the reason."""
+        core, kept = self.core, returned(self.core)
+        tree = await self.snapshot(patch_to=(kept.tree if kept else None) or "")
+        result = role_result(
+            core,
+            run=self.run_id,
+            ending=ending,
+            explanation=explanation,
+            wall_time=self.wall_time,
+            tree=tree,
+        )
+        unwritten = tuple(core.turn.unwritten)
+        started = await start_learning(self, result, unwritten)
+        return await self.finish(
+            result.model_copy(update={"learnings_started": started}), unwritten
+        )
+
+    def _extra(self) -> dict[str, JsonValue]:
+        frame = StageFrame(
+            loop=self.definition.name,
+            stage="goal",
+            role="evaluator",
+            task="",
+            criteria=self.definition.criteria,
+            parameters=self.snapshot_of.parameters,
+        )
+        return frame.model_dump(mode="json")
+
+
+_TABLED = frozenset({"out_of_budget", "deadline"})
+
+
+def _tabled(cut: Ending | None, outcome: str) -> tuple[str, str] | None:
+    if cut is None or cut.outcome != outcome:
+        return None
+    return cut.reason, cut.detail
+
+
+def _budget(spent: Refused | None) -> tuple[str, str] | None:
+    if spent is None or spent.dimension in budgets.TIME_DIMENSIONS:
+        return None
+    return spent.dimension, spent.text
+
+
+def _clock(ending: Ending | None, spent: Refused | None) -> tuple[str, str] | None:
+    if ending is not None and ending.outcome == "deadline":
+        return ending.reason, ending.detail
+    if spent is not None and spent.dimension in budgets.TIME_DIMENSIONS:
+        return spent.dimension, spent.text
+    return None
