@@ -124,7 +124,7 @@ async def test_a_loop_is_snapshotted_with_the_files_of_its_roles() -> None:
         ("review", "readonly"),
     ]
     assert all("You are" in role.system for role in roles)
-    assert spec.tools.access is None
+    assert spec.tools.access == "full"
     assert await resolver().resolve(spec) == spec
 
 
