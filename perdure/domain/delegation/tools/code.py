@@ -21,6 +21,7 @@ MOST_NODES = 6_000
 MOST_DEPTH = 60
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029\ufeff]")
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_WRITTEN = ("STRING", "COMMENT", "FSTRING")  # kinds of tokens that may have letters of any script
 _TOP_LEVEL = (
     ast.Import,
     ast.ImportFrom,
@@ -95,14 +96,14 @@ def _parse(code: str) -> ast.Module | ToolRefused:
         words = [
             token.string
             for token in tokenize.generate_tokens(iter(code.splitlines(keepends=True)).__next__)
-            if token.type == tokenize.NAME
+            if not tokenize.tok_name[token.type].startswith(_WRITTEN)
         ]
     except (tokenize.TokenError, SyntaxError) as error:
         return _shape(f"the code cannot be read ({error})")
     # Python folds look-alike letters of names together; another reader of the text may not.
     strange = next((word for word in words if not word.isascii()), None)
     if strange is not None:
-        return _shape(f"the name {strange!r} has letters outside of ASCII")
+        return _shape(f"{strange[:40]!r} has letters outside of ASCII")
     return module
 
 

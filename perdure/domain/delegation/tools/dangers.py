@@ -34,12 +34,34 @@ BUILTIN_DANGERS = frozenset(
     }
 )
 DANGERS = frozenset({f"{BUILTINS}.{name}" for name in BUILTIN_DANGERS}) | {
-    "datetime.sys",
-    "functools.reduce.__globals__",
     "operator.attrgetter",
     "operator.methodcaller",
     "typing.get_type_hints",
 }
+# What modules of CPython hold because they import it themselves.
+INNER_MODULES = frozenset(
+    {
+        "atexit",
+        "binascii",
+        "builtins",
+        "codecs",
+        "ctypes",
+        "enum",
+        "importlib",
+        "inspect",
+        "io",
+        "operator",
+        "os",
+        "posix",
+        "socket",
+        "subprocess",
+        "sys",
+        "threading",
+        "types",
+        "warnings",
+        "weakref",
+    }
+)
 HIDDEN_ATTRIBUTES = frozenset(
     {
         "ag_frame",
@@ -108,7 +130,7 @@ def _phrases(node: ast.AST, names: Names) -> Iterator[str]:
     for name in _hidden_names(node):
         yield f"{name} is not for tools"
     if isinstance(node, ast.Name | ast.Attribute):
-        for origin in sorted(names.origins(node) & DANGERS):
+        for origin in sorted(filter(_is_danger, names.origins(node))):
             yield f"{origin.removeprefix(f'{BUILTINS}.')} is not for tools"
     for decorator in _decorators(node):
         if not _plain_decorator(decorator, names):
@@ -156,6 +178,14 @@ def _by_form(node: ast.AST) -> Iterator[str]:
                 yield "making classes with type(...) is not for tools"
         case _:
             return
+
+
+def _is_danger(origin: str) -> bool:
+    """Whether an origin is dangerous itself, or a module that another one happens to hold."""
+    if origin in DANGERS:
+        return True
+    first, *inner = origin.split(".")
+    return first != BUILTINS and not INNER_MODULES.isdisjoint(inner)
 
 
 def _hidden(name: str) -> bool:
