@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from drafts import draft
+from pydantic import JsonValue
 
 from perdure.adapters.sandbox.made_tools import MadeToolSandbox
 from perdure.domain.delegation.tools.code import check_code
@@ -31,7 +32,7 @@ def handler(*, text: str) -> dict:
     found = re.compile("a").findall(text)
     return {"json": json.dumps([1, len(found)]), "pi": round(math.pi, 3), "dict": dict(a=len(text))}
 """
-WITNESSED = {"json": "[1, 2]", "pi": 3.142, "dict": {"a": 3}}
+WITNESSED: dict[str, JsonValue] = {"json": "[1, 2]", "pi": 3.142, "dict": {"a": 3}}
 
 
 @dataclass(frozen=True)

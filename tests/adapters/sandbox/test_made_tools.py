@@ -35,7 +35,11 @@ GIVEN: dict[str, tuple[str, JsonValue, Trial]] = {
         1,
         Raised("ValueError", "no", deliberate=True),
     ),
-    "an own refusal": (body("raise KeyError('unit')"), 1, Raised("KeyError", "unit", deliberate=True)),
+    "an own refusal": (
+        body("raise KeyError('unit')"),
+        1,
+        Raised("KeyError", "'unit'", deliberate=True),
+    ),
     "a crash": (body("return 1 / 0"), 1, Raised("ZeroDivisionError", "division by zero")),
     "no object": (body("return 3"), 1, Broke("it returned int; return an object (a dict)")),
     "silence": (body("pass"), 1, Broke("it returned nothing; return an object (a dict)")),

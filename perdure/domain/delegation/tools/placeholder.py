@@ -155,8 +155,11 @@ def _written(statement: ast.stmt) -> set[str]:
                 | ast.Attribute(value=value, ctx=ast.Store())
             ):
                 found.update(names_in(value))
-            case ast.Call(func=ast.Attribute(value=value)):
-                found.update(names_in(value))
+            case ast.Call(func=function, args=args):
+                # A method may change its object, and a function what it is given.
+                receivers = [function.value] if isinstance(function, ast.Attribute) else []
+                for value in (*receivers, *args):
+                    found.update(names_in(value))
             case _:
                 continue
     return found
