@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
+from perdure.domain.evaluation import EvaluationMode
 from perdure.domain.outcomes import Outcome
 from perdure.domain.usage import Usage
 
@@ -21,16 +22,6 @@ Decision = Literal[
     "abort_error",
     "abort_tool_loop",
     "stop",
-]
-EvaluationKind = Literal[
-    "full",
-    "incremental",
-    "skipped_identical",
-    "skipped_confident",
-    "skipped_read_only",
-    "skipped_deterministic",
-    "failed",
-    "none",
 ]
 
 BAD_OUTCOMES: frozenset[Outcome] = frozenset(
@@ -114,7 +105,7 @@ class IterationRecord(Frozen):
     score: float | None = None
     dimensions: dict[str, DimensionRecord] = {}
     findings: tuple[dict[str, JsonValue], ...] = ()
-    evaluation: EvaluationKind = "none"
+    evaluation: EvaluationMode = "none"
     usage: Usage = Usage()
     cost_usd: Decimal | None = Decimal(0)
     model_calls: int = 0

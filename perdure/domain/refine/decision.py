@@ -14,20 +14,9 @@ from typing import Literal
 from perdure.domain.outcomes import Ended, Outcome, ended
 from perdure.domain.progress import DEGRADATION_WINDOW, Trajectory
 from perdure.domain.refine.settings import RefineSettings
+from perdure.domain.result import Decision as DecisionKind
 from perdure.domain.termination import LoopFacts, check_termination
 
-DecisionKind = Literal[
-    "continue",
-    "accept",
-    "accept_best",
-    "escalate",
-    "abort_budget",
-    "abort_timeout",
-    "abort_regression",
-    "abort_error",
-    "abort_tool_loop",
-    "stop",
-]
 FAILURES_IN_A_ROW = 2
 
 

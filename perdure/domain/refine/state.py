@@ -7,13 +7,12 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from perdure.domain.agent.turn import Ending, TurnState
 from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.budget import Spent
-from perdure.domain.evaluation import DimensionScore, Evaluation
+from perdure.domain.evaluation import DimensionScore, Evaluation, EvaluationMode
 from perdure.domain.progress import Trajectory
 from perdure.domain.refine.changes import Changes, Lines
 from perdure.domain.refine.planning import Plan
 from perdure.domain.refine.repeats import SeenOutputs
 from perdure.domain.refs import Ref
-from perdure.domain.result import EvaluationKind
 from perdure.domain.rubric import Rubric
 from perdure.domain.run import LoopInput, RefineSpec
 from perdure.domain.state import CoreState
@@ -39,7 +38,7 @@ class Draft(BaseModel):
     output: Ref | None = None
     output_hash: str | None = None
     evaluation: Evaluation | None = None
-    kind: EvaluationKind = "none"
+    kind: EvaluationMode = "none"
     changes: Changes | None = None
     asked: tuple[str, ...] = ()
     cached: bool = False
@@ -97,7 +96,7 @@ class AnswerOnly(Frozen):
     why: str
 
     @property
-    def evaluation(self) -> EvaluationKind:
+    def evaluation(self) -> EvaluationMode:
         """How the iteration's record says that nothing was evaluated."""
         return "skipped_read_only" if self.kind == "read_only" else "skipped_deterministic"
 

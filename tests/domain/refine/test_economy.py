@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.domain.budget import Budget, BudgetLimits
-from perdure.domain.evaluation import DimensionScore, Evaluation
+from perdure.domain.evaluation import DimensionScore, Evaluation, EvaluationMode
 from perdure.domain.refine.economy import (
     economized,
     evaluator_limit,
@@ -21,7 +21,6 @@ from perdure.domain.refine.economy import (
 from perdure.domain.refine.ends import savings_of
 from perdure.domain.refine.state import Draft, RefineState
 from perdure.domain.refs import Ref
-from perdure.domain.result import EvaluationKind
 from perdure.domain.rubric import Rubric
 from perdure.domain.spend import charged
 from perdure.domain.tokens import TokenSizes
@@ -42,7 +41,7 @@ def spend(state: RefineState, phase: str, tokens: int) -> None:
 
 
 def iterate(
-    state: RefineState, kind: EvaluationKind, *, prompt: int, judge: int, output: int
+    state: RefineState, kind: EvaluationMode, *, prompt: int, judge: int, output: int
 ) -> None:
     state.draft = Draft(sent=sent_by_phase(state), evaluation=EVALUATION, kind=kind)
     state.draft.output = Ref(hash="sha256:x", tokens=TokenSizes(prose=output))
@@ -69,7 +68,7 @@ def test_a_partial_evaluation_is_measured_against_a_whole_one_of_the_same_output
     assert (state.economy.judge_calls_saved, state.economy.evaluations_skipped) == (2, 1)
 
 
-KINDS: tuple[EvaluationKind, ...] = (
+KINDS: tuple[EvaluationMode, ...] = (
     "full",
     "incremental",
     "skipped_confident",
@@ -85,7 +84,7 @@ STEPS = st.tuples(
 @settings(deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=12))
 def test_savings_never_fall_and_naive_is_never_less_than_what_was_sent(
-    steps: list[tuple[EvaluationKind, int, int, int]],
+    steps: list[tuple[EvaluationMode, int, int, int]],
 ) -> None:
     state, before = new_state(), 0
     for kind, prompt, judge, output in steps:
