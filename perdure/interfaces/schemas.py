@@ -10,6 +10,7 @@ from perdure.domain.errors import InvalidInput
 from perdure.domain.events import Event
 from perdure.domain.problems import nearest_name
 from perdure.domain.result import RunResult
+from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.run import RUN_SPEC, AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.domain.status import RunStatus
 
@@ -20,6 +21,7 @@ INPUTS = {
     "refine": RefineSpec,
     "roles": RolesSpec,
     "delegation": DelegationSpec,
+    "loop-definition": LoopDefinition,
 }
 OUTPUTS = {"result": RunResult, "status": RunStatus, "event": Event}
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Field,
     JsonValue,
     StringConstraints,
@@ -115,6 +116,16 @@ def _loop_by_name(value: object) -> object:
     return {"definition": value} if isinstance(value, str) else value
 
 
+def _as_written(schema: dict[str, JsonValue]) -> None:
+    """The schema of a role as an author may write it: one name is enough, a loop may be named."""
+    schema["required"] = ["prompt"]
+    schema["anyOf"] = [{"required": [name]} for name in ("role", "name", "loop")]
+    properties = schema["properties"]
+    if isinstance(properties, dict) and isinstance(loop := properties["loop"], dict):
+        forms = loop.get("anyOf")
+        loop["anyOf"] = [*(forms if isinstance(forms, list) else ()), {"type": "string"}]
+
+
 class RoleDefinition(Frozen):
     """One stage of an iteration: who works, on what, with which access.
 
@@ -122,6 +133,8 @@ class RoleDefinition(Frozen):
     the share of the run's budget that the stage may use over all iterations. `tools` narrows what
     the access level offers; names may end in `*`.
     """
+
+    model_config = ConfigDict(json_schema_extra=_as_written)
 
     name: Text
     role: Text
@@ -171,8 +184,24 @@ class RoleDefinition(Frozen):
         return (self.model,) if isinstance(self.model, str) else self.model or ()
 
 
+def _with_short_form(schema: dict[str, JsonValue]) -> None:
+    """The schema of a loop as an author may write it: a condition may have its short form."""
+    short: JsonValue = {
+        "type": "object",
+        "properties": {"type": {"type": "string"}, "value": {}},
+        "required": ["type", "value"],
+        "additionalProperties": False,
+    }
+    properties = schema["properties"]
+    if isinstance(properties, dict):
+        condition = properties["termination_condition"]
+        properties["termination_condition"] = {"anyOf": [condition, short]}
+
+
 class LoopDefinition(Frozen):
     """A loop of roles. `roles` is in the order in which the stages run."""
+
+    model_config = ConfigDict(json_schema_extra=_with_short_form)
 
     name: str
     description: str = ""

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.interfaces.cli.commands import (
+    defining,
     demo,
     files,
     forking,
@@ -74,7 +75,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
         app.command(command, group=STEER)
     for command in (steer.answer, steer.add, steer.retry):
         app.command(command, group=STEER)
-    for command in (files.new, files.validate, files.schema, files.definitions):
+    for command in (files.new, defining.validate, files.schema, defining.definitions):
         app.command(command, group=WRITE)
     app.command(remembering.memory_commands(KNOW))
     app.command(remembering.skills_commands(KNOW))

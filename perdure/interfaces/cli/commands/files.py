@@ -7,16 +7,12 @@ from typing import Annotated
 import yaml
 from cyclopts import Parameter
 
-from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.errors import InvalidInput, NotAllowed
 from perdure.interfaces.cli.commands.given import Given
-from perdure.interfaces.cli.commands.submitting import draft_task, submit
+from perdure.interfaces.cli.commands.submitting import draft_task
 from perdure.interfaces.cli.session import Session
-from perdure.interfaces.cli.views.definitions import definitions_view, how_to_run
-from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack
-from perdure.interfaces.definitions import DEFINITIONS, Definition, definition, example_folder
-from perdure.interfaces.definitions import definitions as all_definitions
+from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack
 from perdure.interfaces.schemas import schema_of, schemas, stale_schemas, text_of, write_schemas
-from perdure.interfaces.submission.defined import PREFIX, definition_file
 
 NAME_WORDS = 5
 
@@ -40,78 +36,6 @@ async def new(goal: str, /, *, to: Path | None = None, force: bool = False, sess
         line((f"edit it, then: perdure run --dry-run {path.name}", DIM)),
     )
     session.output.show(view, {"type": "task", "path": str(path), "dimensions": names})
-
-
-async def validate(file: Path, /, *, session: Given) -> None:
-    """Check a task file; every problem is named at once.
-
-    Args:
-        file: A task file.
-    """
-    if not (session.context.folder / file).is_file():
-        raise NotFound(f"There is no file {file}.", cure='`perdure new "a goal"` writes one.')
-    submission = submit(session, str(file))
-    spec = submission.spec
-    notes = [line(("! ", WARN), note) for note in submission.notes]
-    session.output.show(
-        stack(line(("✓ ", GOOD), f"{file} is a valid task of kind {spec.kind}"), *notes),
-        {
-            "type": "valid",
-            "file": str(file),
-            "notes": list(submission.notes),
-            "spec": spec.model_dump(mode="json"),
-        },
-    )
-
-
-async def definitions(
-    name: str | None = None, /, *, to: Path | None = None, session: Given
-) -> None:
-    """The ready-made tasks; with a name, the file itself and how to run it.
-
-    Args:
-        name: One of them.
-        to: Copy the task and its example into this folder, to edit and run.
-    """
-    if name is None:
-        found = all_definitions()
-        tasks = [item.model_dump(mode="json", exclude={"text"}) for item in found]
-        session.output.show(definitions_view(found), {"type": "definitions", "tasks": tasks})
-        return
-    path = definition_file(f"{PREFIX}{name.removeprefix(PREFIX)}", DEFINITIONS)
-    found = definition(path.stem if path else name)
-    if to is not None:
-        await _copied(session, found, session.context.folder / to)
-        return
-    if session.output.as_json:
-        session.output.emit({"type": "definition", **found.model_dump(mode="json")})
-        return
-    session.output.raw(found.text)
-    for row in how_to_run(found):
-        session.output.note(row, style=DIM)
-
-
-async def _copied(session: Session, found: Definition, folder: Path) -> None:
-    """The task file, and the folder of its example beside it."""
-    path, beside = folder / f"{found.name}.yaml", folder / found.name
-    for taken in (path, beside):
-        if taken.exists():
-            raise NotAllowed(f"{taken} exists already.", cure="Name another folder with --to.")
-    folder.mkdir(parents=True, exist_ok=True)
-    source = example_folder(found.name)
-    if source.is_dir():
-        await session.context.lay_out(source, beside)
-    path.write_text(found.text, encoding="utf-8")
-    shown = (
-        path.relative_to(session.context.folder)
-        if path.is_relative_to(session.context.folder)
-        else path
-    )
-    view = stack(
-        line(("✓ ", GOOD), f"{path}"),
-        line((f"edit it, then: perdure run {shown}  (its example: {beside})", DIM)),
-    )
-    session.output.show(view, {"type": "task", "path": str(path), "example": str(beside)})
 
 
 async def schema(

@@ -1,22 +1,80 @@
-"""The ready-made tasks as a list, and how one of them is run."""
+"""Ready-made tasks and loops as lists, and how one of them is run."""
 
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
-from perdure.interfaces.cli.views.layout import DIM, line, stack, table
+from perdure.domain.roles.definition import LoopDefinition
+from perdure.domain.roles.library import BrokenDefinition, StoredDefinition
+from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack, table
 from perdure.interfaces.definitions import Definition
 
 
-def definitions_view(found: Sequence[Definition]) -> RenderableType:
-    """One row per task, then what to type."""
+def definitions_view(
+    found: Sequence[Definition], loops: Sequence[StoredDefinition]
+) -> RenderableType:
+    """One row per task and per loop, then what to type."""
     rows = [(item.name, item.kind, _first_sentence(item.about)) for item in found]
+    more = [
+        (
+            item.name,
+            stages_of(item.definition),
+            item.origin,
+            _first_sentence(item.definition.description),
+        )
+        for item in loops
+    ]
     return stack(
-        table(("name", "kind", "about"), rows, whole=("name", "kind")),
+        table(("task", "kind", "about"), rows, whole=("task", "kind")),
         line(("\nsee one work    perdure run NAME --example", DIM)),
-        line(("its file        perdure definitions NAME", DIM)),
+        line(""),
+        table(("loop", "stages", "from", "about"), more, whole=("loop", "stages", "from")),
+        line(('\nstart a loop    perdure loops start NAME "goal"', DIM)),
+        line(("either file     perdure definitions NAME", DIM)),
         line(("a copy to edit  perdure definitions NAME --to FOLDER", DIM)),
     )
+
+
+def stages_of(definition: LoopDefinition) -> str:
+    """The stages of an iteration in one line; `*` marks the one whose verdict counts."""
+    gate = definition.gate.name if definition.criteria else None
+    return " > ".join(f"{one.name}*" if one.name == gate else one.name for one in definition.roles)
+
+
+def how_to_start(loop: StoredDefinition) -> Iterator[str]:
+    """What to type to start a loop, with the parameters that it wants."""
+    wanted = [one for one in loop.definition.parameters if one.required]
+    given = "".join(f" --param {one.name}=…" for one in wanted)
+    yield f'Start it:    perdure loops start {loop.name} "goal"{given}'
+    for one in loop.definition.parameters:
+        default = "" if one.required else f" (default: {one.default})"
+        about = f"  {one.description}" if one.description else ""
+        yield f"Parameter:   {one.name}{about}{default}"
+
+
+def loop_check(loop: LoopDefinition, *, file: str) -> tuple[RenderableType, dict[str, object]]:
+    """What is said of a definition without fault, for people and for programs."""
+    names = ", ".join(one.name for one in loop.parameters)
+    rows = [
+        line(("✓ ", GOOD), f"{file} is a valid loop definition: {loop.name}"),
+        line((f"stages: {stages_of(loop)}", DIM)),
+        line((f"ends by: {loop.termination_condition.type}", DIM)),
+        *([line((f"parameters: {names}", DIM))] if names else []),
+    ]
+    data: dict[str, object] = {
+        "type": "valid",
+        "file": file,
+        "notes": [],
+        "definition": loop.model_dump(mode="json"),
+    }
+    return stack(*rows), data
+
+
+def broken_lines(broken: Sequence[BrokenDefinition]) -> Iterator[str]:
+    """One line per file among the definitions that holds none, with its first problem."""
+    for item in broken:
+        first = item.problems[0] if item.problems else "no definition"
+        yield f"{item.path} is left out: {first}"
 
 
 def how_to_run(found: Definition) -> Iterator[str]:

@@ -1,0 +1,51 @@
+"""Loop definitions as files that people write: told from tasks, checked, and shown as they are."""
+
+from pathlib import Path
+
+import yaml
+
+from perdure.domain.errors import InvalidInput
+from perdure.domain.roles.definition import LoopDefinition
+from perdure.domain.roles.library import StoredDefinition, refusal
+from perdure.domain.roles.reading import Fields, owned_problems, read_definition
+from perdure.interfaces.definitions import DEFINITIONS
+from perdure.interfaces.submission.reading import read_file
+
+BUILT_IN = DEFINITIONS.parent / "loops"
+_OF_LOOPS = frozenset({"termination_condition", "roles"})
+
+
+def is_loop(path: Path) -> bool:
+    """Whether a file is meant as a loop definition: a task has a kind, a loop has roles in a list.
+
+    A file that cannot be read is none; whoever reads it next says why.
+    """
+    try:
+        fields = read_file(path)
+    except InvalidInput:
+        return False
+    if "kind" in fields or "goal" in fields:
+        return False
+    return bool(_OF_LOOPS & fields.keys()) or path.parent.name == "loops"
+
+
+def checked_loop(fields: Fields, *, named: str) -> LoopDefinition:
+    """The definition that the fields make.
+
+    Raises:
+        InvalidInput: anything is wrong; the message lists it all.
+    """
+    read = read_definition(fields)
+    owned = owned_problems(fields)
+    wrong = (*owned, *(read if isinstance(read, tuple) else ()))
+    if isinstance(read, tuple) or wrong:
+        raise refusal(wrong, what=f"The loop definition {named}")
+    return read
+
+
+def loop_text(loop: StoredDefinition) -> str:
+    """A definition's file as its author wrote it, comments included, where there is one."""
+    path = BUILT_IN / f"{loop.name}.yaml" if loop.path is None else Path(loop.path)
+    if path.is_file() and path.suffix != ".json":
+        return path.read_text(encoding="utf-8-sig")
+    return yaml.safe_dump(loop.fields, sort_keys=False, allow_unicode=True, width=100)

@@ -1,0 +1,90 @@
+"""Loop definitions on the command line: listed, shown, copied and checked."""
+
+import json
+import re
+
+import jsonschema
+import pytest
+import yaml
+
+from perdure.interfaces.definitions import DEFINITIONS
+from tests.interfaces.cli.memory import Installation
+
+LOOPS = sorted(path.stem for path in (DEFINITIONS.parent / "loops").glob("*.yaml"))
+OWN = """\
+name: own
+roles:
+  - {role: coder, prompt: "Do {{what}}."}
+  - {role: reviewer, prompt: Review it.}
+parameters: [{name: what, description: what to do}]
+termination_condition: {type: evaluation_bound, value: It works.}
+"""
+
+
+def test_loops_are_listed_beside_the_tasks(perdure: Installation) -> None:
+    folder = perdure.folder / "loops"
+    folder.mkdir()
+    (folder / "own.yaml").write_text(OWN, encoding="utf-8")
+    (folder / "bad.yaml").write_text("name: bad", encoding="utf-8")
+    assert perdure.run("definitions") == 0
+    for name in LOOPS:
+        assert name in perdure.out
+    assert re.search(r"own +coder > reviewer\* +workspace", perdure.out)
+    assert "bad.yaml is left out: roles: found nothing" in perdure.err
+    assert perdure.run("definitions", "--json") == 0
+    told = json.loads(perdure.out)
+    assert {loop["name"] for loop in told["loops"]} == {*LOOPS, "own"}
+    assert len(told["broken"]) == 1
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_built_in_loop_is_shown_with_how_it_is_started(perdure: Installation, name: str) -> None:
+    assert perdure.run("definitions", name) == 0
+    assert yaml.safe_load(perdure.out)["name"] == name
+    assert f'perdure loops start {name} "goal"' in perdure.err
+    assert perdure.run("definitions", name, "--json") == 0
+    assert json.loads(perdure.out)["version"].startswith("sha256:")
+
+
+def test_a_loop_says_which_parameters_it_wants(perdure: Installation) -> None:
+    folder = perdure.folder / "loops"
+    folder.mkdir()
+    (folder / "own.yaml").write_text(OWN, encoding="utf-8")
+    assert perdure.run("definitions", "own") == 0
+    assert 'perdure loops start own "goal" --param what=…' in perdure.err
+    assert "what  what to do" in perdure.err
+
+
+def test_a_loop_is_copied_and_checked(perdure: Installation) -> None:
+    assert perdure.run("definitions", "harness", "--to", "loops") == 0
+    assert perdure.run("definitions", "harness", "--to", "loops") == 5
+    assert perdure.run("validate", "loops/harness.yaml") == 0
+    assert "harness.yaml is a valid loop definition: harness" in perdure.out
+    assert "plan > code > review*" in perdure.out
+    assert perdure.run("validate", "loops/harness.yaml", "--json") == 0
+    assert json.loads(perdure.out)["definition"]["name"] == "harness"
+
+
+def test_a_wrong_loop_is_told_with_all_its_problems(perdure: Installation) -> None:
+    text = "roles: [{role: coder, promt: x}]\ntermination_condition: {type: goal_bond}\nversion: 1"
+    (perdure.folder / "mine.yaml").write_text(text, encoding="utf-8")
+    assert perdure.run("validate", "mine.yaml") == 2
+    for said in ("Did you mean prompt?", "Did you mean goal_bound?", "name: found nothing"):
+        assert said in perdure.err
+    assert "version: found the field version; allowed: nothing" in perdure.err
+
+
+def test_an_unknown_name_is_told_with_the_nearest(perdure: Installation) -> None:
+    assert perdure.run("definitions", "harnes") == 4
+    assert "Did you mean harness?" in perdure.err
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_editors_accept_what_the_reader_accepts(perdure: Installation, name: str) -> None:
+    assert perdure.run("schema", "loop-definition") == 0
+    schema = json.loads(perdure.out)
+    text = (DEFINITIONS.parent / "loops" / f"{name}.yaml").read_text(encoding="utf-8")
+    for fields in (yaml.safe_load(text), yaml.safe_load(OWN)):
+        jsonschema.validate(fields, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**yaml.safe_load(OWN), "rols": []}, schema)
