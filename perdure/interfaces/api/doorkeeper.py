@@ -5,18 +5,17 @@ import math
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from perdure.domain.access import ApiToken, Credentials
+from perdure.domain.access import ApiToken
 from perdure.domain.errors import PerdureError
 from perdure.interfaces.api.facts import DOCUMENT, METRICS, ApiSite
 from perdure.interfaces.api.problems import Refused, as_refusal, document
 from perdure.interfaces.api.rates import Rates
+from perdure.interfaces.tokens import caller_of
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 DOCUMENT_PATH = "/api/v1/openapi.json"
 METRICS_PATH = "/metrics"
 CALLER = "perdure_token"
-# A token that does not exist takes as long as one with a wrong secret.
-_NOBODY = "0" * 64
 _HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -54,7 +53,7 @@ class Doorkeeper:
             self._count(address)
             return None
         try:
-            token = await self._token(given)
+            token = await caller_of(given, self._site.services.access, now=self._site.now())
         except PerdureError as error:
             raise as_refusal(error) from error
         self._count(f"token {token.id}" if token else address)
@@ -62,18 +61,6 @@ class Doorkeeper:
             raise _unauthorized(given)
         self._site.in_use()
         return token
-
-    async def _token(self, given: str | None) -> ApiToken | None:
-        kind, _, text = (given or "").partition(" ")
-        credentials = Credentials.read(text.strip()) if kind.lower() == "bearer" else None
-        if credentials is None:
-            return None
-        token = await self._site.services.access.token(credentials.id)
-        known = token or ApiToken(
-            id=credentials.id, name="nobody", scopes=(), digest=_NOBODY, created_at=self._site.now()
-        )
-        opens = known.opens(credentials.secret) and token is not None
-        return known if opens and known.usable(self._site.now()) else None
 
     def _count(self, caller: str) -> None:
         wait = self._rates.wait(caller)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from perdure.domain.errors import NotAllowed, ServiceUnavailable
 from perdure.interfaces.api.facts import ApiSite
@@ -44,7 +44,7 @@ def is_loopback(host: str) -> bool:
 
 
 async def serve(
-    app: FastAPI,
+    app: ASGIApp,
     *,
     host: str,
     port: int,
@@ -105,8 +105,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind(address)
     except OSError as error:
         raise ServiceUnavailable(
-            f"The API cannot listen on {host} port {port}: {error.strerror or error}.",
-            cure="Name another one with --host and --port, or PERDURE_API_PORT.",
+            f"Nothing can listen on {host} port {port}: {error.strerror or error}.",
+            cure="Name another one with --port (of the REST API also PERDURE_API_PORT).",
         ) from error
     return listening
 

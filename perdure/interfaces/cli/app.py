@@ -20,7 +20,9 @@ from perdure.interfaces.cli.commands import (
     forking,
     installation,
     look,
+    loops,
     made,
+    mcp_server,
     patterns,
     proof,
     remembering,
@@ -66,6 +68,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
     )
     for command in (running.run, running.watch, forking.fork, demo.demo):
         app.command(command, group=START)
+    app.command(loops.loops_commands(START))
     for command in (look.status, look.history, look.costs, look.result, look.gates, look.explain):
         app.command(command, group=LOOK)
     app.command(look.list_runs, name="list", group=LOOK)
@@ -83,6 +86,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
     for command in (installation.up, installation.down, installation.logs, installation.worker):
         app.command(command, group=SERVE)
     app.command(serving.api_commands(SERVE))
+    app.command(mcp_server.mcp, group=SERVE)
     for command in (installation.codec, installation.setup, installation.doctor, installation.gc):
         app.command(command, group=SERVE)
     for command in (proof.replay, proof.chaos):

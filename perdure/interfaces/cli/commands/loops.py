@@ -1,0 +1,197 @@
+"""Loops of roles: what can be started, start one, look, steer."""
+
+from decimal import Decimal
+from typing import Annotated
+
+import yaml
+from cyclopts import App, Group, Parameter
+from pydantic import JsonValue
+
+from perdure.domain.errors import InvalidInput
+from perdure.domain.loops import LoopAction, LoopAsk
+from perdure.domain.outcomes import Lifecycle
+from perdure.interfaces.cli.commands import look
+from perdure.interfaces.cli.commands.given import Given, OneRun
+from perdure.interfaces.cli.commands.running import follow_started
+from perdure.interfaces.cli.commands.submitting import surroundings
+from perdure.interfaces.cli.session import ALL, LAST, Session
+from perdure.interfaces.cli.views.loops import controlled_view, loop_definitions_view, loops_view
+from perdure.interfaces.loop_desk import NO_FLAGS, Loops
+from perdure.interfaces.services import Services
+from perdure.interfaces.submission import Flags
+
+Targets = Annotated[str, Parameter(name="ID|all")]
+Param = Annotated[tuple[str, ...], Parameter(name="--param", negative="")]
+Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative="")]
+Workspace = Annotated[str | None, Parameter(name="--workspace")]
+
+
+def loops_commands(group: Group) -> App:
+    """`loops list`, `definitions`, `status`, `pause`, `resume`, `stop`, `retry`, `start`."""
+    app = App(
+        name="loops", help="Loops of roles: start, look, steer.", group=group, version_flags=()
+    )
+    app.default(list_loops)
+    app.command(list_loops, name="list")
+    for command in (definitions, status, pause, resume, stop, retry, start):
+        app.command(command)
+    return app
+
+
+def loops_over(
+    session: Session,
+    services: Services,
+    *,
+    flags: Flags = NO_FLAGS,
+    workspace: str | None = None,
+) -> Loops:
+    """The loops of an installation, in the name of whoever types."""
+    return Loops(
+        gateway=services.gateway,
+        definitions_kept=services.definitions,
+        records=services.records,
+        blobs=services.blobs,
+        surroundings=surroundings(session),
+        by=session.context.user,
+        workspace=workspace,
+        flags=flags,
+    )
+
+
+async def list_loops(*, status: Lifecycle | None = None, session: Given) -> None:
+    """Runs of loops, the newest first.
+
+    Args:
+        status: Where they stand.
+    """
+    async with session.connected() as services:
+        found = await loops_over(session, services).rows(status)
+    session.output.show(loops_view(found, session.context.now()), found)
+
+
+async def definitions(*, session: Given) -> None:
+    """The loops that can be started: stages, ends and parameters."""
+    here = str(session.context.folder)
+    async with session.connected() as services:
+        found = await loops_over(session, services, workspace=here).definitions()
+    session.output.show(loop_definitions_view(found), list(found))
+
+
+async def start(
+    definition: Annotated[str, Parameter(name="DEFINITION")],
+    goal: str,
+    /,
+    *,
+    param: Param = (),
+    max_iterations: int | None = None,
+    workspace: Workspace = None,
+    budget: Decimal | None = None,
+    model: str | None = None,
+    set_: Settings = (),
+    detach: bool = False,
+    session: Given,
+) -> int:
+    """Start a loop and follow it to its end.
+
+    Args:
+        definition: Its name, as `perdure loops definitions` gives it.
+        goal: What is to be done.
+        param: A parameter of the definition as name=value; may be repeated.
+        max_iterations: Instead of the definition's own limit.
+        workspace: The folder it works on, in a copy; left out: this folder if it is a repository,
+            else an empty one.
+        budget: The most that may be spent, in USD.
+        model: The model that does the work.
+        set_: Any other field as path=value, such as budget.tokens=50000; may be repeated.
+        detach: Print the id and leave; `perdure watch` follows later.
+    """
+    ask = LoopAsk(
+        definition=definition,
+        goal=goal,
+        parameters=dict(_parameter(item) for item in param),
+        max_iterations=max_iterations,
+    )
+    folder = _workspace(session, workspace)
+    flags = Flags(budget=budget, model=model, sets=set_)
+    async with session.connected(start=True) as services:
+        loops = loops_over(session, services, flags=flags, workspace=folder)
+        started = await loops.start(ask)
+        for note in started.notes:
+            session.output.note(note)
+        return await follow_started(session, services, started.id, detach=detach)
+
+
+async def status(run: OneRun = LAST, /, *, session: Given) -> None:
+    """One look at a loop.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+    """
+    await look.status(run, session=session)
+
+
+async def pause(run: Targets, /, *, session: Given) -> int:
+    """Start no new stage; the one in flight finishes.
+
+    Args:
+        run: A run id, a unique beginning of one, @last, or `all`.
+    """
+    return await _control(session, "pause", run)
+
+
+async def resume(run: Targets, /, *, session: Given) -> int:
+    """Go on where a paused loop stood.
+
+    Args:
+        run: A run id, a unique beginning of one, @last, or `all`.
+    """
+    return await _control(session, "resume", run)
+
+
+async def stop(run: Targets, /, *, session: Given) -> int:
+    """End a loop with its best result.
+
+    Args:
+        run: A run id, a unique beginning of one, @last, or `all`.
+    """
+    return await _control(session, "stop", run)
+
+
+async def retry(
+    run: Annotated[str, Parameter(name="ID")], /, *, note: str = "", session: Given
+) -> int:
+    """Go on after a failed or blocked iteration.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        note: Words for the next prompt.
+    """
+    return await _control(session, "retry", run, note=note)
+
+
+async def _control(session: Session, action: LoopAction, run: str, *, note: str = "") -> int:
+    async with session.connected() as services:
+        done = await loops_over(session, services).control(action, run, note=note)
+    session.output.show(controlled_view(done), done)
+    return 5 if run == ALL and done.refused and not done.taken else 0
+
+
+def _parameter(item: str) -> tuple[str, JsonValue]:
+    name, separator, value = item.partition("=")
+    if not separator or not name.strip():
+        raise InvalidInput(
+            f"--param {item}: found no name=value.", cure="Write it as --param topic=rust."
+        )
+    try:
+        parsed: JsonValue = yaml.safe_load(value)
+    except yaml.YAMLError:
+        parsed = value
+    plain = isinstance(parsed, bool | int | float | str | list | dict)
+    return name.strip(), parsed if plain and value.strip() else value
+
+
+def _workspace(session: Session, given: str | None) -> str | None:
+    here = session.context.folder
+    if given is not None:
+        return str((here / given).absolute())
+    return str(here) if (here / ".git").exists() else None

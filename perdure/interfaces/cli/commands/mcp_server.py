@@ -1,0 +1,79 @@
+"""The MCP server: other agents start and follow loops through it."""
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from perdure.domain.errors import RuntimeUnavailable
+from perdure.domain.loops import LoopControl
+from perdure.interfaces.cli.commands.given import Given
+from perdure.interfaces.cli.commands.submitting import surroundings
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.layout import line
+from perdure.interfaces.loop_desk import Loops
+from perdure.interfaces.services import Services
+
+MCP_PORT = 8237
+
+
+async def mcp(
+    *,
+    http: bool = False,
+    port: int = MCP_PORT,
+    workspace: Path | None = None,
+    session: Given,
+) -> None:
+    """Let other agents start and follow loops, over the Model Context Protocol.
+
+    Args:
+        http: Over HTTP on this machine, with a token of `perdure api token`; left out: over
+            standard input and output, as agents start it.
+        port: With --http: where to listen; 0 takes a free one.
+        workspace: The folder that loops work on, in copies; left out: empty ones.
+    """
+    try:
+        # The SDK is an extra, which no other command needs.
+        from perdure.interfaces.mcp.serving import serve_http, serve_stdio
+        from perdure.interfaces.mcp.site import McpSite
+    except ImportError as error:
+        raise RuntimeUnavailable(
+            f"The MCP server is not installed ({error}).",
+            cure="Install it with `pip install 'perdure[mcp]'`.",
+        ) from error
+
+    context = session.context
+    folder = None if workspace is None else str((context.folder / workspace).absolute())
+
+    def opened(start: bool) -> AbstractAsyncContextManager[Services]:
+        return context.connect(start=start, on_progress=session.output.note)
+
+    def loops_of(services: Services, by: str) -> LoopControl:
+        return _loops(session, services, by=by, workspace=folder)
+
+    site = McpSite(
+        opened=opened,
+        loops_of=loops_of,
+        user=context.user,
+        now=context.now,
+        version=context.version,
+        tokens=http,
+    )
+    if not http:
+        await serve_stdio(site)
+        return
+
+    def tell(url: str) -> None:
+        session.output.show(line(f"MCP server: {url}"), {"type": "mcp", "url": url})
+
+    await serve_http(site, port=port, on_ready=tell)
+
+
+def _loops(session: Session, services: Services, *, by: str, workspace: str | None) -> Loops:
+    return Loops(
+        gateway=services.gateway,
+        definitions_kept=services.definitions,
+        records=services.records,
+        blobs=services.blobs,
+        surroundings=surroundings(session),
+        by=by,
+        workspace=workspace,
+    )

@@ -1,0 +1,68 @@
+"""Loops of roles: the runs, the definitions, and what an action did."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from perdure.domain.loops import LoopControlled, LoopFacts, LoopParameter, LoopRow, LoopRows
+from perdure.interfaces.cli.views.layout import (
+    DIM,
+    GOOD,
+    LIFECYCLE_STYLES,
+    WARN,
+    line,
+    stack,
+    table,
+)
+from perdure.interfaces.cli.views.wording import ago, money, one_line
+
+GOAL_WIDTH = 40
+HOW_TO_START = '\nstart one  perdure loops start NAME "goal" [--param name=value]'
+
+
+def loops_view(found: LoopRows, now: datetime) -> RenderableType:
+    """One row per run, newest first."""
+    note = line((found.note, DIM)) if found.note else None
+    if not found.loops:
+        return stack(line("No loops."), note)
+    columns = ("run", "state", "iter", "cost", "started", "goal")
+    rows = [_row(run, now) for run in found.loops]
+    return stack(table(columns, rows, right=("iter", "cost"), whole=("run",)), note)
+
+
+def loop_definitions_view(found: Sequence[LoopFacts]) -> RenderableType:
+    """One row per definition, then what to type."""
+    rows = [
+        (one.name, " → ".join(one.stages), one.ends, _parameters(one.parameters), one.description)
+        for one in found
+    ]
+    columns = ("name", "stages", "ends", "parameters", "about")
+    return stack(table(columns, rows, whole=("name",)), line((HOW_TO_START, DIM)))
+
+
+def controlled_view(done: LoopControlled) -> RenderableType:
+    """The runs that took it, and why others did not."""
+    took = [line(("✓ ", GOOD), f"{done.action} {run}") for run in done.taken]
+    refused = [line(("! ", WARN), f"{run}: {one_line(why)}") for run, why in done.refused.items()]
+    nothing = None if took or refused else line(f"{done.action}: no open loop.")
+    return stack(*took, *refused, nothing, line((done.note, DIM)) if done.note else None)
+
+
+def _row(run: LoopRow, now: datetime) -> tuple[str | Text, ...]:
+    state = run.outcome or run.blocked_on or run.phase or run.lifecycle
+    shown = run.lifecycle if state == run.lifecycle else f"{run.lifecycle} · {state}"
+    return (
+        run.id,
+        Text(shown.replace("_", " "), style=LIFECYCLE_STYLES.get(run.lifecycle, "")),
+        "" if run.iteration is None else str(run.iteration),
+        "" if run.cost_usd is None else money(Decimal(str(run.cost_usd))),
+        ago(run.started_at, now),
+        one_line(run.goal, GOAL_WIDTH),
+    )
+
+
+def _parameters(parameters: Sequence[LoopParameter]) -> str:
+    return ", ".join(one.name if one.required else f"{one.name}?" for one in parameters)

@@ -1,0 +1,227 @@
+"""Loops of roles as commands, the MCP server and orchestrating agents handle them."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from perdure.domain.conditions import leaves
+from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, PerdureError
+from perdure.domain.loops import (
+    ALL,
+    LoopAction,
+    LoopAsk,
+    LoopControlled,
+    LoopFacts,
+    LoopParameter,
+    LoopRow,
+    LoopRows,
+    LoopStarted,
+    action_of,
+    status_of,
+)
+from perdure.domain.messages import AnyMessage, Pause, Resume, Retry, Stop
+from perdure.domain.ports import BlobStore, DefinitionStore, RecordStore
+from perdure.domain.roles.library import StoredDefinition
+from perdure.domain.run import RUN_SPEC, Spec
+from perdure.domain.status import RunStatus
+from perdure.interfaces.gateway.facts import RunFilter
+from perdure.interfaces.services import RunGateway
+from perdure.interfaces.submission import Flags, Surroundings, load_data, store
+
+STARTED_BY = "started_by"
+ROOT_RUN = "root_run"
+ROWS = 50
+OWN_LOOKED_AT = 200
+NO_FLAGS = Flags()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loops:
+    """The port `LoopControl` over the gateway.
+
+    Args:
+        gateway: the runs.
+        definitions_kept: the definitions that can be named.
+        records: rows of runs, which say what a run was started with.
+        blobs: specifications and the files they name.
+        surroundings: where submissions are made.
+        by: who steers, for audit trails.
+        workspace: the folder that runs work on where none is named; None: scratch folders.
+        flags: what the command line says over the defaults.
+    """
+
+    gateway: RunGateway
+    definitions_kept: DefinitionStore
+    records: RecordStore
+    blobs: BlobStore
+    surroundings: Surroundings
+    by: str
+    workspace: str | None = None
+    flags: Flags = NO_FLAGS
+
+    async def definitions(self) -> tuple[LoopFacts, ...]:
+        """Every definition that a run here may name, by name."""
+        library = await self.definitions_kept.library(self.workspace)
+        return tuple(_facts(library.definitions[name]) for name in sorted(library.definitions))
+
+    async def start(self, ask: LoopAsk) -> LoopStarted:
+        """Start a run of a definition; one with a caller stays within the caller's bounds."""
+        data: dict[str, JsonValue] = {
+            "kind": "roles",
+            "goal": ask.goal,
+            "roles": {
+                "definition": ask.definition,
+                "parameters": ask.parameters,
+                "max_iterations": ask.max_iterations,
+            },
+        }
+        if (workspace := ask.workspace or self.workspace) is not None:
+            data["workspace"] = workspace
+        submission = load_data(data, self.flags, surroundings=self.surroundings)
+        spec = await store(submission, self.blobs)
+        if ask.caller:
+            spec = _below(spec, ask.caller, await self._spec(ask.caller))
+        run = await self.gateway.start(spec, idempotency_key=ask.key)
+        return LoopStarted(id=run, notes=submission.notes)
+
+    async def rows(self, status: str | None = None) -> LoopRows:
+        """The newest runs of definitions."""
+        wanted = RunFilter.model_validate(
+            {"kind": "roles", "status": status_of(status), "limit": ROWS}
+        )
+        page = await self.gateway.list(wanted)
+        fields = set(LoopRow.model_fields)
+        rows = tuple(LoopRow.model_validate(run.model_dump(include=fields)) for run in page.runs)
+        more = f"There are more than {ROWS}." if page.cursor else ""
+        return LoopRows(loops=rows, note=" ".join(part for part in (page.note, more) if part))
+
+    async def status(self, run: str) -> RunStatus:
+        """One look at a run."""
+        return await self.gateway.status(await self.gateway.resolve(run))
+
+    async def control(
+        self, action: str, run: str, *, note: str = "", caller: str = "", request: str = ""
+    ) -> LoopControlled:
+        """Steer one run, or `all` open ones; of a caller, those that it started."""
+        chosen = action_of(action)
+        if run == ALL and not caller:
+            if chosen == "retry":
+                raise InvalidInput("retry takes one run, not all.", cure="Name its id.")
+            report = await self.gateway.verb_all(self._message(chosen, note), kind="roles")
+            return LoopControlled(
+                action=chosen, taken=report.taken, refused=report.refused, note=report.note
+            )
+        if run == ALL:
+            return await self._all_below(chosen, note, caller=caller, request=request)
+        resolved = await self.gateway.resolve(run)
+        if caller and not await self._is_below(resolved, caller):
+            raise NotAllowed(
+                f"{resolved} was not started by this run.",
+                cure="A run steers the loops that it started itself; ask a person for others.",
+            )
+        await self.gateway.verb(resolved, self._message(chosen, note, request=request))
+        return LoopControlled(action=chosen, taken=(resolved,))
+
+    async def _all_below(
+        self, action: LoopAction, note: str, *, caller: str, request: str
+    ) -> LoopControlled:
+        taken: list[str] = []
+        refused: dict[str, str] = {}
+        for row in await self.records.find_runs(prefix="roles-", limit=OWN_LOOKED_AT):
+            if row.ended_at is not None or not await self._is_below(row.id, caller):
+                continue
+            message = self._message(action, note, request=f"{request}/{row.id}" if request else "")
+            try:
+                await self.gateway.verb(row.id, message)
+                taken.append(row.id)
+            except PerdureError as error:
+                refused[row.id] = error.message
+        return LoopControlled(action=action, taken=tuple(taken), refused=refused)
+
+    async def _is_below(self, run: str, caller: str) -> bool:
+        try:
+            spec = await self._spec(run)
+        except NotFound:
+            return False
+        return _started_by(spec) == caller
+
+    async def _spec(self, run: str) -> Spec:
+        row = await self.records.run(run)
+        if row is None or row.spec is None:
+            raise NotFound(f"The store has no specification of the run {run}.")
+        return RUN_SPEC.validate_json(await self.blobs.get(row.spec))
+
+    def _message(self, action: LoopAction, note: str, *, request: str = "") -> AnyMessage:
+        common = {"by": self.by, "request_id": request or uuid4().hex}
+        match action:
+            case "pause":
+                return Pause.model_validate(common)
+            case "resume":
+                return Resume.model_validate(common)
+            case "stop":
+                return Stop.model_validate(common)
+            case "retry":
+                return Retry.model_validate({**common, "note": note})
+
+
+def _facts(stored: StoredDefinition) -> LoopFacts:
+    definition = stored.definition
+    ends = ", ".join(leaf.type for leaf in leaves(definition.termination_condition))
+    return LoopFacts(
+        name=stored.name,
+        description=" ".join(definition.description.split()),
+        origin=stored.origin,
+        stages=tuple(role.name for role in definition.roles),
+        ends=ends,
+        parameters=tuple(
+            LoopParameter.model_validate(one.model_dump()) for one in definition.parameters
+        ),
+    )
+
+
+def _started_by(spec: Spec) -> str | None:
+    found = spec.metadata.model_dump().get(STARTED_BY)
+    return found if isinstance(found, str) else None
+
+
+def _below(spec: Spec, caller: str, above: Spec) -> Spec:
+    """A run's specification one level below its caller's: its models, and no wider budget.
+
+    Raises:
+        NotAllowed: the caller may have no level below it.
+    """
+    depth = above.budget.depth
+    if depth < 1:
+        raise NotAllowed(
+            f"The run {caller} may start no further runs: its budget.depth is {depth}.",
+            cure="Do the work with your own tools.",
+        )
+    limits = spec.budget.model_copy(
+        update={
+            "depth": min(spec.budget.depth, depth - 1),
+            "cost_usd": _lower(spec.budget.cost_usd, above.budget.cost_usd),
+        }
+    )
+    told = {**spec.metadata.model_dump(), STARTED_BY: caller, ROOT_RUN: _root_of(above, caller)}
+    metadata = type(spec.metadata).model_validate(told)
+    return spec.model_copy(
+        update={
+            "budget": limits,
+            "metadata": metadata,
+            "models": above.models,
+            "workspace": spec.workspace or above.workspace,
+        }
+    )
+
+
+def _root_of(above: Spec, caller: str) -> str:
+    found = above.metadata.model_dump().get(ROOT_RUN)
+    return found if isinstance(found, str) else caller
+
+
+def _lower(own: Decimal | None, above: Decimal | None) -> Decimal | None:
+    """The tighter of two limits; None and zero mean none."""
+    stated = [limit for limit in (own, above) if limit]
+    return min(stated, default=None)

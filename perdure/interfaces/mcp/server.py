@@ -1,0 +1,128 @@
+"""The tools that other agents get: five for loops, and a look at what waits for a person."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from pydantic import Field, JsonValue
+
+from perdure.domain.access import Scope
+from perdure.domain.base import Frozen
+from perdure.domain.errors import PerdureError
+from perdure.domain.loops import (
+    LoopAsk,
+    LoopControlled,
+    LoopFacts,
+    LoopRows,
+    LoopStarted,
+    parameters_of,
+)
+from perdure.domain.status import RunStatus
+from perdure.interfaces.gateway.facts import OpenGates
+from perdure.interfaces.mcp.site import Desk, McpSite
+
+INSTRUCTIONS = (
+    "Starts and follows Perdure's durable loops. `loop_definitions` says what there is, "
+    "`loop_start` starts one and returns its id at once, `loop_status` follows it. Questions that "
+    "a loop asks are answered by people alone: `loop_gates` shows them, nothing here answers them."
+)
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False)
+STEERS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True)
+
+Definition = Annotated[str, Field(description="A name that loop_definitions gives.")]
+Goal = Annotated[str, Field(min_length=1, description="What is to be done, in words.")]
+Parameters = Annotated[
+    dict[str, JsonValue] | str | None,
+    Field(description="Values of the definition's parameters: an object, or its JSON text."),
+]
+Limit = Annotated[int | None, Field(ge=1, description="Instead of the definition's own limit.")]
+RunId = Annotated[str, Field(description="A run id, or a unique beginning of one.")]
+
+
+class Definitions(Frozen):
+    """What `loop_definitions` returns."""
+
+    definitions: tuple[LoopFacts, ...]
+
+
+def build_server(site: McpSite) -> MCPServer:
+    """The server over one installation, for any transport."""
+    server = MCPServer(
+        "perdure", version=site.version, instructions=INSTRUCTIONS, log_level="WARNING"
+    )
+
+    @server.tool(annotations=STARTS)
+    async def loop_start(
+        context: Context,
+        definition: Definition,
+        goal: Goal,
+        parameters: Parameters = None,
+        max_iterations: Limit = None,
+    ) -> LoopStarted:
+        """Start a loop and return its id; it runs on by itself."""
+        async with _desk(site, context, scope="operate", start=True) as desk:
+            ask = LoopAsk(
+                definition=definition,
+                goal=goal,
+                parameters=parameters_of(parameters),
+                max_iterations=max_iterations,
+            )
+            return await desk.loops.start(ask)
+
+    @server.tool(annotations=READS)
+    async def loop_list(
+        context: Context,
+        status: Annotated[
+            str | None,
+            Field(description="running, paused, waiting, completed, failed or stopped."),
+        ] = None,
+    ) -> LoopRows:
+        """The newest loops, of one status or all."""
+        async with _desk(site, context, scope="read") as desk:
+            return await desk.loops.rows(status)
+
+    @server.tool(annotations=READS)
+    async def loop_status(context: Context, id: RunId) -> RunStatus:
+        """Where a loop stands: stage, iteration, spend, open questions, outcome."""
+        async with _desk(site, context, scope="read") as desk:
+            return await desk.loops.status(id)
+
+    @server.tool(annotations=STEERS)
+    async def loop_control(
+        context: Context,
+        action: Annotated[str, Field(description="pause, resume, stop or retry.")],
+        id: Annotated[str, Field(description="A run id, or `all` for every open loop.")],
+    ) -> LoopControlled:
+        """Pause, resume, stop or retry a loop; `stop` ends it with its best result."""
+        async with _desk(site, context, scope="operate") as desk:
+            return await desk.loops.control(action, id)
+
+    @server.tool(annotations=READS)
+    async def loop_definitions(context: Context) -> Definitions:
+        """The loops that can be started, with their stages and parameters."""
+        async with _desk(site, context, scope="read") as desk:
+            return Definitions(definitions=await desk.loops.definitions())
+
+    @server.tool(annotations=READS)
+    async def loop_gates(context: Context) -> OpenGates:
+        """Questions that wait for a person; a person answers them, with `perdure answer`."""
+        async with _desk(site, context, scope="read") as desk:
+            return await desk.services.gateway.gates()
+
+    return server
+
+
+@asynccontextmanager
+async def _desk(
+    site: McpSite, context: Context, *, scope: Scope, start: bool = False
+) -> AsyncGenerator[Desk]:
+    """The way in for one call; errors of ours become results that an agent can read."""
+    try:
+        async with site.desk(context.headers, scope=scope, start=start) as desk:
+            yield desk
+    except PerdureError as error:
+        raise ToolError(str(error)) from error

@@ -1,0 +1,85 @@
+"""The MCP server over its standard streams, or over HTTP on this machine with a token."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from perdure.domain.errors import NotAllowed
+from perdure.interfaces.api.serving import serve
+from perdure.interfaces.mcp.server import build_server
+from perdure.interfaces.mcp.site import McpSite
+from perdure.interfaces.tokens import caller_of
+
+HOST = "127.0.0.1"
+PATH = "/mcp"
+
+
+async def serve_stdio(site: McpSite) -> None:
+    """Answer until the standard input ends."""
+    await build_server(site).run_stdio_async()
+
+
+async def serve_http(
+    site: McpSite, *, port: int, on_ready: Callable[[str], None], stop: asyncio.Event | None = None
+) -> None:
+    """Answer over streamable HTTP on loopback until `stop` (or SIGTERM, SIGINT).
+
+    Raises:
+        NotAllowed: there is no token that anybody could send.
+        ServiceUnavailable: the port cannot be listened on.
+    """
+    await _require_token(site)
+    server = build_server(site)
+    app = Guard(server.streamable_http_app(streamable_http_path=PATH, host=HOST), site=site)
+    async with server.session_manager.run():
+        await serve(
+            app,
+            host=HOST,
+            port=port,
+            stop=stop or _stopped_by_signals(),
+            on_ready=lambda url: on_ready(f"{url}{PATH}"),
+        )
+
+
+class Guard:
+    """Lets a request in only with a usable token; what it may do is looked at by each tool."""
+
+    def __init__(self, app: ASGIApp, *, site: McpSite) -> None:
+        self._app = app
+        self._site = site
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, or answer 401."""
+        if scope["type"] == "http" and not await self._known(scope):
+            refused = {"error": "unauthorized", "cure": "Send `authorization: Bearer TOKEN`."}
+            challenge = {"www-authenticate": 'Bearer realm="perdure"'}
+            await JSONResponse(refused, 401, challenge)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _known(self, scope: Scope) -> bool:
+        given = Headers(scope=scope).get("authorization")
+        async with self._site.opened(False) as services:
+            token = await caller_of(given, services.access, now=self._site.now())
+        return token is not None
+
+
+async def _require_token(site: McpSite) -> None:
+    async with site.opened(False) as services:
+        tokens = await services.access.tokens()
+    if not any(token.usable(site.now()) for token in tokens):
+        raise NotAllowed(
+            "The MCP server does not listen while there is no token that could be sent.",
+            cure="Make one: perdure api token create NAME --scope read --scope operate",
+        )
+
+
+def _stopped_by_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

@@ -1,0 +1,79 @@
+"""What the MCP door is handed, and how it knows who asks."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from perdure.domain.access import Scope
+from perdure.domain.errors import NotAllowed
+from perdure.domain.loops import LoopControl
+from perdure.interfaces.services import Services
+from perdure.interfaces.tokens import caller_of
+
+# Opens the services for one request; embedded ones are started first when it says so.
+Opened = Callable[[bool], AbstractAsyncContextManager[Services]]
+LoopsOf = Callable[[Services, str], LoopControl]
+
+
+class Desk(NamedTuple):
+    """One request's way in: the services, and the loops in the caller's name."""
+
+    services: Services
+    loops: LoopControl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpSite:
+    """One installation, as the MCP door sees it.
+
+    Services are opened for each request: a client may keep the door open for days, in which
+    embedded services end when nobody uses them, and start again.
+
+    Args:
+        opened: opens the services.
+        loops_of: the loops in somebody's name.
+        user: who steers where no token says it.
+        tokens: whether every request must carry one (over HTTP).
+        now: the clock.
+        version: of the product.
+    """
+
+    opened: Opened
+    loops_of: LoopsOf
+    user: str
+    now: Callable[[], datetime]
+    version: str
+    tokens: bool = False
+
+    @asynccontextmanager
+    async def desk(
+        self, headers: Mapping[str, str] | None, *, scope: Scope, start: bool = False
+    ) -> AsyncGenerator[Desk]:
+        """The way in for one request.
+
+        Raises:
+            NotAllowed: its token does not reach that far.
+        """
+        if self.tokens:
+            async with self.opened(False) as services:
+                by = await self._caller(services, headers or {}, scope)
+        else:
+            by = self.user
+        async with self.opened(start) as services:
+            yield Desk(services, self.loops_of(services, by))
+
+    async def _caller(self, services: Services, headers: Mapping[str, str], scope: Scope) -> str:
+        token = await caller_of(headers.get("authorization"), services.access, now=self.now())
+        if token is None:
+            raise NotAllowed(
+                "The request came without a usable token.",
+                cure="Make one: perdure api token create NAME --scope read --scope operate",
+            )
+        if scope not in token.grants:
+            raise NotAllowed(
+                f"The token {token.name!r} lacks the scope {scope}.",
+                cure=f"Make one with it: perdure api token create NAME --scope {scope}",
+            )
+        return token.name
