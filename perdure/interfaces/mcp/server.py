@@ -35,9 +35,13 @@ STEERS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent
 
 Definition = Annotated[str, Field(description="A name that loop_definitions gives.")]
 Goal = Annotated[str, Field(min_length=1, description="What is to be done, in words.")]
+# Any JSON, so that a wrong one is refused in our words.
 Parameters = Annotated[
-    dict[str, JsonValue] | str | None,
-    Field(description="Values of the definition's parameters: an object, or its JSON text."),
+    JsonValue,
+    Field(
+        description="Values of the definition's parameters: an object, or its JSON text.",
+        json_schema_extra={"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]},
+    ),
 ]
 Limit = Annotated[int | None, Field(ge=1, description="Instead of the definition's own limit.")]
 RunId = Annotated[str, Field(description="A run id, or a unique beginning of one.")]

@@ -1,0 +1,216 @@
+"""The MCP door, asked by the official client: tools, refusals, streams, HTTP with tokens."""
+
+import asyncio
+import os
+import secrets
+import sys
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import httpx2
+import pytest
+from installation import eventually
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from perdure.domain.access import ApiToken, Credentials, digest_of
+from perdure.domain.errors import NotAllowed
+from perdure.interfaces.mcp.server import build_server
+from perdure.interfaces.mcp.serving import serve_http
+
+TOOLS = {
+    "loop_start",
+    "loop_list",
+    "loop_status",
+    "loop_control",
+    "loop_definitions",
+    "loop_gates",
+}
+
+
+async def told(client, tool, **arguments):
+    """What a tool returned, as data; its text when it refused."""
+    result = await client.call_tool(tool, arguments)
+    if result.is_error:
+        return result.content[0].text
+    return result.structured_content
+
+
+async def follow(client, run):
+    """The status of a run once it has ended."""
+    seen = {}
+
+    async def ended():
+        seen.update(await told(client, "loop_status", id=run))
+        return seen["phase"] == "ended"
+
+    await eventually(ended)
+    return seen
+
+
+async def test_there_are_these_tools_and_none_that_answers(door):
+    async with Client(build_server(door.mcp)) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert set(tools) == TOOLS
+    start = tools["loop_start"].input_schema
+    assert sorted(start["required"]) == ["definition", "goal"]
+    assert set(start["properties"]) == {"definition", "goal", "parameters", "max_iterations"}
+    gates = tools["loop_gates"].annotations
+    assert gates is not None and gates.read_only_hint
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"topic": "rust"}, '{"topic": "rust"}'], ids=["object", "text"]
+)
+async def test_a_loop_is_started_followed_and_listed(door, parameters):
+    async with Client(build_server(door.mcp)) as client:
+        started = await told(
+            client, "loop_start", definition="pair", goal="say", parameters=parameters
+        )
+        status = await follow(client, started["id"])
+        listed = await told(client, "loop_list")
+    assert (status["outcome"], status["kind"]) == ("accepted", "roles")
+    assert started["id"] in [run["id"] for run in listed["loops"]]
+
+
+async def test_definitions_say_what_a_loop_asks_for(door):
+    async with Client(build_server(door.mcp)) as client:
+        found = await told(client, "loop_definitions")
+    facts = {one["name"]: one for one in found["definitions"]}
+    assert {"harness", "pair"} <= set(facts)
+    assert facts["pair"]["stages"] == ["write", "review"]
+    assert [one["name"] for one in facts["pair"]["parameters"]] == ["topic"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("loop_start", {"definition": "piar", "goal": "x"}, "Did you mean pair?"),
+        ("loop_start", {"definition": "pair", "goal": "x"}, "no value for topic"),
+        ("loop_start", {"definition": "pair", "goal": "x", "parameters": "[1]"}, "Give an object"),
+        ("loop_start", {"definition": "pair", "goal": "x", "parameters": "{"}, "no JSON"),
+        (
+            "loop_start",
+            {"definition": "pair", "goal": "x", "parameters": {"topc": 1, "topic": 1}},
+            "topc",
+        ),
+        ("loop_list", {"status": "runing"}, "Did you mean running?"),
+        ("loop_status", {"id": "nobody"}, "nobody"),
+        ("loop_control", {"action": "answer", "id": "all"}, "people alone answer gates"),
+        ("loop_control", {"action": "retry", "id": "all"}, "one run, not all"),
+    ],
+)
+async def test_what_is_refused_says_what_to_do(door, tool, arguments, said):
+    async with Client(build_server(door.mcp)) as client:
+        assert said in await told(client, tool, **arguments)
+
+
+async def test_all_open_loops_are_paused_and_stopped_and_no_run_of_another_kind(door):
+    site = door.site
+    script = {"replies": [{"text": "slow", "delay_s": 60}]}
+    agent = await site.start({"kind": "agent", "goal": "do it"}, script)
+    slow = await site.script({"replies": [{"text": "slow", "delay_s": 60, "times": 9}]})
+    roles = {"definition": "pair", "parameters": {"topic": "rust"}}
+    spec = {"kind": "roles", "goal": "say", "roles": roles, "models": {"executor": slow}}
+    run = await site.start(spec)
+
+    async def listed():
+        return any(row.id == run for row in (await site.gateway.list()).runs)
+
+    async with Client(build_server(door.mcp)) as client:
+        await eventually(listed)
+        paused = await told(client, "loop_control", action="pause", id="all")
+        assert run in paused["taken"]
+        assert agent not in paused["taken"]
+        again = await told(client, "loop_control", action="pause", id=run)
+        assert "paused" in again
+        await told(client, "loop_control", action="resume", id=run)
+        await site.handle(agent).terminate()
+        await site.handle(run).terminate()
+
+
+@asynccontextmanager
+async def serving(door):
+    """The door over HTTP, with its address."""
+    stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve_http(door.mcp, port=0, on_ready=ready.set_result, stop=stop))
+    try:
+        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        yield await ready
+    finally:
+        stop.set()
+        await task
+
+
+async def token(door, *scopes):
+    made = Credentials(id=secrets.token_hex(4), secret=secrets.token_urlsafe(32))
+    kept = ApiToken(
+        id=made.id,
+        name="agent",
+        scopes=scopes,
+        digest=digest_of(made.secret),
+        created_at=datetime.now(UTC),
+    )
+    await door.site.parts.stores.access.add_token(kept)
+    return made.text
+
+
+@asynccontextmanager
+async def remote(url, text):
+    headers = {"authorization": f"Bearer {text}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        yield client
+
+
+async def test_over_http_a_token_starts_and_follows_a_loop(guarded):
+    text = await token(guarded, "operate")
+    async with serving(guarded) as url, remote(url, text) as client:
+        started = await told(
+            client, "loop_start", definition="pair", goal="say", parameters={"topic": "rust"}
+        )
+        status = await follow(client, started["id"])
+    assert status["outcome"] == "accepted"
+
+
+async def test_over_http_nothing_is_answered_without_a_token_or_beyond_its_scope(guarded):
+    reading = await token(guarded, "read")
+    async with serving(guarded) as url:
+        async with httpx2.AsyncClient(trust_env=False) as plain:
+            for headers in ({}, {"authorization": "Bearer perdure_00000000_" + "A" * 43}):
+                answer = await plain.post(url, json={}, headers=headers)
+                assert answer.status_code == 401
+            elsewhere = {"authorization": f"Bearer {reading}", "host": "evil.example"}
+            assert (await plain.post(url, json={}, headers=elsewhere)).status_code in {403, 421}
+        async with remote(url, reading) as client:
+            assert "definitions" in await told(client, "loop_definitions")
+            refused = await told(client, "loop_control", action="stop", id="all")
+    assert "lacks the scope operate" in refused
+
+
+async def test_over_http_there_must_be_a_token_at_all(guarded):
+    with pytest.raises(NotAllowed, match="perdure api token create"):
+        await serve_http(guarded.mcp, port=0, on_ready=lambda _: None, stop=asyncio.Event())
+
+
+async def test_over_standard_streams_as_agents_start_it(acted):
+    environment = {
+        **os.environ,
+        **acted.settings.as_environment(),
+        "TEMPORAL_ADDRESS": acted.address,
+    }
+    command = StdioServerParameters(
+        command=sys.executable, args=["-P", "-m", "perdure", "mcp"], env=environment
+    )
+    async with Client(stdio_client(command)) as client:
+        started = await told(
+            client, "loop_start", definition="pair", goal="say", parameters={"topic": "rust"}
+        )
+        assert isinstance(started, dict), started
+        status = await follow(client, started["id"])
+    assert status["outcome"] == "accepted"
