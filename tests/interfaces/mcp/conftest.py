@@ -12,7 +12,7 @@ from installation import Installation
 from loop_scripts import PAIR, pair_script
 from rest import scripted, services_of
 
-from perdure.interfaces.loops import Loops
+from perdure.interfaces.loop_desk import Loops
 from perdure.interfaces.mcp.site import McpSite
 from perdure.interfaces.submission import Surroundings
 

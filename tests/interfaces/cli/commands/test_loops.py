@@ -1,0 +1,80 @@
+"""The loop commands: what is sent, what is refused before anything starts, and what is shown."""
+
+import json
+
+import pytest
+
+from perdure.domain.messages import Pause, Resume, Retry, Stop
+from perdure.domain.run import RolesSpec
+from tests.interfaces.cli.memory import Installation
+from tests.interfaces.cli.samples import RUN
+
+
+@pytest.mark.parametrize(
+    ("argv", "run", "expected"),
+    [
+        (("pause", RUN), RUN, Pause(by="ann")),
+        (("resume", "refine-steel"), RUN, Resume(by="ann")),
+        (("stop", "@last"), RUN, Stop(by="ann")),
+        (("retry", RUN, "--note", "again"), RUN, Retry(by="ann", note="again")),
+        (("pause", "all"), "all:roles", Pause(by="ann")),
+        (("stop", "all"), "all:roles", Stop(by="ann")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_verbs_are_sent_with_who_asks(
+    perdure: Installation, argv: tuple[str, ...], run: str, expected: Pause
+) -> None:
+    assert perdure.run("loops", *argv) == 0
+    [(taken, sent)] = perdure.gateway.sent
+    assert taken == run
+    assert sent.model_copy(update={"request_id": None}) == expected
+
+
+def test_definitions_are_listed_with_stages_and_parameters(perdure: Installation) -> None:
+    assert perdure.run("loops", "definitions") == 0
+    assert "harness" in perdure.out
+    assert "plan → code → review" in perdure.out
+    assert perdure.run("loops", "definitions", "--json") == 0
+    names = [one["name"] for one in json.loads(perdure.out.splitlines()[-1])]
+    assert {"harness", "research", "goal-driven"} <= set(names)
+
+
+def test_a_loop_is_started_with_parameters_and_limits(perdure: Installation) -> None:
+    words = ("loops", "start", "research", "why rust", "--param", "output_format=a table")
+    limits = ("--max-iterations", "2", "--model", "claude-x", "--budget", "0.5", "--detach")
+    assert perdure.run(*words, *limits) == 0
+    [spec] = perdure.gateway.started
+    assert isinstance(spec, RolesSpec)
+    assert (spec.goal, spec.roles.definition) == ("why rust", "research")
+    assert spec.roles.parameters == {"output_format": "a table"}
+    assert spec.roles.max_iterations == 2
+    assert (spec.models.executor, str(spec.budget.cost_usd)) == ("claude-x", "0.5")
+    assert spec.workspace is None
+
+
+def test_in_a_repository_a_loop_works_on_a_copy_of_it(perdure: Installation) -> None:
+    (perdure.folder / ".git").mkdir()
+    assert perdure.run("loops", "start", "harness", "mend it", "--detach") == 0
+    [spec] = perdure.gateway.started
+    assert spec.workspace == str(perdure.folder)
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (("start", "harness", "x", "--param", "topic"), 2, "found no name=value"),
+        (("start", "harness", ""), 2, "goal"),
+        (("start", "harness", "x", "--max-iterations", "0"), 2, "max_iterations"),
+        (("retry", "all"), 2, "one run, not all"),
+        (("pause",), 2, "ID|all"),
+        (("list", "--status", "runing"), 2, "running"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_wrong_words_start_and_send_nothing(
+    perdure: Installation, argv: tuple[str, ...], code: int, said: str
+) -> None:
+    assert perdure.run("loops", *argv) == code
+    assert said in perdure.err
+    assert perdure.gateway.sent == []
