@@ -132,7 +132,9 @@ class CallModel:
             tools=() if json_schema else offers,
             tool_choice="none" if step.tools_off or not offers else "auto",
             json_schema=json_schema,
-            temperature=SMALL_MODEL_TEMPERATURE if frame.cards[step.model].small else None,
+            temperature=SMALL_MODEL_TEMPERATURE
+            if frame.cards[step.model].small
+            else frame.temperature,
         )
 
     async def _report(

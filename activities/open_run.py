@@ -64,6 +64,7 @@ class OpenRun:
             chains=step.chains,
             aliases=_aliases(step.tools),
             extra=step.extra,
+            temperature=step.commission.temperature if step.commission else None,
         )
         address = await self._put(frame)
         await self._register(step)
@@ -101,18 +102,18 @@ class OpenRun:
 
     async def _register(self, step: OpenRunRequest) -> None:
         """Write the row of a run that no door started."""
-        if step.parent is None or await self._records.run(step.run) is not None:
+        if step.commission is None or await self._records.run(step.run) is not None:
             return
         await self._records.put_run(
             StoredRun(
                 id=step.run,
                 kind=step.kind,
                 goal=step.goal,
-                label=step.label,
+                label=step.commission.label,
                 lifecycle="running",
                 outcome=None,
                 started_at=step.now,
-                parent=step.parent,
+                parent=step.commission.parent,
             )
         )
 
@@ -175,7 +176,9 @@ class OpenRun:
             Message(role=message.role, blocks=(TextBlock(type="text", text=message.text),))
             for message in step.messages
         ]
-        task = user_text(task_text(step.goal, inputs), pinned=True)
+        briefing = step.commission.briefing if step.commission else None
+        told = step.goal if briefing is None else await self._read(briefing)
+        task = user_text(task_text(told, inputs), pinned=True)
         return await self._transcripts.append(head, [*given, task])
 
 

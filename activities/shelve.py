@@ -10,6 +10,7 @@ from perdure.domain.ports import BlobStore
 
 # A wave of children stays far below what the server takes in one transaction.
 PASSED_INLINE_BYTES = 1_024
+SHOWN_CHARACTERS = 2_000
 
 
 class Shelve:
@@ -22,12 +23,21 @@ class Shelve:
     @translated
     async def shelve(self, step: ShelveRequest) -> ShelveReport:
         """Replace each long value by the form that an input by reference has."""
-        return ShelveReport(
-            values={name: await self._passed(value) for name, value in step.values.items()}
-        )
+        values: dict[str, JsonValue] = {}
+        shown: dict[str, str] = {}
+        for name, value in step.values.items():
+            address = input_address(value)
+            text = input_text(value) if address is None else await self._blobs.get_text(address)
+            shown[name] = beginning(text)
+            if address is None and len(text.encode()) > PASSED_INLINE_BYTES:
+                address = (await self._blobs.put_text(text)).hash
+            values[name] = value if address is None else {"ref": address}
+        return ShelveReport(values=values, shown=shown)
 
-    async def _passed(self, value: JsonValue) -> JsonValue:
-        text = input_text(value)
-        if input_address(value) is not None or len(text.encode()) <= PASSED_INLINE_BYTES:
-            return value
-        return {"ref": (await self._blobs.put_text(text)).hash}
+
+def beginning(text: str) -> str:
+    """What a manager is shown of an input; it hands the whole on by name."""
+    if len(text) <= SHOWN_CHARACTERS:
+        return text
+    left_out = len(text) - SHOWN_CHARACTERS
+    return f"{text[:SHOWN_CHARACTERS]}\n[{left_out} more characters; `inherit` hands it on whole]"

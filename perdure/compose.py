@@ -38,6 +38,7 @@ from perdure.adapters.tools.composite import ToolHosts
 from perdure.adapters.tools.host import AnyTool, LocalToolHost
 from perdure.adapters.tools.made import MadeTools
 from perdure.adapters.tools.plugins import has_plugins, plugin_tools
+from perdure.adapters.verifying.deliverables import Deliverables
 from perdure.adapters.verifying.verifier import Verifier
 from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.domain.errors import InvalidInput
@@ -69,8 +70,10 @@ class Parts:
     sandbox: MadeToolSandbox
     workspaces: LocalWorkspaces
     checks: RubricChecks
+    commands: LocalCommands
     verifier: Verifier
     loops: LoopFiles
+    deliverables: Deliverables
     default_model: str
     telemetry: Telemetry
 
@@ -99,6 +102,7 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
     try:
         extra = plugin_tools(settings.plugins) if plugins else ()
         checks = plugin_checks(settings.plugins) if plugins else {}
+        commands = LocalCommands(_allowance(settings))
         yield Parts(
             settings=settings,
             stores=stores,
@@ -111,8 +115,10 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             sandbox=sandbox,
             workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
             checks=RubricChecks(snippets=snippets, plugins=checks),
-            verifier=Verifier(LocalCommands(_allowance(settings))),
             loops=LoopFiles(settings.home, parse),
+            commands=commands,
+            verifier=Verifier(commands),
+            deliverables=Deliverables(),
             default_model=default_model(access),
             telemetry=telemetry,
         )

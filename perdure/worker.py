@@ -19,29 +19,36 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.ask_verdict import AskVerdict
+from activities.brief import Brief
 from activities.call_model import CallModel
 from activities.call_tool import CallTool
 from activities.check import Check
 from activities.composing import Composer
 from activities.frames import Frames
+from activities.inspect_work import InspectWork
 from activities.judge import Judge
 from activities.keep_books import Finish, Notify, Reconcile, Snapshot
 from activities.learn import Extract, KeepLearnings, Review
 from activities.make_tool import MakeTool
+from activities.manage import Manage
+from activities.merge_work import MergeWork
 from activities.metering import Backoff, MeteredModel
 from activities.mine import Mine
 from activities.open_run import OpenRun
 from activities.open_workspace import OpenWorkspace
 from activities.plan import Plan
 from activities.read_stage import ReadStage
+from activities.read_work import ReadWork
 from activities.ready import Ready
 from activities.recall import Recall
 from activities.reframe import Reframe
 from activities.repair_tool import RepairTool
+from activities.review_work import ReviewWork
 from activities.settle_child import SettleChild
 from activities.shelve import Shelve
 from activities.structured import StructuredCalls
 from activities.verify import Verify
+from perdure.adapters.checks.similarity import similarity
 from perdure.adapters.logging import configure_logging
 from perdure.adapters.notices import notifier
 from perdure.adapters.runtime import announce_ready
@@ -52,12 +59,13 @@ from perdure.compose import VERSION, Parts, open_parts
 from perdure.domain.errors import PerdureError, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
 from workflows.agent import AgentLoop
+from workflows.delegation import DelegationLoop
 from workflows.learn import LearnLoop
 from workflows.patterns import PatternMining
 from workflows.refine import RefineLoop
 from workflows.roles import RoleLoop
 
-WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, LearnLoop, PatternMining)
+WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, DelegationLoop, LearnLoop, PatternMining)
 REGISTRY_POLL_S = 1.0
 M_ARENA_MAX = -8  # of mallopt(3)
 Activity = Callable[..., object]
@@ -127,6 +135,10 @@ class Fleet:
                 Reconcile(stores.journal).reconcile,
                 SettleChild(journal=stores.journal, records=stores.records).settle_child,
                 Shelve(stores.blobs).shelve,
+                Brief(stores.blobs).brief,
+                ReadWork(
+                    blobs=stores.blobs, similarity=similarity, inspector=self._parts.deliverables
+                ).read_work,
                 Recall(memory=stores.memory, blobs=stores.blobs).recall,
                 finish.finish,
                 review.review,
@@ -165,6 +177,8 @@ class Fleet:
                 verdicts.judge_goal,
                 Extract(structured).extract,
                 RepairTool(structured, blobs=stores.blobs).repair_tool,
+                Manage(structured=structured, blobs=stores.blobs).manage,
+                ReviewWork(structured).review_work,
                 Ready(version=VERSION, workspace=None).ready,
             ],
             per_second=self._settings.model_calls_per_second,
@@ -209,6 +223,13 @@ class Fleet:
                 Check(blobs=stores.blobs, frames=self._frames, checks=parts.checks).check,
                 verify.verify,
                 Snapshot(workspaces=parts.workspaces, blobs=stores.blobs).snapshot,
+                MergeWork(parts.workspaces).merge_work,
+                InspectWork(
+                    blobs=stores.blobs,
+                    inspector=parts.deliverables,
+                    workspaces=parts.workspaces,
+                    commands=parts.commands,
+                ).inspect_work,
                 Ready(version=VERSION, workspace=folder).ready,
             ],
         )

@@ -111,16 +111,16 @@ class Parenting(Calling):
             if await self.hold() or self._ending() is not None:
                 ended += [NotStarted(order, "the run was to end") for order in wave]
                 continue
-            ended += await self._wave(wave)
+            ended += await self._child_wave(wave)
         return ended
 
-    async def _wave(self, orders: Sequence[Order]) -> list[ChildEnd | NotStarted]:
+    async def _child_wave(self, orders: Sequence[Order]) -> list[ChildEnd | NotStarted]:
         self.enter("working")
-        begun = [self._reserve(order, siblings=len(orders)) for order in orders]
-        started = await asyncio.gather(*(self._start_child(one) for one in begun))
+        begun = [self._reserve_child(order, siblings=len(orders)) for order in orders]
+        started = await asyncio.gather(*(self._begin_child(one) for one in begun))
         running = [one for one in started if isinstance(one, _Running)]
         self.show(f"{len(running)} child runs")
-        await self._watch(running)
+        await self._watch_children(running)
         self.show(None)
         ended = [_end_of(one) for one in started]
         longest = max(
@@ -129,7 +129,7 @@ class Parenting(Calling):
         self.charge(budgets.work(self.core.budget, longest))
         return ended
 
-    def _reserve(
+    def _reserve_child(
         self, order: Order, *, siblings: int
     ) -> "tuple[Order, str, LoopInput] | NotStarted":
         core = self.core
@@ -172,7 +172,7 @@ class Parenting(Calling):
             }
         )
 
-    async def _start_child(
+    async def _begin_child(
         self, begun: "tuple[Order, str, LoopInput] | NotStarted"
     ) -> "_Running | ChildEnd | NotStarted":
         if isinstance(begun, NotStarted):
@@ -197,18 +197,18 @@ class Parenting(Calling):
             )
         except (WorkflowAlreadyStartedError, FailureError) as error:
             self.core.budget = budgets.release(self.core.budget, run)
-            self._note_end(run, None, SpendReport(), error=str(error))
+            self._note_child_end(run, None, SpendReport(), error=str(error))
             return NotStarted(order, f"it could not be started: {error}"[:300])
         self.note("child_started", child=run, name=order.name, kind=order.kind)
         return _Running(order, run, handle)
 
-    async def _watch(self, running: Sequence[_Running]) -> None:
+    async def _watch_children(self, running: Sequence[_Running]) -> None:
         """Wait for all; pass on what people ask of this run meanwhile."""
         told = (False, False)
         deadline: datetime | None = None
         while open_ones := [one for one in running if one.end is None]:
             if self.interruption is not None:
-                await self._cancel(open_ones)
+                await self._cancel_children(open_ones)
                 return
             now = (self.core.control.paused, self.core.control.stop is not None)
             if now != told:
@@ -217,7 +217,7 @@ class Parenting(Calling):
                     deadline = workflow.now() + timedelta(seconds=self.site.timing.child_grace)
                 told = now
             left = None if deadline is None else (deadline - workflow.now()).total_seconds()
-            if not await self._next(open_ones, told, timeout=left):
+            if not await self._next_child(open_ones, told, timeout=left):
                 # The grace of a polite stop is over.
                 self.core.control.stop = "now"
                 continue
@@ -225,7 +225,7 @@ class Parenting(Calling):
                 if one.handle.done():
                     await self._settle_child(one)
 
-    async def _next(
+    async def _next_child(
         self, open_ones: Sequence[_Running], told: tuple[bool, bool], *, timeout: float | None
     ) -> bool:
         """Wait until a child ended or people said something; False when the time is up first."""
@@ -260,7 +260,7 @@ class Parenting(Calling):
         self.publish()
         await asyncio.gather(*(_signal(one.handle, verb, message) for one in open_ones))
 
-    async def _cancel(self, open_ones: Sequence[_Running]) -> None:
+    async def _cancel_children(self, open_ones: Sequence[_Running]) -> None:
         """End the children at once; each has a bound to stop what it does and to report."""
         for one in open_ones:
             one.handle.cancel()
@@ -286,10 +286,10 @@ class Parenting(Calling):
         spawned = one.order.kind == "delegation"
         with_child(self.core, one.run, spend)
         self.charge(rules.settle_run(self.core.budget, one.run, spend, spawned=spawned))
-        self._note_end(one.run, result, spend, error=error)
+        self._note_child_end(one.run, result, spend, error=error)
         one.end = ChildEnd(one.order, one.run, result, spend, error)
 
-    def _note_end(
+    def _note_child_end(
         self, run: str, result: RunResult | None, spend: SpendReport, *, error: str
     ) -> None:
         known = next(child for child in self.core.children if child.id == run)

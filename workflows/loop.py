@@ -24,6 +24,7 @@ from perdure.domain.agent.settings import resolve
 from perdure.domain.agent.turn import Ending
 from perdure.domain.attributes import search_attributes
 from perdure.domain.budget import AssumePrice, Budget
+from perdure.domain.commission import commission_of
 from perdure.domain.control import Phase
 from perdure.domain.gates import END, Gate
 from perdure.domain.lacking import lacking
@@ -187,8 +188,7 @@ class Loop(Admitting):
                 goes_on=goes_on,
                 resume=resume,
                 root=self.site.root,
-                parent=self.site.parent,
-                label=self.spec.metadata.label,
+                commission=commission_of(self.site, self.spec),
                 now=workflow.now(),
                 seats=self.seat_orders(workspace),
             ),

@@ -15,10 +15,13 @@ from perdure.domain import budget as budgets
 from perdure.domain.agent import compaction
 from perdure.domain.agent.failover import OVERFLOW_CODE, next_model, unpriced
 from perdure.domain.agent.records import thin
+from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Refused
 from perdure.domain.context import entries_tokens
 from perdure.domain.control import Phase
+from perdure.domain.delegation.steps import ManageReport, ReviewReport
 from perdure.domain.delegation.tools.steps import RepairToolReport
+from perdure.domain.gates import Gate
 from perdure.domain.memory.learning import ExtractReport
 from perdure.domain.names import short_model_name
 from perdure.domain.refine.planning import PlanReport
@@ -38,14 +41,16 @@ from perdure.domain.tokens import calibrate
 from perdure.domain.transcript import Head
 from perdure.domain.usage import Account
 from workflows import options
-from workflows.loop import Loop
+from workflows.loop import Loop, expired_to_end
 from workflows.steps import Broken, Done
 from workflows.structured import (
     Extraction,
     GoalJudging,
     Judgement,
+    Managing,
     Planning,
     Repairing,
+    Reviewing,
     Structured,
     VerdictAsking,
 )
@@ -95,7 +100,9 @@ class Unpriced:
 
 
 Reported = (
-    ModelCallReport
+    ManageReport
+    | ReviewReport
+    | ModelCallReport
     | JudgeReport
     | PlanReport
     | ExtractReport
@@ -105,7 +112,9 @@ Reported = (
 )
 Called = Reported | Refused | Unpriced | Broken | Unanswered
 Performed = (
-    Done[ModelCallReport]
+    Done[ManageReport]
+    | Done[ReviewReport]
+    | Done[ModelCallReport]
     | Done[JudgeReport]
     | Done[PlanReport]
     | Done[ExtractReport]
@@ -155,6 +164,22 @@ class Calling(Loop):
         gate = await self.ask("budget", prompt)
         raised = gate is not None and gate.answer is not None and gate.answer.choice == "raise"
         return raised and budgets.exhausted(self.core.budget, wall_time=self.wall_time) is None
+
+    def after_escalation(self, gate: Gate | None) -> Ending | None:
+        """`accept` takes the best, `stop` ends, `continue` goes on with the text as guidance."""
+        if gate is None or gate.answer is None:
+            return self._ending()
+        if expired_to_end(gate):
+            return Ending(outcome="unanswered", reason="gate_expired")
+        match gate.answer.choice:
+            case "accept":
+                return Ending(outcome="accepted", reason="approved")
+            case "stop":
+                return Ending(outcome="stopped", reason="stopped")
+            case _:
+                if gate.answer.text:
+                    self.core.control.guidance = [*self.core.control.guidance, gate.answer.text]
+                return None
 
     async def call_structured(self, asked: Callable[[tuple[str, ...]], Ask | Refused]) -> Called:
         """A reply with a structure, asked for once more with what was wrong with the first.
@@ -287,6 +312,12 @@ class Calling(Loop):
             case GoalJudging() as judging_goal:
                 goal = judging_goal.start(request, config)
                 return await self.watched(goal, activity_id=activity_id)
+            case Managing() as managing:
+                deciding = managing.start(request, config)
+                return await self.watched(deciding, activity_id=activity_id)
+            case Reviewing() as reviewing:
+                review = reviewing.start(request, config)
+                return await self.watched(review, activity_id=activity_id)
             case Extraction() as extraction:
                 looking = extraction.start(request, config)
                 return await self.watched(looking, activity_id=activity_id)

@@ -8,8 +8,16 @@ from temporalio.workflow import ActivityConfig, ActivityHandle
 from activities.ask_verdict import AskVerdict
 from activities.judge import Judge
 from activities.learn import Extract
+from activities.manage import Manage
 from activities.plan import Plan
 from activities.repair_tool import RepairTool
+from activities.review_work import ReviewWork
+from perdure.domain.delegation.steps import (
+    ManageReport,
+    ManageRequest,
+    ReviewReport,
+    ReviewRequest,
+)
 from perdure.domain.delegation.tools.steps import RepairToolReport, RepairToolRequest
 from perdure.domain.memory.learning import ExtractReport, ExtractRequest
 from perdure.domain.refine.planning import PlanReport, PlanRequest
@@ -96,4 +104,34 @@ class GoalJudging:
         )
 
 
-Structured = Judgement | Planning | Extraction | Repairing | VerdictAsking | GoalJudging
+@dataclass(frozen=True, slots=True)
+class Managing:
+    """What makes a call a manager's decision."""
+
+    def start(self, call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[ManageReport]:
+        """Schedule the call with its reader."""
+        return workflow.start_activity_method(Manage.manage, ManageRequest(call=call), **config)
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewing:
+    """What makes a call a review: of one result, or of each of some criteria."""
+
+    criteria: tuple[str, ...] = ()
+
+    def start(self, call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[ReviewReport]:
+        """Schedule the call with its reader."""
+        request = ReviewRequest(call=call, criteria=self.criteria)
+        return workflow.start_activity_method(ReviewWork.review_work, request, **config)
+
+
+Structured = (
+    Judgement
+    | Planning
+    | Extraction
+    | Repairing
+    | VerdictAsking
+    | GoalJudging
+    | Managing
+    | Reviewing
+)

@@ -24,12 +24,10 @@ from perdure.domain.agent.turn import (
 )
 from perdure.domain.budget import Refused
 from perdure.domain.control import Phase
-from perdure.domain.gates import Gate
 from perdure.domain.names import short_model_name
 from perdure.domain.outcomes import Outcome
 from perdure.domain.steps import ModelCallReport, SayEntry
 from workflows.closing import Closing, Sent, TurnEnd
-from workflows.loop import expired_to_end
 from workflows.model_calls import MAX_OUTPUT_TOKENS, Ask, Called, Unanswered, Unpriced
 from workflows.steps import Broken
 
@@ -248,22 +246,6 @@ class Turning(Closing):
         gate = await self.ask("escalation", control.escalation or "", free_text=True)
         control.escalation = None
         return self.after_escalation(gate)
-
-    def after_escalation(self, gate: Gate | None) -> Ending | None:
-        """`accept` takes the best, `stop` ends, `continue` goes on with the text as guidance."""
-        if gate is None or gate.answer is None:
-            return self._ending()
-        if expired_to_end(gate):
-            return Ending(outcome="unanswered", reason="gate_expired")
-        match gate.answer.choice:
-            case "accept":
-                return Ending(outcome="accepted", reason="approved")
-            case "stop":
-                return Ending(outcome="stopped", reason="stopped")
-            case _:
-                if gate.answer.text:
-                    self.core.control.guidance = [*self.core.control.guidance, gate.answer.text]
-                return None
 
     def limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
         """The limits that decide what follows a reply, as they stand now."""

@@ -26,6 +26,10 @@ class ShelveRequest(StepMessage):
 
 
 class ShelveReport(StepMessage):
-    """The inputs as they are passed on: short ones as they are, long ones by address."""
+    """The inputs as they are passed on: short ones as they are, long ones by address.
+
+    `shown` is their text, of long ones the beginning.
+    """
 
     values: dict[str, JsonValue]
+    shown: dict[str, str] = {}

@@ -224,6 +224,7 @@ class RunResult(Frozen):
     open_findings: tuple[dict[str, JsonValue], ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     tools_used: dict[str, int] = {}
+    tool_successes: int = 0
     exhausted: Exhausted | None = None
     skills: tuple[str, ...] = ()
     read_only: bool = False

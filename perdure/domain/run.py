@@ -166,7 +166,8 @@ class Site(Frozen):
     """Where a run lives: its queues, its workspace folder, and the installation's figures.
 
     A run that works for another has a `root` and a `parent`; it plays a `role`, as the `worker` of
-    that name, and its working copy begins with the snapshot `tree`.
+    that name, its task in full is the blob `briefing`, and its working copy begins with the
+    snapshot `tree`.
     """
 
     loops: str
@@ -181,6 +182,7 @@ class Site(Frozen):
     role: str = "executor"
     worker: str | None = None
     tree: str | None = None
+    briefing: str | None = None
 
 
 class LoopInput(BaseModel):

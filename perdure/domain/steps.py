@@ -14,6 +14,7 @@ from perdure.domain.admission import Needs
 from perdure.domain.agent.calls import CallAsked, Tallies, ToolTerms
 from perdure.domain.agent.settings import InitialMessage, ToolsSpec
 from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.commission import Commission
 from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
 from perdure.domain.model_errors import ModelFacts
 from perdure.domain.models import ModelCard
@@ -49,6 +50,7 @@ class Frame(Frozen):
     chains: dict[str, tuple[str, ...]]
     aliases: dict[str, str] = {}
     extra: dict[str, JsonValue] = {}
+    temperature: float | None = None
 
 
 class OpenWorkspaceRequest(StepMessage):
@@ -112,8 +114,7 @@ class OpenRunRequest(StepMessage):
     tools: tuple[ToolFact, ...] = ()
     extra: dict[str, JsonValue] = {}
     root: str = ""
-    parent: str | None = None
-    label: str | None = None
+    commission: Commission | None = None
     goes_on: bool = False
     resume: Head | None = None
     now: datetime

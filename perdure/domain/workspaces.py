@@ -3,7 +3,16 @@
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from perdure.domain.base import Frozen
 from perdure.domain.refs import Ref
+
+
+class Merged(Frozen):
+    """What a merge did: paths taken over, and paths that both sides had changed differently."""
+
+    tree: Ref
+    changed: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
 
 
 class Workspaces(Protocol):
@@ -31,6 +40,14 @@ class Workspaces(Protocol):
 
     async def patch(self, *, base: str, tree: str) -> str:
         """The unified diff from one stored tree to another."""
+        ...
+
+    async def merge(self, *, run: str, root: str, base: str, tree: str) -> Merged:
+        """Take the changes from `base` to `tree` over into the run's working folder.
+
+        What both changed is merged line by line; where that cannot be done the folder's own version
+        stays, and the path is a conflict. A repeat changes nothing.
+        """
         ...
 
     async def apply(self, *, base: str, tree: str, target: str) -> tuple[str, ...]:

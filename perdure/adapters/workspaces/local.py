@@ -21,6 +21,7 @@ from perdure.adapters.git.shadow import find_repository
 from perdure.adapters.workspaces import copies
 from perdure.adapters.workspaces.applying import Change, apply_changes
 from perdure.adapters.workspaces.listing import list_files
+from perdure.adapters.workspaces.merging import merge_trees
 from perdure.adapters.workspaces.patches import unified_patch
 from perdure.adapters.workspaces.snapshots import Snapshots, restore
 from perdure.adapters.workspaces.trees import (
@@ -34,6 +35,7 @@ from perdure.domain.base import Frozen
 from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
 from perdure.domain.ports import BlobStore
 from perdure.domain.refs import Ref
+from perdure.domain.workspaces import Merged
 
 LOCK_POLL_S = 0.05
 
@@ -129,6 +131,25 @@ class LocalWorkspaces:
         return await unified_patch(
             self._blobs, await load_tree(self._blobs, base), await load_tree(self._blobs, tree)
         )
+
+    async def merge(self, *, run: str, root: str, base: str, tree: str) -> Merged:
+        """Take the changes from one stored tree to another over into a run's working folder.
+
+        Raises:
+            NotAllowed: `root` is not the working folder of this run.
+        """
+        ours = await self.snapshot(run=run, root=root)
+        merged, changed, conflicts = await merge_trees(
+            self._blobs,
+            base=await load_tree(self._blobs, base),
+            ours=await load_tree(self._blobs, ours.hash),
+            theirs=await load_tree(self._blobs, tree),
+        )
+        if not changed:
+            return Merged(tree=ours, conflicts=conflicts)
+        stored = await store_tree(self._blobs, merged)
+        await self.restore(run=run, root=root, tree=stored.hash)
+        return Merged(tree=stored, changed=changed, conflicts=conflicts)
 
     async def apply(self, *, base: str, tree: str, target: str) -> tuple[str, ...]:
         """Write the changes into the user's folder, all or nothing; returns changed paths.

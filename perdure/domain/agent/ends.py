@@ -74,6 +74,9 @@ def agent_result(
         spend=spend_report(core, wall_time=wall_time),
         artifacts=_artifacts(tree),
         tools_used=dict(core.turn.tallies.used),
+        tool_successes=sum(
+            call.outcome == "ok" for record in core.records for call in record.calls
+        ),
         exhausted=_exhausted(end),
         transcript=core.turn.head.hash if core.turn.head else None,
         unread_input=tuple(

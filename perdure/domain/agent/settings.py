@@ -50,6 +50,7 @@ class AgentSettings(Frozen):
     fallback_text: str = FALLBACK_TEXT
     parallel_tools: bool = True
     tool_loop: ToolLoopLevels = ToolLoopLevels()
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
 
 
 class ToolFilter(Frozen):

@@ -2,10 +2,18 @@
 
 from collections.abc import Callable
 
+from perdure.domain.delegation.state import DelegationInput, DelegationState
 from perdure.domain.errors import InvalidInput
 from perdure.domain.refine.state import RefineInput, RefineState
 from perdure.domain.roles.state import RoleInput, RoleState
-from perdure.domain.run import AgentSpec, LoopInput, RefineSpec, RolesSpec, Site
+from perdure.domain.run import (
+    AgentSpec,
+    DelegationSpec,
+    LoopInput,
+    RefineSpec,
+    RolesSpec,
+    Site,
+)
 from perdure.domain.state import AgentInput, AgentState, CoreState
 from perdure.interfaces.gateway.facts import Spec
 
@@ -33,10 +41,18 @@ def role_input(spec: Spec, run: str, site: Site, state: CoreState | None) -> Loo
     return RoleInput(run=run, site=site, spec=spec, state=state)
 
 
+def delegation_input(spec: Spec, run: str, site: Site, state: CoreState | None) -> LoopInput:
+    """Input of `DelegationLoop`."""
+    if not isinstance(spec, DelegationSpec) or not isinstance(state, DelegationState | None):
+        raise TypeError(f"a delegation loop is started with {_types(spec, state)}")
+    return DelegationInput(run=run, site=site, spec=spec, state=state)
+
+
 LOOP_INPUTS: dict[str, MakeInput] = {
     "agent": agent_input,
     "refine": refine_input,
     "roles": role_input,
+    "delegation": delegation_input,
 }
 
 

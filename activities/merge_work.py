@@ -1,0 +1,32 @@
+"""The activity `merge_work`: what a worker changed in its copy goes into its manager's."""
+
+from temporalio import activity
+
+from activities.stopwatch import Stopwatch
+from activities.translate import translated
+from perdure.domain.delegation.steps import MergeReport, MergeRequest
+from perdure.domain.ports import Workspaces
+
+PATHS_NAMED = 40
+
+
+class MergeWork:
+    """Merges where the working copy is; a repeat finds everything taken over already."""
+
+    def __init__(self, workspaces: Workspaces) -> None:
+        self._workspaces = workspaces
+
+    @activity.defn
+    @translated
+    async def merge_work(self, step: MergeRequest) -> MergeReport:
+        """Take the changes over path by path; where both changed the same lines, ours stay."""
+        watch = Stopwatch()
+        merged = await self._workspaces.merge(
+            run=step.run, root=step.root, base=step.base, tree=step.tree
+        )
+        return MergeReport(
+            changed=merged.changed[:PATHS_NAMED],
+            conflicts=merged.conflicts[:PATHS_NAMED],
+            tree=merged.tree,
+            seconds=watch.seconds,
+        )

@@ -1,0 +1,145 @@
+"""Looks at files that are handed over: there, not empty, finished, readable as what they are."""
+
+import ast
+import asyncio
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+import yaml
+from pydantic import JsonValue
+
+from perdure.adapters.checks.schemas import schema_errors
+from perdure.adapters.files.beneath import Beneath
+from perdure.domain.delegation.completion import FileFact
+from perdure.domain.delegation.confidence import placeholders
+from perdure.domain.delegation.json_text import value_of
+from perdure.domain.errors import PerdureError, ToolFailure
+
+READ_BYTES = 2 * 1024 * 1024
+MARKS_NAMED = 8
+MISFITS_NAMED = 12
+_LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
+_ELSEWHERE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|#|/)", re.IGNORECASE)
+
+
+class Deliverables:
+    """The port `Inspector` over a folder of this machine; never leaves it, follows no link."""
+
+    async def facts(self, root: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
+        """Each file as it lies below `root`."""
+        return await asyncio.to_thread(_facts, root, paths)
+
+    async def texts(self, root: str, paths: Sequence[str]) -> Mapping[str, str]:
+        """The texts of those files that are there and are text."""
+        return await asyncio.to_thread(_texts, root, paths)
+
+    async def misfits(self, text: str, schema: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        """How a text misses a JSON schema."""
+        try:
+            errors = await asyncio.to_thread(schema_errors, schema, value_of(text))
+        except PerdureError as error:
+            errors = [str(error)]
+        return tuple(errors[:MISFITS_NAMED])
+
+
+def problem_of(path: str, text: str) -> str:
+    """Why a text cannot be read as what its name says it is; empty when it can."""
+    suffix = PurePosixPath(path).suffix.lower()
+    try:
+        match suffix:
+            case ".py":
+                ast.parse(text)
+            case ".json":
+                json.loads(text)
+            case ".jsonl":
+                for line in filter(str.strip, text.splitlines()):
+                    json.loads(line)
+            case ".yaml" | ".yml":
+                for _ in yaml.safe_load_all(text):
+                    pass
+            case ".toml":
+                tomllib.loads(text)
+            case _:
+                return ""
+    except (SyntaxError, ValueError, RecursionError, yaml.YAMLError) as error:
+        return f"does not parse: {' '.join(str(error).split())}"
+    return ""
+
+
+def _facts(root: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
+    with Beneath(root) as files:
+        return tuple(_fact(files, path) for path in paths)
+
+
+def _fact(files: Beneath, path: str) -> FileFact:
+    parts = _parts(path)
+    if parts is None:
+        return FileFact(path=path, exists=False)
+    status = files.status(parts)
+    if status is not None and status.st_size > READ_BYTES:
+        return FileFact(path=path, bytes=status.st_size)
+    data = _read(files, parts)
+    if data is None:
+        return FileFact(path=path, exists=False)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return FileFact(path=path, bytes=len(data))
+    problem = problem_of(path, text) or _lost_links(files, parts, text)
+    return FileFact(
+        path=path,
+        bytes=len(text.strip()),
+        placeholders=placeholders(text)[:MARKS_NAMED],
+        problem=problem,
+    )
+
+
+def _texts(root: str, paths: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with Beneath(root) as files:
+        for path in paths:
+            parts = _parts(path)
+            data = None if parts is None else _read(files, parts)
+            if data is not None:
+                found[path] = data.decode(errors="replace")
+    return found
+
+
+def _lost_links(files: Beneath, parts: tuple[str, ...], text: str) -> str:
+    """Links of a Markdown file that lead to no file beside it."""
+    if not parts[-1].lower().endswith((".md", ".markdown")):
+        return ""
+    lost: list[str] = []
+    for match in _LINK.finditer(text):
+        target = match["target"].partition("#")[0]
+        if not target or _ELSEWHERE.match(match["target"]):
+            continue
+        place = _parts("/".join((*parts[:-1], target)))
+        if place is None or files.entry(place) is None:
+            lost.append(target)
+    return f"links to what is not there: {', '.join(dict.fromkeys(lost))}" if lost else ""
+
+
+def _parts(path: str) -> tuple[str, ...] | None:
+    """The components of a relative path; None for one that leaves the folder."""
+    kept: list[str] = []
+    for part in path.replace("\\", "/").split("/"):
+        if part in {"", "."}:
+            continue
+        if part == "..":
+            if not kept:
+                return None
+            kept.pop()
+        else:
+            kept.append(part)
+    return tuple(kept) if kept and not path.startswith("/") else None
+
+
+def _read(files: Beneath, parts: tuple[str, ...]) -> bytes | None:
+    try:
+        return files.read(parts, cap=READ_BYTES)
+    except (ToolFailure, OSError):
+        return None

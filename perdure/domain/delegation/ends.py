@@ -1,0 +1,153 @@
+"""The records and the result of a delegation run: what it decided, and the best that it made."""
+
+from perdure.domain.agent.records import spent_since
+from perdure.domain.agent.turn import Ending
+from perdure.domain.delegation.state import DelegationState, Kept
+from perdure.domain.outcomes import Outcome, explain
+from perdure.domain.result import (
+    Artifact,
+    Decision,
+    Exhausted,
+    IterationRecord,
+    Mark,
+    RunResult,
+)
+from perdure.domain.run import DelegationSpec
+from perdure.domain.steps import SnapshotReport
+from perdure.domain.views import spend_report
+
+SAID_CHARACTERS = 400
+# A refused completion is still what the manager wants to hand over.
+CLAIMED_REASONS = frozenset({"completion_rejected", "quality_failed"})
+_DECISIONS: dict[Outcome, Decision] = {
+    "accepted": "accept",
+    "best_effort": "accept_best",
+    "out_of_budget": "abort_budget",
+    "deadline": "abort_timeout",
+    "stopped": "stop",
+}
+
+
+def record_of(state: DelegationState) -> IterationRecord:
+    """The finished iteration: what was decided and why, and everything that it used."""
+    turnover = state.turnover
+    base = turnover.record or IterationRecord(index=state.course.iteration)
+    used = spent_since(turnover.began, state.budget.spent)
+    decision = turnover.decision
+    round = state.course.rounds[-1] if state.course.rounds else None
+    said = [decision.decision, decision.reason] if decision is not None else ["unreadable"]
+    note = round.note if round is not None and round.index == base.index else ""
+    ending = turnover.ending
+    return base.model_copy(
+        update={
+            "decision": _decision(state, ending),
+            "score": turnover.confidence,
+            "usage": used.total_usage,
+            "cost_usd": used.total_cost_usd,
+            "model_calls": used.attempts,
+            "tool_calls": state.budget.spent.tool_calls - turnover.began.tool_calls,
+            "duration_s": used.seconds,
+            "output_ref": turnover.output.hash if turnover.output else None,
+            "tree_ref": turnover.tree,
+            "adaptation": ": ".join(part for part in (*said, note) if part)[:SAID_CHARACTERS],
+            "break_reason": ending.reason if ending else None,
+            "error": (ending.detail or None) if ending and ending.outcome == "failed" else None,
+        }
+    )
+
+
+def fold(state: DelegationState) -> None:
+    """Keep the best work so far; on a tie the later one."""
+    turnover, index = state.turnover, state.course.iteration
+    mark = Mark(
+        iteration=index,
+        score=turnover.confidence,
+        output_ref=turnover.output.hash if turnover.output else None,
+    )
+    state.last = mark
+    if turnover.confidence is None:
+        return
+    if state.best is None or turnover.confidence >= (state.best.score or 0.0):
+        state.best = mark
+        state.kept = Kept(
+            iteration=index,
+            output=turnover.output,
+            tree=turnover.tree,
+            score=turnover.confidence,
+        )
+
+
+def returned(state: DelegationState, ending: Ending) -> Kept | None:
+    """What is handed over: what was accepted, else a refused claim, else the best work."""
+    claimed = state.claimed
+    if claimed is not None and (claimed.complete or ending.reason in CLAIMED_REASONS):
+        return claimed
+    return state.kept or claimed
+
+
+def delegation_result(
+    state: DelegationState,
+    *,
+    run: str,
+    spec: DelegationSpec,
+    ending: Ending,
+    wall_time: float,
+    tree: SnapshotReport | None,
+) -> RunResult:
+    """What the run returns."""
+    kept = returned(state, ending)
+    outcome, reason, detail = ending.outcome, ending.reason, ending.detail
+    score = kept.score if kept else None
+    accepted = outcome == "accepted"
+    return RunResult(
+        id=run,
+        kind="delegation",
+        outcome=outcome,
+        reason=reason,
+        explanation=state.verdict or explain(outcome, reason, detail),
+        quality_met=accepted or (score is not None and score >= spec.delegation.evaluation.accept),
+        partial=not accepted,
+        output_ref=kept.output.hash if kept and kept.output else None,
+        best=state.best,
+        last=state.last,
+        iterations=tuple(state.records),
+        iteration_count=state.record_count,
+        spend=spend_report(state, wall_time=wall_time),
+        artifacts=_artifacts(state, tree, kept),
+        tools_used=state.tools_used,
+        exhausted=_exhausted(ending),
+        skills=tuple(state.skills),
+        tools_created=tuple(dict.fromkeys((*state.tools_created, *state.generated))),
+        models_used=tuple(state.models_used),
+        unread_input=tuple(given.text for given in state.control.inputs),
+        error=detail or None if outcome == "failed" else None,
+        forked_from=state.forked_from,
+        started_at=state.started_at,
+    )
+
+
+def _decision(state: DelegationState, ending: Ending | None) -> Decision:
+    if ending is not None:
+        return _DECISIONS.get(ending.outcome, "abort_error")
+    decision = state.turnover.decision
+    return "escalate" if decision is not None and decision.decision == "escalate" else "continue"
+
+
+def _artifacts(
+    state: DelegationState, tree: SnapshotReport | None, kept: Kept | None
+) -> tuple[Artifact, ...]:
+    files = [Artifact(kind="file", ref=path) for path in state.artifacts]
+    if tree is None:
+        return tuple(files)
+    ref = kept.tree if kept and kept.tree else tree.tree.hash
+    trees = [Artifact(kind="tree", ref=ref)]
+    if tree.patch is not None:
+        note = "take over with `perdure apply`"
+        trees.append(Artifact(kind="patch", ref=tree.patch.hash, note=note))
+    return (*trees, *files)
+
+
+def _exhausted(ending: Ending) -> Exhausted | None:
+    if ending.outcome in {"out_of_budget", "deadline"} or ending.reason == "max_iterations":
+        return Exhausted(dimension=ending.reason, text=ending.detail or ending.reason)
+    return None

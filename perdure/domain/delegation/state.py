@@ -1,0 +1,87 @@
+"""The state of a `DelegationLoop`: the course of its decisions, and what travels with them."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from perdure.domain.agent.turn import Ending
+from perdure.domain.base import Frozen
+from perdure.domain.budget import Spent
+from perdure.domain.delegation.course import Course
+from perdure.domain.delegation.decisions import ManagerDecision
+from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.refs import Ref
+from perdure.domain.result import IterationRecord
+from perdure.domain.run import DelegationSpec, LoopInput
+from perdure.domain.state import CoreState
+
+Stage = Literal["manage", "obey", "ask"]
+
+
+class Kept(Frozen):
+    """Something that can be handed over: an answer, the files as they were then, and its score.
+
+    `complete`: a manager called it the final result, and all gates let it pass.
+    """
+
+    iteration: int
+    output: Ref | None = None
+    tree: str | None = None
+    score: float | None = None
+    complete: bool = False
+
+
+class Turnover(BaseModel):
+    """The iteration in progress.
+
+    `ending` is why the run ends with it; `began` is what was spent before it; `similarity` is that
+    of its workers' output to the one that the rules compare it with.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    decision: ManagerDecision | None = None
+    final: Ref | None = None
+    reports: list[WorkerReport] = []
+    output: Ref | None = None
+    similarity: float | None = None
+    confidence: float | None = None
+    tree: str | None = None
+    ending: Ending | None = None
+    began: Spent = Spent()
+    record: IterationRecord | None = None
+
+
+class DelegationState(CoreState):
+    """State of a `DelegationLoop`.
+
+    `inputs` are the task's named inputs as they are passed on; `skills` the addresses of procedures
+    by name, with their catalog lines; `generated` the hashes of made tools by name. `kept` is the
+    best work of an iteration, `claimed` the newest that a manager called complete. `question` waits
+    for a person; `verdict` says in a sentence how the run ends.
+    """
+
+    stage: Stage = "manage"
+    turnover: Turnover = Turnover()
+    course: Course = Course()
+    inputs: dict[str, JsonValue] = {}
+    shown: dict[str, str] = {}
+    skills: dict[str, str] = {}
+    catalog: dict[str, str] = {}
+    generated: dict[str, str] = {}
+    kept: Kept | None = None
+    claimed: Kept | None = None
+    verdict: str = ""
+    question: str = ""
+    choices: tuple[str, ...] = ()
+    unwritten: list[IterationRecord] = []
+    tools_used: dict[str, int] = {}
+    tools_created: list[str] = []
+    artifacts: list[str] = []
+
+
+class DelegationInput(LoopInput):
+    """Input of `DelegationLoop`."""
+
+    spec: DelegationSpec
+    state: DelegationState | None = None

@@ -1,0 +1,170 @@
+"""Requests and reports of the steps that a manager's run takes."""
+
+from pydantic import JsonValue
+
+from perdure.domain.base import StepMessage
+from perdure.domain.delegation.completion import FileFact, Wanted
+from perdure.domain.delegation.critique import Critique
+from perdure.domain.delegation.decisions import Envelope, ManagerDecision
+from perdure.domain.delegation.results import Defect, NeededTool
+from perdure.domain.refs import Ref
+from perdure.domain.steps import ModelCallRequest, StructuredReport
+
+
+class ManageRequest(StepMessage):
+    """Ask the manager for its decision."""
+
+    call: ModelCallRequest
+
+
+class ManageReport(StructuredReport):
+    """The decision as read; long inputs and the final result are named by address."""
+
+    decision: ManagerDecision | None = None
+    final: Ref | None = None
+
+
+class Assignment(StepMessage):
+    """What one worker is to be told.
+
+    `inherited` are inputs of the task, long ones as `{"ref": address}`; `skills` the addresses of
+    procedures by name, `written` procedures given with the work; `repair` asks for another version
+    of the result `previous`.
+    """
+
+    envelope: Envelope
+    acceptance: str = ""
+    inherited: dict[str, JsonValue] = {}
+    skills: dict[str, str] = {}
+    written: tuple[str, ...] = ()
+    pitfalls: tuple[str, ...] = ()
+    repair: str = ""
+    previous: str | None = None
+
+
+class BriefRequest(StepMessage):
+    """Write the briefings of one iteration's workers, who know one line of the whole `goal`."""
+
+    goal: str
+    assignments: tuple[Assignment, ...]
+
+
+class BriefReport(StepMessage):
+    """The address of each worker's briefing, in order."""
+
+    briefings: tuple[str, ...]
+
+
+class WorkDone(StepMessage):
+    """How one worker ended: its output, and how its tool calls went.
+
+    `manages`: its output is the final result of a manager, whose `confidence` is known. With an
+    `acceptance` a reviewer is to be asked about it.
+    """
+
+    worker: str
+    output: str | None = None
+    tool_calls: int = 0
+    tool_successes: int = 0
+    confidence: float | None = None
+    manages: bool = False
+    error: str = ""
+    envelope: Envelope | None = None
+    acceptance: str = ""
+
+
+class ReadWorkRequest(StepMessage):
+    """Read the outputs of one iteration's workers; `before` is what their readings are compared to.
+
+    Answers of an iteration are compared whole, up to 2,000 characters of each worker.
+    """
+
+    work: tuple[WorkDone, ...]
+    before: str | None = None
+
+
+class WorkRead(StepMessage):
+    """What a worker's output says, in short; the whole of it stays where it is.
+
+    `result` is the address of the result alone, `skills` those of procedures that it wrote down;
+    `question` is what a reviewer is asked, `unfit` how the result misses its schema.
+    """
+
+    confidence: float | None = None
+    key_finding: str = ""
+    usable: bool = False
+    findings: tuple[str, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    defects: tuple[Defect, ...] = ()
+    tools_created: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    tools_needed: tuple[NeededTool, ...] = ()
+    result: str | None = None
+    question: Ref | None = None
+    unfit: tuple[str, ...] = ()
+
+
+class ReadWorkReport(StepMessage):
+    """The workers in order, what they wrote together, and how alike it is to what was before."""
+
+    work: tuple[WorkRead, ...]
+    output: Ref | None = None
+    similarity: float | None = None
+    seconds: float = 0.0
+
+
+class MergeRequest(StepMessage):
+    """Take what a worker changed over into the working copy of its manager."""
+
+    run: str
+    root: str
+    base: str
+    tree: str
+
+
+class MergeReport(StepMessage):
+    """The paths that were taken over, and those that both had changed in different ways."""
+
+    changed: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    tree: Ref | None = None
+    seconds: float = 0.0
+
+
+class InspectRequest(StepMessage):
+    """Look at what is handed over at the end, as far as a gate `wanted` it."""
+
+    wanted: Wanted
+    run: str
+    root: str
+    deliverables: tuple[str, ...] = ()
+    final: str | None = None
+    goal: str = ""
+    criteria: tuple[str, ...] = ()
+    output_schema: dict[str, JsonValue] | None = None
+    smoke_test: tuple[str, ...] | None = None
+    active_time_s: float | None = None
+
+
+class InspectReport(StepMessage):
+    """What was found, None for what was not looked at; `question` asks about the criteria."""
+
+    contract: tuple[str, ...] | None = None
+    files: tuple[FileFact, ...] | None = None
+    smoke: str | None = None
+    question: Ref | None = None
+    seconds: float = 0.0
+
+
+class ReviewRequest(StepMessage):
+    """Ask the critic about one result, or about each of the success `criteria`."""
+
+    call: ModelCallRequest
+    criteria: tuple[str, ...] = ()
+
+
+class ReviewReport(StructuredReport):
+    """The critique as read, or the criteria that are not met."""
+
+    critique: Critique | None = None
+    unmet: tuple[str, ...] | None = None

@@ -1,0 +1,105 @@
+"""What a manager's workers are started with: their task, their tools, their part of the tree."""
+
+from perdure.domain.budget import BudgetLimits
+from perdure.domain.delegation.decisions import Envelope
+from perdure.domain.delegation.state import DelegationInput, DelegationState
+from perdure.domain.delegation.steps import Assignment
+from perdure.domain.delegation.workers import (
+    acceptance_of,
+    inherited,
+    manager_spec,
+    tools_for,
+    worker_spec,
+    writes,
+)
+from perdure.domain.run import DelegationSpec, LoopInput, Site
+from perdure.domain.state import AgentInput
+from workflows.children import Order, Parenting
+
+
+class Briefing(Parenting):
+    """Adds the orders of a manager to a loop with children."""
+
+    # Narrowed by the loop, which is the only thing that sets them.
+    core: DelegationState  # pyright: ignore[reportIncompatibleVariableOverride]
+    spec: DelegationSpec  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def inform(self, *notes: str) -> None:
+        """Tell the manager something in its next view."""
+        self.core.course = self.core.course.told(*notes)
+
+    def _free_places(self) -> int:
+        """How many sub-managers may be started now: by depth, at once, and in the whole tree."""
+        settings = self.spec.delegation.submanagers
+        if self.core.budget.limits.depth < 1:
+            return 0
+        return max(0, min(settings.at_once, self.sub_managers_left))
+
+    @property
+    def sub_managers_left(self) -> int:
+        """How many sub-managers this run and all below it may still have."""
+        return self.spec.delegation.submanagers.per_run - self.core.budget.spent.sub_managers
+
+    def _assignment(self, envelope: Envelope) -> Assignment:
+        core = self.core
+        known = {name: core.skills[name] for name in envelope.skills if name in core.skills}
+        return Assignment(
+            envelope=envelope,
+            acceptance=acceptance_of(envelope, core.course.plan),
+            inherited=inherited(envelope, core.inputs),
+            skills=known,
+            written=tuple(text for text in envelope.skills if "\n" in text),
+            pitfalls=core.course.reviews.recurring,
+        )
+
+    def _order_of(
+        self,
+        given: Assignment,
+        *,
+        briefing: str,
+        share: float | None,
+        tree: str | None,
+        sub_managers: int | None,
+    ) -> Order:
+        envelope, spec = given.envelope, self.spec
+        tools, unknown = tools_for(envelope, spec, self.core.terms)
+        if unknown:
+            names = ", ".join(unknown)
+            self.core.course = self.core.course.told(f"No tool is named {names}; none was given.")
+        manages = sub_managers is not None
+
+        def make(run: str, site: Site, limits: BudgetLimits) -> LoopInput:
+            if sub_managers is not None:
+                below = manager_spec(
+                    envelope,
+                    spec,
+                    tools=tools,
+                    limits=limits,
+                    inputs={**given.inherited, **envelope.inputs},
+                    sub_managers=sub_managers,
+                    acceptance=given.acceptance,
+                )
+                return DelegationInput(run=run, site=site, spec=below)
+            site = site.model_copy(update={"briefing": briefing})
+            worker = worker_spec(envelope, spec, tools=tools, limits=limits)
+            return AgentInput(run=run, site=site, spec=worker)
+
+        default = spec.delegation.submanagers.fraction if manages else None
+        return Order(
+            name=envelope.worker,
+            kind="delegation" if manages else "agent",
+            goal=envelope.instructions,
+            make=make,
+            spawns=manages,
+            fraction=default if share is None else share,
+            writable=tree is not None and writes(tools, self.core.terms),
+            role="executor" if manages else "worker",
+            tree=tree,
+        )
+
+    async def _files_so_far(self) -> str | None:
+        """The files that workers begin with; None for a run that does not write."""
+        if self.core.base_tree is None:
+            return None
+        stored = await self.snapshot()
+        return stored.tree.hash if stored is not None else self.core.tree or self.core.base_tree

@@ -1,0 +1,115 @@
+"""Asking a manager what is to be done next, again where its reply could not be read."""
+
+from temporalio import workflow
+
+from perdure.domain import budget as budgets
+from perdure.domain.agent.turn import Ending
+from perdure.domain.delegation.deciding import unreadable
+from perdure.domain.delegation.directives import End
+from perdure.domain.delegation.prompts import MANAGER_SYSTEM, ManagerView, manager_prompt
+from perdure.domain.delegation.schemas import decision_schema
+from perdure.domain.delegation.state import Turnover
+from perdure.domain.delegation.steps import ManageReport
+from perdure.domain.names import short_model_name
+from perdure.domain.outcomes import Ended
+from perdure.domain.result import IterationRecord
+from perdure.domain.steps import SayEntry
+from perdure.domain.tokens import estimate
+from workflows.completing import Completing
+from workflows.model_calls import Ask, Called, Unanswered, Unpriced
+from workflows.steps import Broken
+from workflows.structured import Managing
+
+DECISION_TOKENS = 8_192
+FIXED_TOKENS = estimate(MANAGER_SYSTEM).total + estimate(str(decision_schema())).total
+WRAP_UP = "The budget is spent. Complete now: say in the final result what there is."
+
+
+class Deciding(Completing):
+    """Adds the manager's decisions to its loop."""
+
+    async def manage(self) -> None:
+        """Ask the manager; a reply that cannot be read is asked again with the reason."""
+        core = self.core
+        core.course = core.course.begun()
+        began = core.budget.spent
+        core.budget = budgets.count(core.budget, iterations=1)
+        record = IterationRecord(index=self.iteration, started_at=workflow.now())
+        core.turnover = Turnover(began=began, record=record)
+        self.note("iteration_started")
+        self.enter("managing")
+        self.publish()
+        problems: tuple[str, ...] = ()
+        while core.turnover.decision is None and core.turnover.ending is None:
+            called = await self.call_model(self._asking(problems))
+            if isinstance(called, ManageReport) and called.decision is not None:
+                core.turnover.decision, core.turnover.final = called.decision, called.final
+                core.unwritten, core.control.guidance = [], []
+            elif isinstance(called, ManageReport):
+                core.course, following = unreadable(core.course, called.problems)
+                problems = called.problems
+                if isinstance(following, End):
+                    core.turnover.ending = self.ended_by(following.verdict)
+            elif not isinstance(called, budgets.Refused) or not await self.budget_raised(called):
+                core.turnover.ending = self._uncalled(called)
+
+    def _asking(self, problems: tuple[str, ...], *, wrap_up: bool = False) -> Ask:
+        core = self.core
+        guidance = (*core.control.guidance, *([WRAP_UP] if wrap_up else []))
+        text = manager_prompt(
+            ManagerView(
+                goal=self.spec.goal,
+                course=core.course,
+                settings=self.spec.delegation,
+                fraction_remaining=core.budget.fraction_remaining(wall_time=self.wall_time),
+                inputs=core.shown,
+                skills=tuple(core.catalog.values()),
+                tools=tuple(term.name for term in core.terms),
+                guidance=guidance,
+                problems=problems,
+            )
+        )
+        return Ask(
+            role="manager",
+            phase="wrapping_up" if wrap_up else "managing",
+            summary=f"manager (iteration {self.iteration})",
+            entries=[SayEntry(type="say", text=text)],
+            extra_tokens=FIXED_TOKENS,
+            max_tokens=DECISION_TOKENS,
+            tools_off=True,
+            wrap_up=wrap_up,
+            records=tuple(core.unwritten),
+            structured=Managing(),
+        )
+
+    async def wrap_up(self) -> None:
+        """One call from the reserve: the manager says what there is."""
+        core = self.core
+        claimed = core.claimed is not None and core.claimed.complete
+        if core.frame is None or not core.course.usable or claimed or self.interruption is not None:
+            return
+        self.enter("wrapping_up")
+        called = await self.call_model(self._asking((), wrap_up=True))
+        if isinstance(called, ManageReport) and called.final is not None and core.kept is not None:
+            core.kept = core.kept.model_copy(update={"output": called.final})
+
+    def _uncalled(self, called: Called) -> Ending:
+        """What a call that brought no reply means for the run."""
+        match called:
+            case budgets.Refused():
+                return Ending(outcome="out_of_budget", reason=called.dimension, detail=called.text)
+            case Unpriced(model=model):
+                detail = f"nobody knows the price of {short_model_name(model)}"
+                return Ending(outcome="out_of_budget", reason="unpriced_model", detail=detail)
+            case Broken(code="interrupted"):
+                return self._ending() or Ending(outcome="deadline", reason="active_time")
+            case Unanswered() | Broken():
+                detail = f"{called.code}: {called.message}"
+                return Ending(outcome="failed", reason="model_error", detail=detail)
+            case _:
+                return Ending(outcome="failed", reason="internal", detail="no reply")
+
+    def ended_by(self, verdict: Ended) -> Ending:
+        """The rules' verdict, whose sentence is kept for the result."""
+        self.core.verdict = verdict.explanation
+        return Ending(outcome=verdict.outcome, reason=verdict.reason)

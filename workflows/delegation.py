@@ -1,0 +1,305 @@
+"""`DelegationLoop`: a manager delegates, plans, diagnoses or completes until the task is done."""
+
+from typing import assert_never
+
+from temporalio import workflow
+
+from activities.shelve import Shelve
+from perdure.domain import budget as budgets
+from perdure.domain.agent.turn import Ending
+from perdure.domain.budget import Budget
+from perdure.domain.child_steps import ShelveRequest
+from perdure.domain.delegation.confidence import iteration_confidence
+from perdure.domain.delegation.course import (
+    after_delegation,
+    after_diagnosis,
+    planned_end,
+    progress_end,
+)
+from perdure.domain.delegation.deciding import decide
+from perdure.domain.delegation.decisions import Complete, Envelope, Hypothesis
+from perdure.domain.delegation.directives import (
+    AskAgain,
+    AskPerson,
+    Check,
+    Directive,
+    End,
+    Planned,
+    Refused,
+    Repair,
+    Test,
+    Work,
+)
+from perdure.domain.delegation.ends import delegation_result, fold, record_of, returned
+from perdure.domain.delegation.plan import plan_view
+from perdure.domain.delegation.stall import Verdict
+from perdure.domain.delegation.state import DelegationInput, DelegationState
+from perdure.domain.delegation.workers import hypothesis_envelope
+from perdure.domain.gates import CHOICES
+from perdure.domain.result import RunResult
+from perdure.domain.run import DelegationSpec
+from workflows import options
+from workflows.deciding import Deciding
+from workflows.learning import start_learning
+from workflows.loop import expired_to_end
+
+OWN_CHOICES = ("accept", "stop")
+
+
+@workflow.defn(name="DelegationLoop")
+class DelegationLoop(Deciding):
+    """One run: a goal in, the work of a tree of runs out."""
+
+    kind = "delegation"
+    takes_input = False
+
+    @workflow.init
+    def __init__(self, given: DelegationInput) -> None:
+        super().__init__(given)
+        self.spec: DelegationSpec = given.spec
+        fresh = DelegationState(started_at=workflow.now(), budget=Budget(limits=given.spec.budget))
+        self.core: DelegationState = given.state or fresh
+
+    @workflow.run
+    async def run(self, given: DelegationInput) -> RunResult:
+        """Live to the end; the input is taken by `__init__`."""
+        return await self.live()
+
+    @property
+    def iteration(self) -> int:
+        """Decisions of the manager, the one in progress included."""
+        return self.core.course.iteration
+
+    @property
+    def iteration_limit(self) -> int | None:
+        """The permitted decisions."""
+        return self.spec.delegation.max_iterations
+
+    def plan_lines(self) -> tuple[str, ...]:
+        """The task plan with statuses."""
+        return plan_view(self.core.course.plan)
+
+    def next_input(self) -> DelegationInput:
+        """The same run, further on."""
+        return DelegationInput(
+            run=self.run_id,
+            site=self.site,
+            spec=self.spec,
+            state=self.core,
+            started_at=self.core.started_at,
+        )
+
+    async def drive(self) -> RunResult:
+        """Open, then decide and obey until a decision or a limit ends it."""
+        if self.core.frame is None:
+            opened = await self.open(converses=False, extra={})
+            if isinstance(opened, Ending):
+                return await self._close(opened)
+            await self._shelve()
+        while True:
+            ending = await self.checkpoint() or await self._escalated()
+            if ending is not None:
+                return await self._cut_short(ending)
+            ending = await self._step()
+            if ending is not None:
+                return await self._close(ending)
+
+    async def _step(self) -> Ending | None:
+        """One stage; it says where a run that continued as new goes on."""
+        match self.core.stage:
+            case "manage":
+                ending = await self._limits()
+                if ending is not None:
+                    return ending
+                await self.manage()
+                self.core.stage = "obey"
+                return None
+            case "obey":
+                verdict = await self._obey()
+                return None if self._asks() else await self._conclude(verdict)
+            case "ask":
+                await self._ask_person()
+                return await self._conclude(None)
+
+    def _asks(self) -> bool:
+        """Whether a question to people comes before the iteration is over."""
+        return self.core.stage == "ask"
+
+    async def _shelve(self) -> None:
+        """Put long inputs by, so that they are handed on by reference."""
+        report = await workflow.execute_activity_method(
+            Shelve.shelve,
+            ShelveRequest(values=self.spec.context),
+            **options.store_step(self.site, summary="put inputs by"),
+        )
+        self.core.inputs, self.core.shown = report.values, report.shown
+
+    async def _limits(self) -> Ending | None:
+        """The end before a further iteration: budget, clocks, permitted decisions."""
+        planned = planned_end(self.core.course, self.spec.delegation)
+        if planned is not None:
+            return self.ended_by(planned)
+        spent = budgets.exhausted(self.core.budget, wall_time=self.wall_time)
+        if spent is None or await self.budget_raised(spent):
+            return None
+        outcome = "deadline" if spent.dimension in budgets.TIME_DIMENSIONS else "out_of_budget"
+        return Ending(outcome=outcome, reason=spent.dimension, detail=spent.text)
+
+    async def _obey(self) -> Verdict | None:
+        """Carry out what the rules say of the decision."""
+        core, decision = self.core, self.core.turnover.decision
+        if decision is None:
+            return None
+        phase = self.budget_phase
+        core.course, directive = decide(
+            core.course, decision, settings=self.spec.delegation, phase=phase
+        )
+        self.note("decided", decision=decision.decision, why=decision.reason[:300] or None)
+        return await self._follow(directive)
+
+    async def _follow(self, directive: Directive) -> Verdict | None:
+        core = self.core
+        match directive:
+            case Work(envelopes=envelopes):
+                return await self._delegated(envelopes)
+            case Test(hypotheses=hypotheses):
+                await self._diagnosed(hypotheses)
+            case Check(complete=complete):
+                return await self._checked(complete)
+            case AskPerson(question=question, choices=choices):
+                core.question, core.choices, core.stage = question, choices, "ask"
+            case End(verdict=verdict):
+                core.turnover.ending = self.ended_by(verdict)
+            case Planned():
+                self.note("planned", steps=[node.title[:60] for node in core.course.plan.nodes])
+            case Refused(why=why):
+                self.note("decided", decision="refused", why=why[:300])
+            case AskAgain(problems=problems):
+                self.inform(*problems)
+            case _:
+                assert_never(directive)
+        return None
+
+    async def _checked(self, complete: Complete) -> Verdict | None:
+        """Pass the gates; a repair that they ask for is done at once."""
+        following = await self.check(complete)
+        if isinstance(following, Repair):
+            return await self._delegated((following.envelope,))
+        if isinstance(following, End):
+            self.core.turnover.ending = self.ended_by(following.verdict)
+        return None
+
+    async def _delegated(self, envelopes: tuple[Envelope, ...]) -> Verdict:
+        """Have the work done, and look at whether it gets anywhere."""
+        core = self.core
+        reports = await self.work(envelopes)
+        turnover = core.turnover
+        turnover.reports = reports
+        turnover.confidence = iteration_confidence(reports)
+        turnover.tree = core.tree
+        core.course, verdict = after_delegation(
+            core.course,
+            envelopes,
+            reports,
+            output=turnover.output.hash if turnover.output else None,
+            similarity=turnover.similarity,
+            settings=self.spec.delegation,
+        )
+        self._note_confidences()
+        if verdict.signal == "switch_strategy":
+            self.note("strategy_switched", strategy=verdict.strategy, why=verdict.why)
+            if verdict.strategy == "escalate":
+                core.question = f"The work is stuck: {verdict.why}. How should it go on?"
+                core.choices, core.stage = (), "ask"
+        return verdict
+
+    def _note_confidences(self) -> None:
+        """Say of each child what its result is worth."""
+        core = self.core
+        known = {report.run: report.confidence for report in core.turnover.reports if report.run}
+        core.children = [
+            child.model_copy(update={"confidence": known[child.id]}) if child.id in known else child
+            for child in core.children
+        ]
+
+    async def _diagnosed(self, hypotheses: tuple[Hypothesis, ...]) -> None:
+        envelopes = [hypothesis_envelope(hypothesis) for hypothesis in hypotheses]
+        reports = await self.work(envelopes)
+        self.core.turnover.reports = reports
+        # The tests of hypotheses are no work on the task: they are no reading of its progress.
+        self.core.turnover.output = None
+        self.core.course = after_diagnosis(self.core.course, reports, settings=self.spec.delegation)
+
+    async def _ask_person(self) -> None:
+        """Put a question to people; `accept` takes the best, `stop` ends, all else is an answer."""
+        core = self.core
+        own = (*core.choices, *OWN_CHOICES) if core.choices else CHOICES["escalation"]
+        gate = await self.ask("escalation", core.question, choices=own, free_text=True)
+        if gate is None or gate.answer is None:
+            core.turnover.ending = self._ending()
+        elif expired_to_end(gate):
+            core.turnover.ending = Ending(outcome="unanswered", reason="gate_expired")
+        elif gate.answer.choice in OWN_CHOICES:
+            core.turnover.ending = self.after_escalation(gate)
+        else:
+            said = " ".join(part for part in (gate.answer.choice, gate.answer.text) if part)
+            core.course = core.course.answered(core.question, said)
+
+    async def _escalated(self) -> Ending | None:
+        """A person wants to be asked."""
+        if self.core.control.escalation is None:
+            return None
+        gate = await self.ask("escalation", self.core.control.escalation, free_text=True)
+        self.core.control.escalation = None
+        return self.after_escalation(gate)
+
+    async def _conclude(self, verdict: Verdict | None) -> Ending | None:
+        """Look at the progress, close the record, and go on with the next iteration."""
+        core, turnover = self.core, self.core.turnover
+        cut = self._ending() if turnover.ending is None else None
+        if turnover.ending is None and cut is None and turnover.decision is not None:
+            ended = progress_end(core.course, self.spec.delegation, verdict)
+            turnover.ending = self.ended_by(ended) if ended is not None else None
+        self._fold()
+        core.stage = "manage"
+        return turnover.ending
+
+    def _fold(self) -> None:
+        """Keep the best, and close the record; the next step writes it."""
+        core = self.core
+        if core.turnover.record is None:
+            return
+        fold(core)
+        record = record_of(core)
+        core.unwritten = [*core.unwritten, record]
+        core.turnover.record = None
+        self.keep(record)
+        self.publish()
+
+    async def _cut_short(self, ending: Ending) -> RunResult:
+        """End inside an iteration: what was done still takes part in the choice of the best."""
+        if self.core.turnover.record is not None:
+            self.core.turnover.ending = ending
+        self._fold()
+        return await self._close(ending)
+
+    async def _close(self, ending: Ending) -> RunResult:
+        """Return the best, whatever the reason."""
+        core = self.core
+        if ending.outcome == "out_of_budget":
+            await self.wrap_up()
+        kept = returned(core, ending)
+        tree = await self.snapshot(patch_to=(kept.tree if kept else None) or "")
+        result = delegation_result(
+            core,
+            run=self.run_id,
+            spec=self.spec,
+            ending=ending,
+            wall_time=self.wall_time,
+            tree=tree,
+        )
+        unwritten = tuple(core.unwritten)
+        started = await start_learning(self, result, unwritten)
+        return await self.finish(
+            result.model_copy(update={"learnings_started": started}), unwritten
+        )

@@ -1,0 +1,321 @@
+"""The work of one iteration of a manager: brief the workers, run them, read, merge and review."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from temporalio import workflow
+
+from activities.brief import Brief
+from activities.merge_work import MergeWork
+from activities.read_work import ReadWork
+from perdure.domain import budget as budgets
+from perdure.domain.children import fractions
+from perdure.domain.delegation.complexity import Promotions, promotions
+from perdure.domain.delegation.critique import (
+    Critique,
+    keeps_repair,
+    repair_text,
+    wants_critique,
+    wants_repair,
+)
+from perdure.domain.delegation.decisions import Envelope
+from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.delegation.signatures import logical_worker
+from perdure.domain.delegation.stall import compared_with
+from perdure.domain.delegation.steps import (
+    Assignment,
+    BriefRequest,
+    MergeRequest,
+    ReadWorkRequest,
+    ReviewReport,
+    WorkDone,
+    WorkRead,
+)
+from perdure.domain.refs import Ref
+from perdure.domain.steps import SayEntry
+from workflows import options
+from workflows.briefing import Briefing
+from workflows.children import ChildEnd, NotStarted
+from workflows.model_calls import Ask
+from workflows.steps import Broken
+from workflows.structured import Reviewing
+
+REVIEW_TOKENS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One piece of work with how it ended; `critique` is the reviewer's opinion of it."""
+
+    envelope: Envelope
+    acceptance: str
+    end: ChildEnd | NotStarted
+    read: WorkRead
+    tree: str | None = None
+    critique: Critique | None = None
+
+
+class Working(Briefing):
+    """Adds workers and sub-managers to a manager's loop."""
+
+    async def work(self, envelopes: Sequence[Envelope]) -> list[WorkerReport]:
+        """Run the workers, take over what they made, have it reviewed and repaired."""
+        promoted = promotions(envelopes, self.core.course.plan, allowed=self._free_places())
+        self.core.course = self.core.course.told(*promoted.notes)
+        base = await self._files_so_far()
+        pieces = await self._run_pieces(envelopes, promoted, trees=[base] * len(envelopes))
+        pieces = await self._reviewed_pieces(pieces)
+        await self._merge_pieces(pieces, base)
+        return [self._report_of(piece) for piece in pieces]
+
+    async def _run_pieces(
+        self,
+        envelopes: Sequence[Envelope],
+        promoted: Promotions,
+        *,
+        trees: Sequence[str | None],
+        repairs: Sequence[tuple[str, str | None]] = (),
+    ) -> list[Piece]:
+        """Each worker begins with its tree; with `repairs` it makes another version of a result."""
+        given = [self._assignment(envelope) for envelope in envelopes]
+        for place, (text, before) in enumerate(repairs):
+            given[place] = given[place].model_copy(update={"repair": text, "previous": before})
+        briefings = await workflow.execute_activity_method(
+            Brief.brief,
+            BriefRequest(goal=self.spec.goal, assignments=tuple(given)),
+            **options.store_step(self.site, summary=f"brief {len(given)} workers"),
+        )
+        shares = fractions([envelope.budget_share for envelope in envelopes])
+        managed = len(promoted.places)
+        below = max(0, self.sub_managers_left - managed) // managed if managed else 0
+        orders = [
+            self._order_of(
+                one,
+                briefing=briefing,
+                share=share,
+                tree=trees[place],
+                sub_managers=below if place in promoted.places else None,
+            )
+            for place, (one, briefing, share) in enumerate(
+                zip(given, briefings.briefings, shares, strict=True)
+            )
+        ]
+        ends = await self.run_children(orders, parallel=self.spec.delegation.parallel)
+        return await self._read_pieces(given, ends, trees)
+
+    async def _read_pieces(
+        self,
+        given: Sequence[Assignment],
+        ends: Sequence[ChildEnd | NotStarted],
+        trees: Sequence[str | None],
+    ) -> list[Piece]:
+        """Have the outputs read where they are; here come only the facts."""
+        settings = self.spec.delegation
+        before = compared_with(self.core.course.progress, settings.stall)
+        activity_id = self.next_activity_id()
+        handle = workflow.start_activity_method(
+            ReadWork.read_work,
+            ReadWorkRequest(
+                work=tuple(
+                    _done(one, end, reviewed=wants_critique(one.acceptance, settings.critique))
+                    for one, end in zip(given, ends, strict=True)
+                ),
+                before=before.output if before is not None else None,
+            ),
+            **options.store_step(
+                self.site, activity_id=activity_id, summary=f"read {len(ends)} results"
+            ),
+        )
+        report = await handle
+        turnover = self.core.turnover
+        turnover.output, turnover.similarity = report.output, report.similarity
+        for end in ends:
+            self._flow_back(end)
+        return [
+            Piece(one.envelope, one.acceptance, end, read, _tree_of(end) or tree)
+            for one, end, read, tree in zip(given, ends, report.work, trees, strict=True)
+        ]
+
+    def _flow_back(self, end: ChildEnd | NotStarted) -> None:
+        """What flows back from a child however it ended, beside its result."""
+        result = end.result if isinstance(end, ChildEnd) else None
+        if result is None:
+            return
+        core = self.core
+        used = dict(core.tools_used)
+        for name, count in result.tools_used.items():
+            used[name] = used.get(name, 0) + count
+        core.tools_used = used
+        core.tools_created = list(dict.fromkeys((*core.tools_created, *result.tools_created)))
+        core.models_used = list(dict.fromkeys((*core.models_used, *result.models_used)))
+
+    async def _merge_pieces(self, pieces: Sequence[Piece], base: str | None) -> None:
+        """Take over the files of those that wrote, in order; what does not fit is told."""
+        if base is None:
+            return
+        for piece in pieces:
+            tree = piece.tree
+            if tree is None or tree == base:
+                continue
+            activity_id = self.next_activity_id()
+            worker = piece.envelope.worker
+            handle = workflow.start_activity_method(
+                MergeWork.merge_work,
+                MergeRequest(run=self.run_id, root=self.core.root, base=base, tree=tree),
+                **options.workspace_step(
+                    self.site, activity_id=activity_id, summary=f"merge the files of {worker}"
+                ),
+            )
+            merged = await self.watched(handle, activity_id=activity_id)
+            if isinstance(merged, Broken):
+                self.inform(f"The files of {worker} were not taken over: {merged.message}")
+                continue
+            report = merged.report
+            self.charge(budgets.work(self.core.budget, report.seconds))
+            if report.tree is not None:
+                self.core.tree = report.tree.hash
+            if report.conflicts:
+                paths = ", ".join(report.conflicts)
+                self.inform(f"{worker} changed the same lines as others; not taken over: {paths}")
+
+    async def _reviewed_pieces(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Critique what has an acceptance; critical defects go back to the worker."""
+        current = list(await asyncio.gather(*(self._critique_piece(piece) for piece in pieces)))
+        settings = self.spec.delegation.critique
+        for repairs in range(settings.repairs):
+            places = [
+                place
+                for place, piece in enumerate(current)
+                if piece.critique is not None
+                and wants_repair(piece.critique, repairs=repairs, settings=settings)
+            ]
+            if not places or self._ending() is not None:
+                break
+            for place, repaired in zip(
+                places, await self._repair_pieces([current[place] for place in places]), strict=True
+            ):
+                current[place] = repaired
+        for piece in current:
+            if piece.critique is not None:
+                key = piece.envelope.subtask or logical_worker(piece.envelope.worker)
+                reviews = self.core.course.reviews.after(key, piece.critique)
+                self.core.course = self.core.course.model_copy(update={"reviews": reviews})
+        return current
+
+    async def _repair_pieces(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Another version of each result; a worse one is discarded."""
+        told = [
+            (repair_text(piece.critique), piece.read.result)
+            for piece in pieces
+            if piece.critique is not None
+        ]
+        envelopes = [
+            piece.envelope.model_copy(
+                update={"worker": f"{piece.envelope.worker}_repair", "budget_share": None}
+            )
+            for piece in pieces
+        ]
+        trees = [piece.tree for piece in pieces]
+        again = await self._run_pieces(
+            envelopes, Promotions(frozenset()), trees=trees, repairs=told
+        )
+        again = list(await asyncio.gather(*(self._critique_piece(piece) for piece in again)))
+        return [
+            replace(after, envelope=before.envelope) if _better(before, after) else before
+            for before, after in zip(pieces, again, strict=True)
+        ]
+
+    async def _critique_piece(self, piece: Piece) -> Piece:
+        """Ask the reviewer; one that fails gives no score, and holds up nothing."""
+        question = piece.read.question
+        if question is None or self._ending() is not None:
+            return piece
+        review = await self.ask_review(question, what=piece.envelope.worker)
+        if review is None or review.critique is None:
+            return piece
+        return replace(piece, critique=review.critique)
+
+    async def ask_review(
+        self, question: Ref, *, what: str, criteria: tuple[str, ...] = ()
+    ) -> ReviewReport | None:
+        def asked(problems: tuple[str, ...]) -> Ask:
+            entries = [SayEntry(type="say", ref=question.hash, tokens=question.tokens.total)]
+            if problems:
+                entries.append(SayEntry(type="say", text=f"Again, please: {'; '.join(problems)}"))
+            return Ask(
+                role="critic",
+                phase="evaluating",
+                summary=f"review of {what} (iteration {self.iteration})",
+                entries=entries,
+                max_tokens=REVIEW_TOKENS,
+                tools_off=True,
+                structured=Reviewing(criteria=criteria),
+                worker=what,
+            )
+
+        called = await self.call_structured(asked)
+        if isinstance(called, ReviewReport) and not called.problems:
+            return called
+        self.inform(f"{what} could not be reviewed.")
+        return None
+
+    def _report_of(self, piece: Piece) -> WorkerReport:
+        """What the manager's rules look at."""
+        envelope, end, read = piece.envelope, piece.end, piece.read
+        crashed = isinstance(end, NotStarted) or (
+            end.result is None or (end.result.outcome == "failed" and not read.usable)
+        )
+        error = _error_of(end)
+        if read.unfit:
+            error = f"the result does not fit its schema: {'; '.join(read.unfit)}"
+        return WorkerReport(
+            worker=envelope.worker,
+            subtask=envelope.subtask,
+            end="crashed" if crashed else "done",
+            confidence=None if crashed else read.confidence,
+            key_finding=read.key_finding if not crashed else "",
+            error=error[:300],
+            output=read.result,
+            critique=piece.critique.score if piece.critique else None,
+            usable=read.usable and not crashed and not read.unfit,
+            artifacts=read.artifacts,
+            run=end.run if isinstance(end, ChildEnd) else None,
+        )
+
+
+def _done(given: Assignment, end: ChildEnd | NotStarted, *, reviewed: bool) -> WorkDone:
+    result = end.result if isinstance(end, ChildEnd) else None
+    manages = result is not None and result.kind == "delegation"
+    best = result.best.score if result is not None and result.best is not None else None
+    return WorkDone(
+        worker=given.envelope.worker,
+        output=result.output_ref if result is not None else None,
+        tool_calls=result.spend.tool_calls if result is not None else 0,
+        tool_successes=result.tool_successes if result is not None else 0,
+        confidence=best if manages else None,
+        manages=manages,
+        error=_error_of(end),
+        envelope=given.envelope.model_copy(update={"inputs": {}}),
+        acceptance=given.acceptance if reviewed else "",
+    )
+
+
+def _error_of(end: ChildEnd | NotStarted) -> str:
+    if isinstance(end, NotStarted):
+        return end.why
+    if end.result is None:
+        return end.error
+    return "" if end.result.outcome == "accepted" else end.result.explanation[:300]
+
+
+def _tree_of(end: ChildEnd | NotStarted) -> str | None:
+    result = end.result if isinstance(end, ChildEnd) else None
+    found = (item.ref for item in (result.artifacts if result else ()) if item.kind == "tree")
+    return next(found, None)
+
+
+def _better(before: Piece, after: Piece) -> bool:
+    if before.critique is None or after.critique is None:
+        return after.critique is not None
+    return keeps_repair(before.critique, after.critique)
