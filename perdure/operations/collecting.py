@@ -56,7 +56,8 @@ async def _release_ended(stores: Stores, workspaces: Workspaces) -> None:
 
 async def _roots(stores: Stores, gateway: RunGateway) -> set[str]:
     """Every address that rows, records and open histories name."""
-    found: set[str] = set()
+    made = await stores.made_tools.list(limit=ALL_RUNS)
+    found = {tool.code for tool in made}
     for run in await stores.records.find_runs(limit=ALL_RUNS):
         texts = [
             run.result or "",

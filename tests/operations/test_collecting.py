@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from installation import Installation
 
+from perdure.domain.delegation.tools.record import MadeTool, Maker
 from perdure.domain.projects.records import Artifact, Belonging
 from perdure.interfaces.services import Collected
 from perdure.operations.collecting import collect
@@ -81,3 +82,21 @@ async def _made(site: Installation, run: str) -> Artifact:
         created_at=LATER,
     )
     return await site.parts.stores.artifacts.add_artifact(artifact)
+
+
+async def test_the_code_of_a_made_tool_stays(site: Installation) -> None:
+    stores = site.parts.stores
+    code = await stores.blobs.put(b"def handler(*, text: str) -> dict: ...")
+    tool = MadeTool(
+        hash="a" * 64,
+        name="text.count",
+        description="Count.",
+        parameters={},
+        code=code,
+        handler="handler",
+        pipeline=1,
+        made_at=LATER,
+    )
+    await stores.made_tools.keep(tool, Maker(run="d", root="d", worker="w", at=LATER))
+    await _collect(site, now=LATER, dry_run=False)
+    assert await stores.blobs.exists(code)

@@ -29,6 +29,7 @@ from perdure.interfaces.cli.commands import (
     running,
     serving,
     steer,
+    tools,
 )
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
@@ -83,6 +84,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
     app.command(remembering.memory_commands(KNOW))
     app.command(remembering.skills_commands(KNOW))
     app.command(patterns.patterns_commands(KNOW))
+    app.command(tools.tools_commands(KNOW))
     for command in (installation.up, installation.down, installation.logs, installation.worker):
         app.command(command, group=SERVE)
     app.command(serving.api_commands(SERVE))

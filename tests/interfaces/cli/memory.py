@@ -365,7 +365,7 @@ class Installation:
         return Services(
             gateway=self.gateway,
             blobs=self.blobs,
-            records=None,  # pyright: ignore[reportArgumentType]  (no command reads it)
+            records=stores and stores.records,
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=self.workspaces,  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,85 @@
+"""Tools that workers made at run time: look at them, and decide which later runs may use."""
+
+from typing import Annotated
+
+from cyclopts import App, Group, Parameter
+
+from perdure.domain.delegation.tools.record import MadeState
+from perdure.interfaces import made_tools as deciding
+from perdure.interfaces.cli.commands.given import Given
+from perdure.interfaces.cli.views.layout import GOOD, line
+from perdure.interfaces.cli.views.made_tools import made_tools_view, shown_tool_view, usage_line
+
+Wanted = Annotated[str, Parameter(name="TOOL")]
+
+
+def tools_commands(group: Group) -> App:
+    """`tools list`, `show`, `approve`, `reject`; alone it lists."""
+    app = App(
+        name="tools",
+        help="Tools that workers made; a person opens them to later runs.",
+        group=group,
+        version_flags=(),
+    )
+    app.default(list_tools)
+    app.command(list_tools, name="list")
+    app.command(show)
+    app.command(approve)
+    app.command(reject)
+    return app
+
+
+async def list_tools(
+    *, state: MadeState | None = None, run: str | None = None, session: Given
+) -> None:
+    """Made tools, the newest first.
+
+    Args:
+        state: Made, approved or rejected ones only.
+        run: Those that this run, or a run below it, made.
+    """
+    async with session.connected() as services:
+        root = None if run is None else await services.gateway.resolve(run)
+        found = await deciding.made_tools(services.made_tools, state=state, root=root)
+        data = {"type": "tools", "tools": [tool.model_dump(mode="json") for tool in found]}
+        session.output.show(made_tools_view(found), data)
+
+
+async def show(tool: Wanted, /, *, session: Given) -> None:
+    """One tool whole: its code, its schema, and who made it.
+
+    Args:
+        tool: A tool's name, or a unique beginning of its hash.
+    """
+    async with session.connected() as services:
+        shown = await deciding.show(services.made_tools, services.blobs, tool)
+        session.output.show(shown_tool_view(shown), shown)
+
+
+async def approve(tool: Wanted, /, *, session: Given) -> None:
+    """Let later runs use a tool that an accepted run made.
+
+    Args:
+        tool: A tool's name, or a unique beginning of its hash.
+    """
+    context = session.context
+    async with session.connected() as services:
+        opened = await deciding.approve(
+            services.made_tools, services.records, tool, by=context.user, now=context.now()
+        )
+        session.output.show(line(("✓ ", GOOD), f"later runs may use {opened.name}"), opened)
+        session.output.note(usage_line(opened))
+
+
+async def reject(tool: Wanted, /, *, session: Given) -> None:
+    """Let no run use a tool any more.
+
+    Args:
+        tool: A tool's name, or a unique beginning of its hash.
+    """
+    context = session.context
+    async with session.connected() as services:
+        closed = await deciding.reject(
+            services.made_tools, tool, by=context.user, now=context.now()
+        )
+        session.output.show(line(("✓ ", GOOD), f"no run may use {closed.name} any more"), closed)
