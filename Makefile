@@ -8,7 +8,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench test test-slow record check browser-setup sandbox-setup pictures fmt lock audit clean
+.PHONY: help setup demo up bench test test-slow test-api record check browser-setup sandbox-setup pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -52,6 +52,9 @@ test-slow: .venv/.model  ## the slow tests: real model, browser, failure injecti
 	@$(PYTEST) -m "slow or browser or model" $(ARGS)
 	@echo "==> the loops once more, replayed from their history at every step"
 	@PERDURE_MAX_CACHED_WORKFLOWS=0 $(PYTEST) -m "not slow and not browser and not model" tests/workflows $(ARGS)
+
+test-api: .venv/.installed  ## every operation of the REST API with requests that nobody would write by hand
+	@PERDURE_TEST_API=full $(PYTEST) -m slow tests/interfaces/api/test_every_request.py $(ARGS)
 
 record: .venv/.installed  ## record the histories that later versions must replay
 	@PYTHONPATH=.:tests/support $(BIN)/python -P tests/replay/record.py

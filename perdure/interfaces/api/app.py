@@ -1,7 +1,6 @@
 """The REST application over one connected installation."""
 
 import re
-from collections.abc import Iterator
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
@@ -52,18 +51,19 @@ def build_app(site: ApiSite) -> FastAPI:
     handle_problems(app)
     for router in ROUTERS:
         app.include_router(router)
-    app.state.paths = tuple(_paths())
+    app.state.paths = _paths()
     app.add_api_route(DOCUMENT_PATH, _document, methods=["GET"], include_in_schema=False)
     return app
 
 
-def _paths() -> Iterator[tuple[re.Pattern[str], str]]:
-    """Every path as a pattern with one of its methods."""
+def _paths() -> dict[re.Pattern[str], set[str]]:
+    """The methods of every path, in the order in which routes are tried."""
+    found: dict[re.Pattern[str], set[str]] = {}
     for router in ROUTERS:
         for route in router.routes:
             if isinstance(route, APIRoute):
-                for method in route.methods or ():
-                    yield route.path_regex, method
+                found.setdefault(route.path_regex, set()).update(route.methods or ())
+    return found
 
 
 async def _document(request: Request) -> JSONResponse:

@@ -13,6 +13,7 @@ from perdure.interfaces.api.problems import MEDIA_TYPE, Problem
 Schema = dict[str, JsonValue]
 REF = "#/components/schemas/{model}"
 BEARER = "bearer"
+START = "/api/v1/loops"
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 TOLD = (
     "Loops of language-model work: start, follow, steer, answer. Errors are problem documents "
@@ -83,6 +84,7 @@ def _described(app: FastAPI, version: str) -> Schema:
         _secured(path, operation)
         _failing(operation)
     _taking_specifications(whole)
+    _linked(whole)
     return whole
 
 
@@ -113,10 +115,23 @@ def _failing(operation: Schema) -> None:
 
 
 def _taking_specifications(whole: Schema) -> None:
-    start = _block(_block(_block(whole, "paths"), "/api/v1/loops"), "post")
+    start = _block(_block(_block(whole, "paths"), START), "post")
     content = _block(_block(_block(start, "requestBody"), "content"), "application/json")
     content["schema"] = {"$ref": REF.format(model="RunSpec")}
     content["examples"] = EXAMPLES
+
+
+def _linked(whole: Schema) -> None:
+    """What can be done with a run that was started."""
+    start = _block(_block(_block(whole, "paths"), START), "post")
+    links: Schema = {}
+    for path, operation in _operations(whole):
+        if path.startswith(f"{START}/{{run}}"):
+            target = operation["operationId"]
+            given: Schema = {"run": "$response.body#/id"}
+            links[str(target)] = {"operationId": target, "parameters": given}
+    for status in ("200", "201"):
+        _block(_block(start, "responses"), status)["links"] = links
 
 
 def _block(value: Schema, name: str) -> Schema:

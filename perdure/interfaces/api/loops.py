@@ -80,7 +80,11 @@ async def count_running(site: Site, _: Reader) -> Count:
     return Count(count=await site.services.gateway.count(RunFilter(status="running")))
 
 
-@router.post("", status_code=201)
+@router.post(
+    "",
+    status_code=201,
+    responses={200: {"model": Started, "description": "The run that this key started before."}},
+)
 async def start(
     site: Site,
     caller: Operator,

@@ -1,5 +1,6 @@
 """Every error as a problem document (RFC 9457): those of our tree, and those of the framework."""
 
+import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
@@ -198,8 +199,9 @@ async def _of_framework(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    paths = request.app.state.paths
-    return sorted({method for path, method in paths if path.fullmatch(request.url.path)})
+    paths: Mapping[re.Pattern[str], set[str]] = request.app.state.paths
+    found = (methods for path, methods in paths.items() if path.fullmatch(request.url.path))
+    return sorted(next(found, set[str]()))
 
 
 async def _of_defect(request: Request, error: Exception) -> Response:

@@ -1,5 +1,6 @@
 """What a token must be trusted with before a specification is started."""
 
+from pathlib import Path
 from typing import get_args
 
 from pydantic import JsonValue
@@ -11,7 +12,7 @@ from perdure.domain.roles.snapshots import resolve_loop
 from perdure.domain.run import ROLES
 from perdure.interfaces.api.caller import Caller
 from perdure.interfaces.api.facts import ApiSite
-from perdure.interfaces.api.problems import Refused
+from perdure.interfaces.api.problems import Refused, invalid
 
 SCRIPTED = "scripted:"
 Spec = dict[str, JsonValue]
@@ -25,10 +26,10 @@ async def require_trust(site: ApiSite, caller: Caller, spec: Spec) -> None:
             read here.
     """
     _refuse_scripts(spec)
-    if caller.has("execute"):
-        return
     folder = spec.get("workspace")
     await require_served(site, caller, folder)
+    if caller.has("execute"):
+        return
     if places := (*execution_needs(spec), *await _of_definition(site, spec, folder)):
         caller.need("execute", f" The specification asks for it at {', '.join(places[:5])}.")
 
@@ -38,7 +39,11 @@ async def require_served(site: ApiSite, caller: Caller, folder: JsonValue) -> No
 
     What a folder holds can be read by the model: not every folder of this host is on offer.
     """
-    if folder is None or caller.has("execute"):
+    if folder is None:
+        return
+    if caller.has("execute"):
+        if isinstance(folder, str) and not _is_folder(folder):
+            raise invalid("workspace", f"found {shown(folder)}; allowed: an absolute folder")
         return
     if folder not in (await site.services.records.workspaces()).values():
         caller.need("execute", " No run from this host has worked in that workspace folder yet.")
@@ -64,6 +69,13 @@ async def _of_definition(site: ApiSite, spec: Spec, folder: JsonValue) -> tuple[
         return ()
     places = execution_needs(resolved.snapshot.model_dump(mode="json"))
     return tuple(f"the definition {name}, {place}" for place in places)
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        return Path(text).is_absolute() and Path(text).is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _refuse_scripts(spec: Spec) -> None:
