@@ -304,9 +304,13 @@ class Staging(Turning, Parenting):
         return {f"stage {role.name}": role.models for role in self.definition.roles if role.models}
 
     def limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
-        """A stage that used up its share of the tokens makes no further turn of tools."""
+        """A stage that used up its share of the tokens makes no further turn of tools.
+
+        Guidance that comes while it gives its last word is for the next stage.
+        """
         limits = super().limits_of(state, turns, role=role)
-        return limits.model_copy(update={"share_used": rules.share_used(self.core, self.role)})
+        used = rules.share_used(self.core, self.role)
+        return limits.model_copy(update={"share_used": used, "inputs_waiting": False})
 
     async def rest(self) -> None:
         """A pause takes effect after the stage; the history may be rolled inside it."""

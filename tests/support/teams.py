@@ -26,6 +26,7 @@ def stage(name: str, **fields: object) -> dict[str, object]:
 
 
 TEAM = (stage("plan"), stage("coder"), stage("reviewer"))
+PAIR = (stage("coder"), stage("reviewer"))
 REVIEWED = {"type": "evaluation_bound", "criteria": "It works.", "max_review_rounds": 3}
 
 
@@ -65,6 +66,12 @@ def says(role: str, text: str | Mapping[str, object], **fields: object) -> dict[
     when = {"role": role, **(fields.pop("when", {}) or {})}  # type: ignore[dict-item]
     content = {"text": text} if isinstance(text, str) else {"json": dict(text)}
     return {"when": when, **content, **fields}
+
+
+def asks(role: str, tool: str, arguments: Mapping[str, object]) -> dict[str, object]:
+    """One reply of a role that calls a tool."""
+    call = {"name": tool, "arguments": dict(arguments)}
+    return {"when": {"role": role}, "tool_calls": [call]}
 
 
 def script(replies: Sequence[Mapping[str, object]], **fields: object) -> dict[str, object]:

@@ -1,7 +1,17 @@
 """The role loop on a real server: every way it ends, and what its stages are told."""
 
-from installation import Installation
-from teams import APPROVED, rejected, says, script, task
+from pathlib import Path
+
+import pytest
+from installation import Installation, eventually, installation
+from invariants import executions
+from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage, task, team
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.domain.gates import Gate
+from perdure.domain.messages import Amend, Answer, Pause, Resume, Retry, Stop
+from perdure.domain.run import Timing
+from perdure.domain.usage import Usage
 
 
 async def test_a_team_works_until_the_review_approves(site: Installation) -> None:
@@ -28,3 +38,360 @@ async def test_a_team_works_until_the_review_approves(site: Installation) -> Non
     assert records[0].findings[0]["title"] == "no tests"
     assert result.spend.model_calls == 6
     assert result.spend.tokens == 6 * 120
+
+
+async def test_an_approval_on_the_last_permitted_round_counts(site: Installation) -> None:
+    replies = [
+        says("coder", "draft", times=2),
+        says("reviewer", rejected("slow")),
+        says("reviewer", APPROVED),
+    ]
+    pair = team(*PAIR, condition={**REVIEWED, "max_review_rounds": 2})
+    result = await site.run(task(pair), script(replies))
+    assert (result.outcome, result.reason, result.iteration_count) == ("accepted", "approved", 2)
+
+
+@pytest.mark.parametrize(
+    ("condition", "settings", "replies", "ending", "iterations"),
+    [
+        pytest.param(
+            {**REVIEWED, "max_review_rounds": 2},
+            {},
+            [says("reviewer", rejected("a")), says("reviewer", rejected("b"))],
+            ("best_effort", "max_iterations"),
+            2,
+            id="rounds used up",
+        ),
+        pytest.param(
+            {**REVIEWED, "max_review_rounds": 5},
+            {"max_iterations": 1},
+            [says("reviewer", rejected("a"))],
+            ("best_effort", "max_iterations"),
+            1,
+            id="the run's own limit",
+        ),
+        pytest.param(
+            {"type": "goal_bound", "max_iterations": 2},
+            {},
+            [
+                says("reviewer", "looked", times=2),
+                says("evaluator", {"achieved": False, "rationale": "no"}),
+                says("evaluator", {"achieved": True, "rationale": "yes"}),
+            ],
+            ("accepted", "goal_achieved"),
+            2,
+            id="goal achieved in the last round",
+        ),
+        pytest.param(
+            {"type": "goal_bound", "max_iterations": 2},
+            {},
+            [
+                says("reviewer", "looked", times=2),
+                says("evaluator", "Who knows?"),
+                says("evaluator", "NOT_ACHIEVED"),
+            ],
+            ("best_effort", "max_iterations"),
+            2,
+            id="goal unclear, then not achieved",
+        ),
+        pytest.param(
+            {"type": "iteration_bound", "iterations": 2},
+            {},
+            [says("reviewer", "looked", times=2)],
+            ("best_effort", "max_iterations"),
+            2,
+            id="so many iterations",
+        ),
+        pytest.param(
+            {
+                "type": "combined",
+                "operator": "or",
+                "conditions": [{"type": "iteration_bound", "iterations": 1}, REVIEWED],
+            },
+            {},
+            [says("reviewer", APPROVED)],
+            ("accepted", "approved"),
+            1,
+            id="success before a limit that comes first in the list",
+        ),
+        pytest.param(
+            REVIEWED,
+            {},
+            [
+                says("reviewer", "I looked at all of it."),
+                says("reviewer", APPROVED),
+            ],
+            ("accepted", "approved"),
+            1,
+            id="unclear, approved when asked again",
+        ),
+        pytest.param(
+            {**REVIEWED, "max_review_rounds": 2},
+            {},
+            [
+                says("reviewer", "I looked at all of it."),
+                says("reviewer", "As I said."),
+                says("reviewer", "LGTM"),
+            ],
+            ("accepted", "approved"),
+            2,
+            id="twice unclear continues",
+        ),
+    ],
+)
+async def test_each_condition_ends_the_loop(
+    site: Installation,
+    condition: dict[str, object],
+    settings: dict[str, object],
+    replies: list[dict[str, object]],
+    ending: tuple[str, str],
+    iterations: int,
+) -> None:
+    spec = task(team(*PAIR, condition=condition), roles=settings)
+    result = await site.run(spec, script([says("coder", "draft", times=9), *replies]))
+    assert (result.outcome, result.reason) == ending
+    assert result.iteration_count == iterations
+    assert result.output in {"draft", "looked"}
+
+
+async def test_a_time_limit_ends_a_long_stage(site: Installation) -> None:
+    spec = task(team(*PAIR, condition={"type": "time_bound", "seconds": 1.5}))
+    replies = [says("coder", "draft"), says("reviewer", "slow", delay_s=60)]
+    result = await site.run(spec, script(replies))
+    assert (result.outcome, result.reason) == ("deadline", "wall_time")
+    assert result.spend.wall_time_s < 20
+    assert result.output in {"draft", "looked"}
+    assert result.partial
+    (record,) = await site.records(result.id)
+    assert [stage.status for stage in record.stages] == ["completed", "cut"]
+
+
+async def test_a_manual_loop_ends_by_stop_alone(site: Installation) -> None:
+    spec = task(team(stage("coder"), condition={"type": "manual"}))
+    replies = [says("coder", "one"), says("coder", "two"), says("coder", "three", delay_s=60)]
+    run = await site.start(spec, script(replies))
+    await eventually(lambda: reached(site, run, iteration=3))
+    await site.gateway.verb(run, Stop(by="t", mode="now"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason) == ("stopped", "stopped")
+    assert (result.output, result.iteration_count) == ("two", 3)
+    assert not result.partial
+
+
+async def test_a_budget_that_is_spent_ends_the_loop_with_the_best(site: Installation) -> None:
+    replies = [says("coder", "draft", times=9), says("reviewer", rejected("a"), times=9)]
+    spec = task(team(*PAIR), budget={"model_calls": 3})
+    result = await site.run(spec, script(replies))
+    assert (result.outcome, result.reason) == ("out_of_budget", "model_calls")
+    assert result.output in {"draft", "looked"}
+    assert result.spend.model_calls == 3
+
+
+async def test_a_failed_stage_fails_the_run_and_is_retried_alone(site: Installation) -> None:
+    broken = {"error": {"status": 401, "message": "no such key"}, "when": {"role": "reviewer"}}
+    replies = [says("coder", "draft"), broken, says("reviewer", APPROVED)]
+    run = await site.start(task(team(*PAIR)), script(replies))
+    failed = await site.gateway.result(run)
+    assert (failed.outcome, failed.reason) == ("failed", "stage_failed")
+    assert failed.output == "draft"
+    assert [stage.status for stage in failed.iterations[0].stages] == ["completed", "failed"]
+
+    await site.gateway.verb(run, Retry(by="t", note="mind the gap", request_id="again"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason, result.iteration_count) == ("accepted", "approved", 1)
+    (record,) = await site.records(run)
+    assert [(one.status, one.attempt) for one in record.stages] == [
+        ("completed", 1),
+        ("completed", 2),
+    ]
+    rows = await site.parts.stores.journal.rows(run)
+    assert [row.role for row in rows] == ["coder", "reviewer", "reviewer"]
+    assert "mind the gap" in await told(site, record.stages[1].transcript)
+
+
+async def test_the_same_findings_again_ask_a_person(site: Installation) -> None:
+    replies = [
+        says("coder", "draft", times=9),
+        says("reviewer", rejected("no tests for the parser"), times=3),
+        says("reviewer", APPROVED),
+    ]
+    spec = task(team(*PAIR, condition={**REVIEWED, "max_review_rounds": 9}))
+    run = await site.start(spec, script(replies))
+    gate = await open_gate(site, run)
+    assert gate.kind == "blocked"
+    assert "no tests for the parser" in gate.prompt
+    await site.gateway.verb(run, Retry(by="t", note="the parser is in lib/", request_id="r"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason, result.iteration_count) == ("accepted", "approved", 4)
+    last = (await site.records(run))[-1]
+    assert "the parser is in lib/" in await told(site, last.stages[0].transcript)
+
+
+async def test_rework_that_nobody_takes_further_ends_blocked(site: Installation) -> None:
+    replies = [says("coder", "draft", times=9), says("reviewer", rejected("no tests"), times=9)]
+    spec = task(team(*PAIR), roles={"max_rework_attempts": 2})
+    run = await site.start(spec, script(replies))
+    gate = await open_gate(site, run)
+    await site.gateway.verb(run, Answer(by="t", gate=gate.id, choice="end"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason) == ("blocked", "rework_exhausted")
+    assert result.iteration_count == 2
+    assert result.output in {"draft", "looked"}
+
+
+async def test_other_findings_are_no_rework_of_the_same(site: Installation) -> None:
+    findings = ["no tests", "slow start", "typo in the title"]
+    replies = [
+        says("coder", "draft", times=9),
+        *(says("reviewer", rejected(title)) for title in findings),
+    ]
+    result = await site.run(task(team(*PAIR)), script(replies))
+    assert (result.outcome, result.reason) == ("best_effort", "max_iterations")
+
+
+async def test_a_question_waits_for_an_answer_in_the_same_conversation(
+    site: Installation,
+) -> None:
+    replies = [
+        says("coder", "NEEDS_CONTEXT: Which cache?"),
+        says("coder", "a Redis cache"),
+        says("reviewer", APPROVED),
+    ]
+    run = await site.start(task(team(*PAIR)), script(replies))
+    gate = await open_gate(site, run)
+    assert gate.kind == "question"
+    assert "Which cache?" in gate.prompt
+    await site.gateway.verb(run, Answer(by="t", gate=gate.id, text="Redis"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.output) == ("accepted", "a Redis cache")
+    said = await told(site, result.iterations[0].stages[0].transcript)
+    assert "Which cache?" in said
+    assert said.count("answered your question: Redis") == 1
+
+
+async def test_a_blocked_stage_begins_anew_with_the_answer_or_ends(site: Installation) -> None:
+    replies = [says("coder", "BLOCKED: no access"), says("coder", "BLOCKED: still none")]
+    run = await site.start(task(team(*PAIR)), script(replies))
+    gate = await open_gate(site, run)
+    assert gate.kind == "blocked"
+    await site.gateway.verb(run, Retry(by="t", note="access is there", request_id="r"))
+    await eventually(lambda: another_gate(site, run, gate.id))
+    second = await open_gate(site, run)
+    await site.gateway.verb(run, Answer(by="t", gate=second.id, choice="end"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason) == ("blocked", "blocked")
+    (record,) = await site.records(run)
+    assert [(one.status, one.attempt) for one in record.stages] == [("blocked", 2)]
+    assert "access is there" in await told(site, record.stages[0].transcript)
+
+
+async def test_a_stage_that_must_decide_is_told_so(site: Installation) -> None:
+    replies = [
+        says("coder", "NEEDS_CONTEXT: Which cache?"),
+        says("coder", "Redis, assumed"),
+        says("reviewer", APPROVED),
+    ]
+    pair = team(stage("coder", on_question="default"), stage("reviewer"))
+    result = await site.run(task(pair), script(replies))
+    assert (result.outcome, result.output) == ("accepted", "Redis, assumed")
+    assert "Nobody can be asked" in await told(site, result.iterations[0].stages[0].transcript)
+
+
+async def test_a_pause_takes_effect_after_the_stage(site: Installation) -> None:
+    replies = [
+        says("coder", "draft", delay_s=1.5),
+        says("reviewer", APPROVED),
+    ]
+    run = await site.start(task(team(*PAIR)), script(replies))
+    await eventually(lambda: at_stage(site, run, "coder"))
+    await site.gateway.verb(run, Pause(by="t"))
+    await eventually(lambda: at_stage(site, run, "reviewer"))
+    assert (await site.status(run)).lifecycle == "paused"
+    assert len(await site.parts.stores.journal.rows(run)) == 1
+    await site.gateway.verb(run, Resume(by="t"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.spend.model_calls) == ("accepted", 2)
+
+
+async def test_stages_are_told_what_came_before_and_guidance_once(site: Installation) -> None:
+    long = "x" * 20_000
+    replies = [
+        says("plan", long, times=2),
+        says("coder", "first draft"),
+        says("reviewer", rejected("no tests"), delay_s=1),
+        says("coder", "second draft"),
+        says("reviewer", APPROVED),
+    ]
+    run = await site.start(task(), script(replies))
+    await eventually(lambda: at_stage(site, run, "reviewer"))
+    await site.gateway.verb(run, Amend(by="t", guidance="Prefer simple code."))
+    result = await site.gateway.result(run)
+    first, second = result.iterations
+    coder = await told(site, first.stages[1].transcript)
+    assert "artifact.read" in coder
+    assert long not in coder
+    assert "iteration 1 of at most 3, stage 2 of 3" in coder
+    plan, rework = [await told(site, one.transcript) for one in second.stages[:2]]
+    assert "iteration 1, coder (completed): first draft" in plan
+    assert "no tests: mend no tests" in rework
+    everything = [await told(site, one.transcript) for it in result.iterations for one in it.stages]
+    assert sum(text.count("Prefer simple code.") for text in everything) == 1
+    kept = await site.parts.stores.artifacts.artifacts_of_run(run)
+    assert [item.kind for item in kept] == ["loop_output"] * 6
+    assert await site.parts.stores.blobs.get_text(kept[0].ref) == long
+
+
+async def test_a_roll_in_the_middle_of_a_stage_loses_nothing(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    address = server.client.service_client.config.target_host
+    timing = Timing(heartbeat=4.0, roll_events=12)
+    replies = [
+        *(asks("coder", "probe.echo", {"text": f"t{number}"}) for number in range(4)),
+        says("coder", "NEEDS_CONTEXT: Which cache?"),
+        says("coder", "draft", times=2),
+        says("reviewer", rejected("a")),
+        says("reviewer", APPROVED),
+    ]
+    pair = team(stage("coder", access="readonly"), stage("reviewer"))
+    async with (
+        installation(tmp_path / "home", address, timing=timing) as made,
+        made.worker(plugins=("probe_tools",)),
+    ):
+        run = await made.start(task(pair), script(replies))
+        gate = await open_gate(made, run)
+        await made.gateway.verb(run, Answer(by="t", gate=gate.id, text="Redis"))
+        result = await made.gateway.result(run)
+        assert (result.outcome, result.iteration_count) == ("accepted", 2)
+        assert result.tools_used == {"probe.echo": 4}
+        assert result.spend.model_calls == 9
+        assert len(await executions(made, run)) > 2
+        rows = await made.parts.stores.journal.rows(run)
+        assert sum((row.usage for row in rows), Usage()) == result.spend.usage
+
+
+async def reached(site: Installation, run: str, *, iteration: int) -> bool:
+    return (await site.status(run)).iteration >= iteration
+
+
+async def at_stage(site: Installation, run: str, name: str) -> bool:
+    status = await site.status(run)
+    return status.stage is not None and status.stage.name == name
+
+
+async def another_gate(site: Installation, run: str, before: str) -> bool:
+    return any(gate.id != before for gate in (await site.status(run)).gates)
+
+
+async def open_gate(site: Installation, run: str) -> Gate:
+    async def waits() -> bool:
+        return bool((await site.status(run)).gates)
+
+    await eventually(waits)
+    return (await site.status(run)).gates[-1]
+
+
+async def told(site: Installation, transcript: str | None) -> str:
+    assert transcript is not None
+    messages = await site.parts.stores.transcripts.load(transcript)
+    return "\n\n".join(message.text for message in messages)
