@@ -50,6 +50,7 @@ class ReadStage:
             if signal is None
             else StageQuestion(kind=signal.kind, text=signal.question),
             review=review_of(read_verdict(text), text) if step.gate else None,
+            text=await self._blobs.put_text(text) if step.measure else None,
         )
 
     def _artifact(self, step: ReadStageRequest, frame: Frame, text: str) -> Artifact:

@@ -159,7 +159,7 @@ def _access(spec: Spec, *, chooses: bool) -> AccessLevel:
     if isinstance(spec, RolesSpec) and spec.roles.snapshot is not None:
         definition = spec.roles.snapshot.definition
         chooses = chooses or any(role.models for role in definition.roles)
-        return run_level(definition, spec.tools) if chooses else "minimal"
+        return run_level(spec.roles.snapshot, spec.tools) if chooses else "minimal"
     return spec.tools.access or ("readonly" if chooses else "minimal")
 
 

@@ -12,7 +12,8 @@ from perdure.domain.roles.state import Review
 from perdure.domain.roles.steps import GoalReport, VerdictReport
 from perdure.domain.steps import SayEntry
 from workflows.model_calls import Ask, Called, Unanswered, Unpriced
-from workflows.staging import BASE, Staging
+from workflows.nesting import Nesting
+from workflows.staging import BASE
 from workflows.steps import Broken
 from workflows.structured import GoalJudging, VerdictAsking
 
@@ -21,7 +22,7 @@ GOAL_TOKENS = 1_024
 JUDGE = "evaluator"
 
 
-class Reviewing(Staging):
+class Reviewing(Nesting):
     """Adds verdicts to a loop of stages; each is taken once, also across continue-as-new."""
 
     condition: Condition

@@ -85,6 +85,11 @@ class Staging(Turning, Parenting):
             core, self.definition, place=core.stage, limit=self.iteration_limit
         )
         core.turn = TurnState(unwritten=core.turn.unwritten, record=record, entries=[entry])
+        self.note_stage(role)
+
+    def note_stage(self, role: RoleDefinition) -> None:
+        """Say that a stage begins."""
+        core = self.core
         self.note(
             "stage_started",
             stage=role.name,
@@ -111,7 +116,7 @@ class Staging(Turning, Parenting):
             error = end.detail or f"{end.outcome}/{end.reason}"
             await self.end_stage(role, status, output=end.text, error=error)
             return
-        read = await self._read(role, end.text)
+        read = await self.read_stage(role, end.text)
         if isinstance(read, Broken):
             await self.end_stage(role, "failed", output=end.text, error=read.message)
         elif read.question is not None:
@@ -121,7 +126,10 @@ class Staging(Turning, Parenting):
                 self.core.review = read.review
             await self.end_stage(role, "completed", output=end.text, line=read.line)
 
-    async def _read(self, role: RoleDefinition, text: Ref) -> ReadStageReport | Broken:
+    async def read_stage(
+        self, role: RoleDefinition, text: Ref, *, measure: bool = False
+    ) -> ReadStageReport | Broken:
+        """Keep what a stage said, and read it; `measure` where its size is not known."""
         core, activity_id = self.core, self.next_activity_id()
         gate = bool(self.definition.criteria) and role.name == self.definition.gate.name
         handle = workflow.start_activity_method(
@@ -135,6 +143,7 @@ class Staging(Turning, Parenting):
                 attempt=core.attempt,
                 text=text.hash,
                 gate=gate,
+                measure=measure,
             ),
             **options.store_step(
                 self.site,

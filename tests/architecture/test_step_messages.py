@@ -287,7 +287,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},
         "PlanReport": {"call": "required", "problems": [], "plan": {"steps": [], "risks": []}},
         "PlanRequest": {"call": "required"},
-        "ReadStageReport": {"line": "", "question": None, "review": None},
+        "ReadStageReport": {"line": "", "question": None, "review": None, "text": None},
         "ReadStageRequest": {
             "run": "required",
             "frame": "required",
@@ -297,6 +297,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "attempt": "required",
             "text": "required",
             "gate": False,
+            "measure": False,
         },
         "ReadWorkReport": {"work": "required", "output": None, "similarity": None, "seconds": 0.0},
         "ReadWorkRequest": {"work": "required", "before": None},

@@ -44,9 +44,21 @@ def level_of(role: RoleDefinition, tools: ToolsSpec) -> AccessLevel:
     return own if tools.access is None else narrower(own, tools.access)
 
 
-def run_level(definition: LoopDefinition, tools: ToolsSpec) -> AccessLevel:
-    """The widest access that any stage has; the run's working folder is made for it."""
-    return widest([level_of(role, tools) for role in seated(definition)])
+def run_level(snapshot: LoopSnapshot, tools: ToolsSpec) -> AccessLevel:
+    """The widest access that any stage has, also in the loops that stages run.
+
+    The run's working folder is made for it.
+    """
+    below: AccessLevel = _RANK[0]
+    for nested in snapshot.nested.values():
+        below = widest([below, run_level(nested, tools)])
+    return widest([below, widest([level_of(role, tools) for role in seated(snapshot.definition)])])
+
+
+def level_within(snapshot: LoopSnapshot, tools: ToolsSpec) -> AccessLevel:
+    """What a loop inside the run needs, and may have."""
+    needed = run_level(snapshot, tools)
+    return needed if tools.access is None else narrower(needed, tools.access)
 
 
 def seat_tools(definition: LoopDefinition, tools: ToolsSpec) -> dict[str, SeatTools]:

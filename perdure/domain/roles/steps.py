@@ -1,6 +1,7 @@
 """Requests and reports of the steps that only the role loop has."""
 
 from perdure.domain.base import StepMessage
+from perdure.domain.refs import Ref
 from perdure.domain.roles.state import Review, StageQuestion
 from perdure.domain.steps import ModelCallRequest, StructuredReport
 
@@ -8,7 +9,7 @@ from perdure.domain.steps import ModelCallRequest, StructuredReport
 class ReadStageRequest(StepMessage):
     """Keep what a stage said as an artifact, and read it; `gate`: also as a verdict.
 
-    `text` is the address of the whole text.
+    `text` is the address of the whole text; `measure` asks for its size.
     """
 
     run: str
@@ -19,6 +20,7 @@ class ReadStageRequest(StepMessage):
     attempt: int
     text: str
     gate: bool = False
+    measure: bool = False
 
 
 class ReadStageReport(StepMessage):
@@ -27,6 +29,7 @@ class ReadStageReport(StepMessage):
     line: str = ""
     question: StageQuestion | None = None
     review: Review | None = None
+    text: Ref | None = None
 
 
 class VerdictRequest(StepMessage):

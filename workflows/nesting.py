@@ -1,0 +1,96 @@
+"""Stages that run a loop of their own: as child runs, within depth and budget.
+
+A run does not continue as new while a child is open; the stage before it and the one after may.
+"""
+
+from perdure.domain.agent.turn import TurnState
+from perdure.domain.budget import BudgetLimits
+from perdure.domain.refs import Ref
+from perdure.domain.result import IterationRecord
+from perdure.domain.roles.definition import LoopSnapshot, RoleDefinition
+from perdure.domain.roles.nesting import nested_spec, status_of_child, tree_of, with_limits
+from perdure.domain.roles.state import RoleInput
+from perdure.domain.run import Site
+from workflows.children import ChildEnd, NotStarted, Order
+from workflows.staging import BASE, Staging
+from workflows.steps import Broken
+
+NO_DEFINITION = "its loop has no definition here, so it cannot be run as a stage"
+
+
+class Nesting(Staging):
+    """Adds stages that are child runs."""
+
+    async def run_stage(self) -> None:
+        """A stage with a role, or one with a loop."""
+        if self.role.loop is None:
+            await super().run_stage()
+        else:
+            await self._run_nested(self.role)
+
+    async def _run_nested(self, role: RoleDefinition) -> None:
+        core = self.core
+        self.sit(BASE)
+        core.notes, core.control.guidance = [*core.notes, *core.control.guidance], []
+        core.turn = TurnState(
+            unwritten=core.turn.unwritten, record=IterationRecord(index=core.iteration)
+        )
+        self.note_stage(role)
+        snapshot = self.snapshot_of.nested.get(role.name)
+        if snapshot is None:
+            await self.end_stage(role, "failed", error=NO_DEFINITION)
+            return
+        before = core.budget.spent.tokens
+        (end,) = await self.run_children([self._order(role, snapshot)])
+        if isinstance(end, NotStarted):
+            ending = self._ending()
+            core.cut = core.cut or ending
+            await self.end_stage(role, "cut" if ending else "failed", error=end.why)
+            return
+        self._take_spend(core.budget.spent.tokens - before)
+        await self._take_child(role, end)
+
+    def _order(self, role: RoleDefinition, snapshot: LoopSnapshot) -> Order:
+        spec = nested_spec(self.spec, role, snapshot, state=self.core)
+
+        def made(run: str, site: Site, limits: BudgetLimits) -> RoleInput:
+            return RoleInput(run=run, site=site, spec=with_limits(spec, limits))
+
+        return Order(
+            name=role.name,
+            kind="roles",
+            goal=spec.goal,
+            make=made,
+            spawns=True,
+            fraction=role.budget,
+            writable=spec.tools.access == "full",
+            tree=self.core.tree or self.core.base_tree,
+        )
+
+    def _take_spend(self, tokens: int) -> None:
+        turn = self.core.turn
+        if turn.record is not None:
+            usage = turn.record.usage.model_copy(update={"input_tokens": tokens})
+            turn.record = turn.record.model_copy(update={"usage": usage})
+
+    async def _take_child(self, role: RoleDefinition, end: ChildEnd) -> None:
+        """The child's text is the stage's, and its files are the run's from now on."""
+        core, result = self.core, end.result
+        status = status_of_child(result, stopping=self._ending() is not None)
+        if status != "completed" or result is None or result.output_ref is None:
+            core.cut = core.cut or self._ending()
+            why = result.explanation if result else end.error
+            await self.end_stage(role, status, error=why, child=end.run)
+            return
+        read = await self.read_stage(role, Ref(hash=result.output_ref), measure=True)
+        tree = tree_of(result)
+        if tree is not None and core.base_tree is not None and not isinstance(read, Broken):
+            core.tree = tree
+            restored = await self._open_workspace()
+            read = restored if isinstance(restored, Broken) else read
+        if isinstance(read, Broken):
+            await self.end_stage(role, "failed", error=read.message, child=end.run)
+            return
+        core.review = read.review or core.review
+        output = read.text or Ref(hash=result.output_ref)
+        await self.end_stage(role, "completed", output=output, line=read.line, child=end.run)
