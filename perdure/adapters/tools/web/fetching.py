@@ -1,0 +1,171 @@
+"""Fetching one page: resolve once, check every address, connect to the checked one, and again at
+each redirect.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urljoin
+
+import httpx2
+
+from perdure.adapters.tools.web.addresses import is_public
+from perdure.adapters.tools.web.reading import as_text, read_body
+from perdure.adapters.tools.web.urls import PORTS, allows, read_url, refused
+from perdure.domain.errors import ToolFailure
+
+REDIRECTS = 5
+WAIT_S = 10.0
+REDIRECTING = frozenset({301, 302, 303, 307, 308})
+HEADERS = {
+    "User-Agent": "perdure (web.fetch)",
+    "Accept": "text/html, text/plain, text/markdown, application/json, text/*;q=0.8, */*;q=0.1",
+    "Accept-Encoding": "gzip",
+    "Connection": "close",
+}
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What was read: where it came from in the end, what it is, and whether it was cut."""
+
+    url: str
+    content_type: str
+    text: str
+    cut: bool
+
+
+class Fetcher:
+    """Fetches pages of the public web.
+
+    Args:
+        hosts: what may be fetched without a person's approval; empty: each call is approved, and
+            a redirect to another host is not followed, since nobody approved that one.
+        resolve: looks up all addresses of a name.
+        transport: sends a request to the address in its URL, over TLS under the name given with it.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[str] = (),
+        *,
+        resolve: Resolve | None = None,
+        transport: Callable[[], httpx2.AsyncBaseTransport] | None = None,
+    ) -> None:
+        self._hosts = tuple(hosts)
+        self._resolve = resolve or addresses_of
+        self._transport = transport or _transport
+
+    async def fetch(self, text: str) -> Page:
+        """The page at a URL.
+
+        Raises:
+            ToolFailure: the URL or an address behind it is not fetched, or there is no such page.
+        """
+        url = read_url(text)
+        first = url.host
+        for _ in range(REDIRECTS + 1):
+            self._require_allowed(url, first=first)
+            found = await self._look(url)
+            if isinstance(found, Page):
+                return found
+            url = _next(url, found)
+        raise refused(f"{text[:200]} was redirected more than {REDIRECTS} times")
+
+    def _require_allowed(self, url: httpx2.URL, *, first: str) -> None:
+        if self._hosts and not allows(self._hosts, url.host):
+            raise refused(
+                f"{url.host} is not among the hosts that this worker may fetch from "
+                f"({', '.join(self._hosts)}). Whoever runs it can name it in PERDURE_WEB_HOSTS"
+            )
+        if not self._hosts and url.host != first:
+            raise refused(
+                f"the page redirects to {url}, which nobody approved. Fetch that address to ask"
+            )
+
+    async def _look(self, url: httpx2.URL) -> Page | str:
+        """The page, or the place that it redirects to."""
+        address = await self._address(url)
+        request = httpx2.Request(
+            "GET",
+            url.copy_with(host=address),
+            headers={**HEADERS, "Host": _host_header(url)},
+            extensions={
+                "sni_hostname": url.host,
+                "timeout": dict.fromkeys(("connect", "read", "write", "pool"), WAIT_S),
+            },
+        )
+        try:
+            async with self._transport() as transport:
+                response = await transport.handle_async_request(request)
+                try:
+                    return await _read(url, response)
+                finally:
+                    await response.aclose()
+        except httpx2.HTTPError as error:
+            raise ToolFailure(
+                f"{url.host} did not give the page ({type(error).__name__}: {error}).",
+                reason="unreachable",
+            ) from error
+
+    async def _address(self, url: httpx2.URL) -> str:
+        """The address to connect to: every one that the name has must be public."""
+        port = url.port or PORTS[url.scheme]
+        try:
+            found = await self._resolve(url.host, port)
+        except OSError as error:
+            raise ToolFailure(
+                f"The host {url.host} is not known ({error.strerror or error}).",
+                reason="unreachable",
+            ) from error
+        if not found:
+            raise ToolFailure(f"The host {url.host} has no address.", reason="unreachable")
+        if not all(map(is_public, found)):
+            raise refused(f"{url.host} leads to an address that is not on the public internet")
+        return found[0]
+
+
+async def addresses_of(host: str, port: int) -> list[str]:
+    """All addresses of a name, in the system's order of preference."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(place[4][0]) for place in found))
+
+
+def _transport() -> httpx2.AsyncBaseTransport:
+    # One for each connection: nothing (cookies, connections, proxies, .netrc) is shared or read.
+    return httpx2.AsyncHTTPTransport(
+        verify=httpx2.create_ssl_context(trust_env=False), trust_env=False, http2=False
+    )
+
+
+def _host_header(url: httpx2.URL) -> str:
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return host if url.port is None else f"{host}:{url.port}"
+
+
+async def _read(url: httpx2.URL, response: httpx2.Response) -> Page | str:
+    if response.status_code in REDIRECTING and "location" in response.headers:
+        return response.headers["location"]
+    if not response.is_success:
+        raise ToolFailure(
+            f"{url} answered {response.status_code} {response.reason_phrase}.", reason="http_status"
+        )
+    stream = response.stream
+    if not isinstance(stream, httpx2.AsyncByteStream):
+        raise ToolFailure(f"{url} gave no body that can be read.", reason="broken")
+    encoding = response.headers.get("content-encoding", "")
+    body, cut = await read_body(stream, encoding=encoding)
+    content_type = response.headers.get("content-type", "")
+    text = await asyncio.to_thread(as_text, body, content_type=content_type)
+    return Page(url=str(url), content_type=content_type, text=text, cut=cut)
+
+
+def _next(url: httpx2.URL, place: str) -> httpx2.URL:
+    """Where a redirect leads, by the same rules as what was asked for, and never to plain http."""
+    target = read_url(urljoin(str(url), place))
+    if url.scheme == "https" and target.scheme == "http":
+        raise refused(f"{url.host} redirects from https to plain http")
+    return target
