@@ -3,7 +3,7 @@
 Nothing else builds adapters. What a door or a worker needs is made here and handed in.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -38,9 +38,12 @@ from perdure.adapters.tools.composite import ToolHosts
 from perdure.adapters.tools.host import AnyTool, LocalToolHost
 from perdure.adapters.tools.made import MadeTools
 from perdure.adapters.tools.plugins import has_plugins, plugin_tools
+from perdure.adapters.tools.shell.full import shell_full
+from perdure.adapters.tools.web.tool import web_fetch
 from perdure.adapters.verifying.deliverables import Deliverables
 from perdure.adapters.verifying.verifier import Verifier
 from perdure.adapters.workspaces.local import LocalWorkspaces
+from perdure.domain.agent.levels import SHELL_FULL
 from perdure.domain.errors import InvalidInput
 from perdure.domain.ports import Endpoints, ToolServers
 from perdure.domain.run import Timing
@@ -95,20 +98,19 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
         plugins=model_plugins() if plugins else None,
     )
     telemetry = start_telemetry()
-    snippets = SnippetRunner()
+    snippets, commands = SnippetRunner(), LocalCommands(_allowance(settings))
     mcp = _mcp_servers(settings) if plugins else None
     sandbox = MadeToolSandbox()
     made = MadeTools(store=stores.made_tools, blobs=stores.blobs, sandbox=sandbox)
     try:
         extra = plugin_tools(settings.plugins) if plugins else ()
         checks = plugin_checks(settings.plugins) if plugins else {}
-        commands = LocalCommands(_allowance(settings))
         yield Parts(
             settings=settings,
             stores=stores,
             models=models,
             tools=ToolHosts(
-                LocalToolHost((*_own_tools(stores), *extra)), (made, mcp) if mcp else (made,)
+                _own_tools(settings, stores, commands, extra), (made, mcp) if mcp else (made,)
             ),
             servers=mcp or NoServers(),
             made=made,
@@ -147,8 +149,18 @@ async def services(
         yield _services(parts, endpoints)
 
 
-def _own_tools(stores: Stores) -> tuple[AnyTool, ...]:
-    return (*builtin_tools(stores.blobs, stores.artifacts), *kept_tools(stores))
+def _own_tools(
+    settings: Settings, stores: Stores, commands: LocalCommands, extra: Sequence[AnyTool]
+) -> LocalToolHost:
+    """The tools of Perdure itself, then those of plugins."""
+    tools = (
+        *builtin_tools(stores.blobs, stores.artifacts),
+        *kept_tools(stores),
+        web_fetch(settings.web_hosts),
+        shell_full(commands, timeout_s=settings.command_timeout_s),
+        *extra,
+    )
+    return LocalToolHost(tools, obstacles={SHELL_FULL: commands.shell_obstacle})
 
 
 def _mcp_servers(settings: Settings) -> "McpServers | None":

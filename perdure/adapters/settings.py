@@ -69,6 +69,7 @@ class Settings(BaseSettings):
     model_calls_per_second: float | None = Field(None, gt=0)
     allow_commands: Names = ()  # programs that checks may run, in a sandbox
     plain_commands: Names = ()  # those of them that may run without one, where there is none
+    web_hosts: Names = ()  # hosts that web.fetch reads without asking a person; * for all
     sandbox_paths: Names = ()  # folders that sandboxed programs may read beside the system
     command_timeout_s: float = Field(120, gt=0)
     mcp_file: Path | None = None  # the MCP servers that tasks may use; None: `mcp.yaml` in `home`
@@ -113,6 +114,7 @@ class Settings(BaseSettings):
         "allow_commands",
         "plain_commands",
         "sandbox_paths",
+        "web_hosts",
         "encryption_old_keys",
         "api_origins",
         "api_public",

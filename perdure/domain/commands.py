@@ -124,8 +124,9 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How a program ended; `code` is None when its time was over, negative after a signal.
+    """How a program ended; `code` is None when it was ended, negative after a signal.
 
+    It is ended when its time is over, or when it used too much, which `overran` then names.
     The middle of a stream above the cap is left out, which its text says.
     """
 
@@ -134,3 +135,4 @@ class Ran:
     err: str = ""
     seconds: float = 0.0
     timeout_s: float = 0.0
+    overran: str = ""

@@ -12,6 +12,7 @@ from pathlib import Path
 WORK = "/perdure/copy"
 OUTPUT = "/perdure/output.txt"
 TEMPORARY_BYTES = 256 << 20
+SHARED_BYTES = 64 << 20
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _CONFIGURATION = (
     "/etc/alternatives",
@@ -48,6 +49,8 @@ def wrapped(
     output: str | None = None,
     readable: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    fixed: Sequence[str] = (),
+    hidden: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """The command that runs `argv` inside.
 
@@ -58,6 +61,8 @@ def wrapped(
         output: a file that can be read as `/perdure/output.txt`.
         readable: further folders and files that can be read, at their own paths.
         environment: every variable that the program gets.
+        fixed: what of the writable folder stays as it is, by path below it.
+        hidden: files of the writable folder that cannot be read either.
     """
     words: list[str] = [bwrap, *_SEPARATE]
     for path in _SYSTEM:
@@ -69,14 +74,26 @@ def wrapped(
         words += ["--ro-bind-try", path, path]
     words += ["--proc", "/proc", "--dev", "/dev"]
     words += ["--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp"]
+    words += ["--size", str(SHARED_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     for path in readable:
         words += ["--ro-bind", path, path]
     if output is not None:
         words += ["--ro-bind", output, OUTPUT]
-    words += ["--bind", folder, WORK, "--chdir", WORK] if folder is not None else ["--chdir", "/"]
+    if folder is not None:
+        words += _workplace(folder, fixed, hidden)
+    words += ["--remount-ro", "/", "--chdir", WORK if folder is not None else "/"]
     for name, value in (environment or {}).items():
         words += ["--setenv", name, value]
     return (*words, "--", *argv)
+
+
+def _workplace(folder: str, fixed: Sequence[str], hidden: Sequence[str]) -> list[str]:
+    words = ["--bind", folder, WORK]
+    for path in fixed:
+        words += ["--ro-bind", os.path.join(folder, path), os.path.join(WORK, path)]
+    for path in hidden:
+        words += ["--ro-bind", os.devnull, os.path.join(WORK, path)]
+    return words
 
 
 def homes_of(program: str) -> tuple[str, ...]:

@@ -8,18 +8,21 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from perdure.adapters.sandbox.bubblewrap import OUTPUT, WORK, find_bubblewrap, homes_of, wrapped
 from perdure.adapters.sandbox.process import Launch, run_process
-from perdure.domain.commands import Command, Ran
+from perdure.adapters.sandbox.watching import USUAL_CAPS, Caps
+from perdure.domain.agent.levels import SHELL_FULL
+from perdure.domain.commands import OUTPUT_CAP, Command, Ran
 from perdure.domain.errors import NotAllowed
 
 PROBE_S = 20.0
 PROBE_BYTES = 2_000
 PLACEHOLDER = "{output}"
+SHELL = "/bin/sh"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -33,6 +36,7 @@ class Allowance:
         readable: folders outside the system that sandboxed programs may read.
         timeout_s: the longest that a program may take.
         search: where programs are looked for, as in `PATH`.
+        caps: what a program and all it started may use together.
     """
 
     commands: tuple[str, ...] = ()
@@ -40,6 +44,22 @@ class Allowance:
     readable: tuple[str, ...] = ()
     timeout_s: float = 120.0
     search: str = SYSTEM_PATH
+    caps: Caps = USUAL_CAPS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A line of shell, and the folder that it works on.
+
+    `fixed` are paths of the folder that it cannot change, `hidden` files that it cannot read.
+    """
+
+    text: str
+    folder: str
+    timeout_s: float | None = None
+    cap: int = OUTPUT_CAP
+    fixed: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
 class LocalCommands:
@@ -79,10 +99,56 @@ class LocalCommands:
                 stdin=output.read_bytes(),
                 timeout_s=min(given, self._allowed.timeout_s),
                 cap=command.cap,
+                caps=self._allowed.caps,
             )
             if await self._sandbox() is not None:
                 return await self._enclosed(command, program, launch, str(output))
             return await self._plain(command, program, launch, str(output))
+
+    async def shell_obstacle(self) -> str:
+        """Why no shell can be had here; empty when it can."""
+        if not self.allows(SHELL_FULL):
+            return (
+                f"its settings do not name it. Whoever runs the worker can add {SHELL_FULL} to "
+                "PERDURE_ALLOW_COMMANDS"
+            )
+        if await self._sandbox() is None:
+            return f"{self._trouble}. Install bubblewrap: make sandbox-setup"
+        return ""
+
+    async def run_shell(self, script: Script) -> Ran:
+        """Run a line of shell on a folder, in the sandbox or not at all.
+
+        Programs that the settings name can be called, also those outside the system's folders.
+
+        Raises:
+            NotAllowed: the settings do not name the shell, or there is no sandbox.
+        """
+        if obstacle := await self.shell_obstacle():
+            raise NotAllowed(f"{SHELL_FULL} was not run on this worker: {obstacle}.")
+        found = [shutil.which(name, path=self._search) for name in self._allowed.commands]
+        homes = dict.fromkeys(home for path in found if path for home in homes_of(path))
+        path = os.pathsep.join([*(f"{home}/bin" for home in homes), SYSTEM_PATH])
+        timeout_s = min(script.timeout_s or self._allowed.timeout_s, self._allowed.timeout_s)
+        argv = wrapped(
+            self._bwrap or "",
+            [SHELL, "-c", script.text],
+            folder=script.folder,
+            readable=tuple(dict.fromkeys((*homes, *self._allowed.readable))),
+            environment=_variables((), path=path, home="/tmp", folder=WORK),
+            fixed=script.fixed,
+            hidden=script.hidden,
+        )
+        launch = Launch(
+            argv=argv,
+            folder=script.folder,
+            environment={},
+            stdin=b"",
+            timeout_s=timeout_s,
+            cap=script.cap,
+            caps=self._allowed.caps,
+        )
+        return await run_process(launch)
 
     async def _enclosed(self, command: Command, program: str, launch: Launch, output: str) -> Ran:
         homes = homes_of(program)
@@ -93,14 +159,16 @@ class LocalCommands:
             folder=command.folder,
             output=output,
             readable=tuple(dict.fromkeys((*homes, *self._allowed.readable))),
-            environment=_variables(command, path=path, home="/tmp", folder=WORK),
+            environment=_variables(command.environment, path=path, home="/tmp", folder=WORK),
         )
         return await run_process(_with(launch, argv=argv, environment={}))
 
     async def _plain(self, command: Command, program: str, launch: Launch, output: str) -> Ran:
         self._require_plain(command.argv[0])
         with tempfile.TemporaryDirectory(prefix="perdure-home-") as home:
-            variables = _variables(command, path=self._search, home=home, folder=command.folder)
+            variables = _variables(
+                command.environment, path=self._search, home=home, folder=command.folder
+            )
             argv = (program, *_filled(command.argv[1:], output))
             return await run_process(_with(launch, argv=argv, environment=variables))
 
@@ -152,6 +220,7 @@ class LocalCommands:
                 stdin=b"",
                 timeout_s=PROBE_S,
                 cap=PROBE_BYTES,
+                caps=None,
             )
         )
         if ran.code == 0:
@@ -165,7 +234,9 @@ def _filled(words: tuple[str, ...], output: str) -> list[str]:
     return [word.replace(PLACEHOLDER, output) for word in words]
 
 
-def _variables(command: Command, *, path: str, home: str, folder: str) -> Mapping[str, str]:
+def _variables(
+    given: Sequence[tuple[str, str]], *, path: str, home: str, folder: str
+) -> Mapping[str, str]:
     fixed = {
         "PATH": path,
         "HOME": home,
@@ -177,7 +248,7 @@ def _variables(command: Command, *, path: str, home: str, folder: str) -> Mappin
     }
     return {
         **fixed,
-        **{name: value.replace("{folder}", folder) for name, value in command.environment},
+        **{name: value.replace("{folder}", folder) for name, value in given},
     }
 
 
@@ -189,4 +260,5 @@ def _with(launch: Launch, *, argv: tuple[str, ...], environment: Mapping[str, st
         stdin=launch.stdin,
         timeout_s=launch.timeout_s,
         cap=launch.cap,
+        caps=launch.caps,
     )

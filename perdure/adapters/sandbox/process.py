@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import psutil
 
+from perdure.adapters.sandbox.watching import USUAL_CAPS, Caps, overrun
 from perdure.domain.commands import Ran
 
 CHUNK_BYTES = 65_536
@@ -35,7 +36,7 @@ LAUNCHER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A program by absolute path, and what it gets."""
+    """A program by absolute path, and what it gets; without `caps` nobody watches it."""
 
     argv: Sequence[str]
     folder: str
@@ -43,6 +44,7 @@ class Launch:
     stdin: bytes
     timeout_s: float
     cap: int
+    caps: Caps | None = USUAL_CAPS
 
 
 async def run_process(launch: Launch) -> Ran:
@@ -67,19 +69,24 @@ async def run_process(launch: Launch) -> Ran:
         asyncio.ensure_future(_read(process.stderr, err)),
     ]
     ended = asyncio.ensure_future(process.wait())
+    watch = asyncio.ensure_future(_overrun(process.pid, launch))
     try:
-        await asyncio.wait({ended}, timeout=launch.timeout_s)
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait({ended, watch}, timeout=launch.timeout_s, return_when=first)
         in_time = ended.done()
         if in_time:
             await asyncio.wait(talks, timeout=DRAIN_S)
     finally:
+        watch.cancel()
         await _end(process, ended, talks)
+        await asyncio.gather(watch, return_exceptions=True)
     return Ran(
         code=process.returncode if in_time else None,
         out=out.text,
         err=err.text,
         seconds=time.monotonic() - began,
         timeout_s=launch.timeout_s,
+        overran="" if in_time or watch.cancelled() else watch.result(),
     )
 
 
@@ -120,6 +127,12 @@ def _limits(timeout_s: float) -> str:
         "RLIMIT_CPU": int(timeout_s * (os.cpu_count() or 1)) + 1,
     }
     return ",".join(f"{name}={value}" for name, value in wanted.items())
+
+
+async def _overrun(pid: int, launch: Launch) -> str:
+    if launch.caps is None:
+        return await asyncio.get_running_loop().create_future()
+    return await overrun(pid, folder=launch.folder, caps=launch.caps)
 
 
 async def _feed(stream: asyncio.StreamWriter | None, data: bytes) -> None:

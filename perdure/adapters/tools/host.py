@@ -3,7 +3,7 @@
 Every failure is an output that tells the model what happened; only cancellation is passed on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from pydantic import BaseModel, TypeAdapter
@@ -17,6 +17,7 @@ from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
 from perdure.tooling import Tool, ToolContext
 
 AnyTool = Tool[..., object]
+Obstacle = Callable[[], Awaitable[str]]
 
 _VALUE: TypeAdapter[object] = TypeAdapter(object)
 
@@ -27,9 +28,17 @@ class LocalToolHost:
     Args:
         tools: built-in ones and those of plugins; names and aliases must be unique.
         grace_s: how long a late tool may take to stop before it is abandoned.
+        obstacles: by the names of tools that may be missing something here: says what, or nothing.
     """
 
-    def __init__(self, tools: Sequence[AnyTool], *, grace_s: float = execution.GRACE_S) -> None:
+    def __init__(
+        self,
+        tools: Sequence[AnyTool],
+        *,
+        grace_s: float = execution.GRACE_S,
+        obstacles: Mapping[str, Obstacle] | None = None,
+    ) -> None:
+        self._obstacles = dict(obstacles or {})
         self._tools = _by_name(tools)
         self._names = {
             alias: tool.fact.name
@@ -41,7 +50,13 @@ class LocalToolHost:
 
     async def catalog(self) -> tuple[ToolFact, ...]:
         """All tools of this host, by name."""
-        return tuple(self._tools[name].fact for name in sorted(self._tools))
+        return tuple([await self._fact(name) for name in sorted(self._tools)])
+
+    async def _fact(self, name: str) -> ToolFact:
+        fact, obstacle = self._tools[name].fact, self._obstacles.get(name)
+        return (
+            fact if obstacle is None else fact.model_copy(update={"unavailable": await obstacle()})
+        )
 
     def serves(self, name: str, grant: Grant) -> bool:
         """Whether a tool, or an alias of one, has this name here; the grant changes nothing."""

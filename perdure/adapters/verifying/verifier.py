@@ -82,7 +82,8 @@ class Verifier:
             gap = f"could not be checked: {error}"
             return DimensionScore(name=dimension.name, score=None, source="check", gap=gap)
         if ran.code is None:
-            said = f"`{command.line}` did not end within {ran.timeout_s:g} s"
+            why = f"used {ran.overran}" if ran.overran else f"ran {ran.timeout_s:g} s"
+            said = f"`{command.line}` did not end: it {why} and was stopped"
             return _scored(dimension, 0.0, [_defect(dimension, 1, said, detail=_last(ran))])
         match check:
             case CommandCheck():

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from perdure.domain.tools import AccessClass, AccessLevel, ToolFact
 
 READONLY_SHELL = "shell.readonly"
+SHELL_FULL = "shell.full"
 # What runs know of each other is for those that may do everything (common section 9).
 MEMORY = "memory."
 

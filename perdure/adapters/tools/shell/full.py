@@ -1,0 +1,81 @@
+"""`shell.full`: a real shell on the run's working copy, inside bubblewrap or not at all.
+
+What a model writes runs without network, environment, the user's files or a way out. Its files are
+the run's copy; version control's own ones stay as they are, and dotenv files cannot be read, as
+with the file tools.
+"""
+
+import asyncio
+from typing import Annotated
+
+from pydantic import Field
+
+from perdure.adapters.files.beneath import Beneath
+from perdure.adapters.files.paths import is_dotenv
+from perdure.adapters.sandbox.commands import LocalCommands, Script
+from perdure.adapters.tools.host import AnyTool
+from perdure.adapters.tools.reading import SKIPPED_FOLDERS
+from perdure.domain.agent.levels import SHELL_FULL
+from perdure.domain.commands import Ran
+from perdure.domain.errors import ToolFailure
+from perdure.tooling import ToolContext, tool
+
+COMMAND_CHARACTERS = 20_000
+GRACE_S = 10.0
+VERSION_CONTROL = ".git"
+HIDDEN_FILES = 200
+
+
+def shell_full(commands: LocalCommands, *, timeout_s: float) -> AnyTool:
+    """`shell.full` over the worker's sandbox; a command takes at most `timeout_s`."""
+
+    @tool(name=SHELL_FULL, access="execute", timeout_s=timeout_s + GRACE_S, exclusive=True)
+    async def run(
+        context: ToolContext,
+        command: Annotated[str, Field(min_length=1, max_length=COMMAND_CHARACTERS)],
+        limit_s: Annotated[float, Field(gt=0)] | None = None,
+    ) -> str:
+        """Run a command line with sh in a sandbox over the workspace: no network, nothing else to
+        read or write. Each call starts anew in the workspace's top folder; files stay.
+
+        Args:
+            command: the command line; several lines are a script.
+            limit_s: end it after so many seconds, before the worker's own limit does.
+        """
+        root = context.grant.root
+        fixed, hidden = await asyncio.to_thread(_withheld, root)
+        script = Script(text=command, folder=root, timeout_s=limit_s, fixed=fixed, hidden=hidden)
+        return _told(await commands.run_shell(script))
+
+    return run
+
+
+def _withheld(root: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What of the workspace the shell may not change, and what it may not read."""
+    hidden: list[str] = []
+    with Beneath(root) as files:
+        marker = files.entry((VERSION_CONTROL,))
+        for parts, entry in files.walk(skip=SKIPPED_FOLDERS):
+            if entry.kind == "file" and is_dotenv(entry.name):
+                hidden.append("/".join(parts))
+    if len(hidden) > HIDDEN_FILES:
+        raise ToolFailure(
+            f"The workspace holds {len(hidden)} dotenv files, too many to withhold from a shell.",
+            reason="refused",
+        )
+    kept = marker is not None and marker.kind in {"file", "folder"}
+    return (VERSION_CONTROL,) if kept else (), tuple(hidden)
+
+
+def _told(ran: Ran) -> str:
+    """How it ended, always on the first line, whatever the program prints below."""
+    if ran.overran:
+        end = f"stopped: it used {ran.overran}"
+    elif ran.code is None:
+        end = f"stopped: it did not end within {ran.timeout_s:g} s"
+    else:
+        end = f"exit code {ran.code}"
+    parts = [f"[{end}; {ran.seconds:.1f} s]"]
+    parts += [f"[output]\n{ran.out.rstrip()}"] if ran.out.strip() else []
+    parts += [f"[errors]\n{ran.err.rstrip()}"] if ran.err.strip() else []
+    return "\n".join(parts)
