@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from pydantic import JsonValue
 
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
 from perdure.adapters.sandbox.watching import Caps
@@ -51,12 +52,11 @@ async def _call(
     limit_s: float | None = None,
     writable: bool = True,
 ) -> ToolOutput:
+    arguments: dict[str, JsonValue] = {"command": command}
+    if limit_s is not None:
+        arguments["limit_s"] = limit_s
     envelope = ToolEnvelope(
-        run="r",
-        call_id="c",
-        idempotency_key="k",
-        name="shell.full",
-        arguments={"command": command} | ({} if limit_s is None else {"limit_s": limit_s}),
+        run="r", call_id="c", idempotency_key="k", name="shell.full", arguments=arguments
     )
     grant = Grant(root=str(folder), writable=writable, level="full", allowed=("shell.full",))
     return await _host(allowance).call(envelope, grant)
