@@ -6,6 +6,7 @@ shadowed: what a run writes enters other runs when it was accepted and a person 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.memory.skill_markdown import catalog_line, skill_name, slug
@@ -78,6 +79,7 @@ class SaveSkillsRequest(StepMessage):
     root_run: str
     iteration: int
     texts: tuple[str, ...]
+    now: datetime
     versions: dict[str, int] = {}
     folder: str | None = None
     category: str | None = None
@@ -96,6 +98,7 @@ class OfferSkillsRequest(StepMessage):
 
     run: str
     goal: str
+    now: datetime
     category: str | None = None
     asked: tuple[str, ...] = ()
 

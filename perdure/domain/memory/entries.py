@@ -59,9 +59,19 @@ class Episode(Remembered):
     best_score: Share | None = None
 
 
+class OldText(Frozen):
+    """An earlier version of a skill."""
+
+    version: int
+    text: str
+    source: str = ""
+
+
 class Skill(Remembered):
     """A named procedure; `text` is its Markdown.
 
+    What a run writes is a proposal: `proposed_by` names the run, and `approved` is false until a
+    person says otherwise (None: nobody needs to). `earlier` are the versions before this one.
     `effectiveness` is the share of its `judged` runs that were accepted, its first value counting
     as one more run. `source` says where it came from: a file, a pattern, a run.
     """
@@ -75,6 +85,13 @@ class Skill(Remembered):
     judged: Count = 0
     version: int = Field(default=1, ge=1)
     source: str = ""
+    approved: bool | None = None
+    proposed_by: str = ""
+    earlier: tuple[OldText, ...] = ()
+
+    def had(self, text: str) -> bool:
+        """Whether a text is this version's, or that of one before it."""
+        return text == self.text or any(text == old.text for old in self.earlier)
 
 
 class Pattern(Remembered):
@@ -100,5 +117,10 @@ MEMORY_ENTRY: TypeAdapter[Learning | Episode | Skill | Pattern | Event] = TypeAd
 
 
 def may_enter(entry: Remembered) -> bool:
-    """Whether other runs may be shown the entry: a person or an accepted run wrote it."""
+    """Whether other runs may be shown the entry: a person or an accepted run wrote it.
+
+    A skill that waits for approval may not, whoever wrote it.
+    """
+    if isinstance(entry, Skill) and entry.approved is False:
+        return False
     return not entry.origins or any(origin.outcome == "accepted" for origin in entry.origins)

@@ -9,6 +9,7 @@ from perdure.domain.memory.entries import (
     Event,
     Learning,
     MemoryEntry,
+    OldText,
     Origin,
     Pattern,
     Skill,
@@ -21,6 +22,7 @@ SAME_ABOVE = 0.8
 REINFORCEMENT = 0.25
 LEARNED_AT_MOST = 0.95
 ORIGINS_KEPT = 20
+VERSIONS_KEPT = 5
 
 
 def same_lesson(one: MemoryEntry, other: MemoryEntry) -> bool:
@@ -117,9 +119,12 @@ def _next_version(known: Skill, incoming: Skill) -> Skill:
         "effectiveness": known.effectiveness,
         "judged": known.judged,
     }
-    same = incoming.model_copy(update={**kept, "version": known.version})
-    changed = same != known.model_copy(update={"source": same.source})
-    return same.model_copy(update={"version": known.version + 1}) if changed else known
+    same = incoming.model_copy(update={**kept, "version": known.version, "earlier": known.earlier})
+    if same == known.model_copy(update={"source": same.source}):
+        return known
+    before = OldText(version=known.version, text=known.text, source=known.source)
+    earlier = (*known.earlier, before)[-VERSIONS_KEPT:]
+    return same.model_copy(update={"version": known.version + 1, "earlier": earlier})
 
 
 def _counts(known: MemoryEntry) -> dict[str, object]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from remembering import START, avoid, candidates, episode, learning, learnings, skill, texts
 
 from perdure.domain.errors import InvalidInput, NotAllowed
-from perdure.domain.memory.entries import Origin, Pattern
+from perdure.domain.memory.entries import OldText, Origin, Pattern
 from perdure.domain.memory.merging import (
     ORIGINS_KEPT,
     merged,
@@ -135,7 +135,9 @@ def test_a_skill_of_the_same_text_stays_and_of_another_is_the_next_version() -> 
     known = skill("s", text="one", uses=4, judged=3, effectiveness=0.8, version=2)
     assert merged(known, skill("s", text="one", created=START + timedelta(days=1))) == known
     new = merged(known, skill("S", id="other", text="two"))
-    assert new == known.model_copy(update={"name": "S", "text": "two", "version": 3})
+    before = OldText(version=2, text="one", source=known.source)
+    changed = {"name": "S", "text": "two", "version": 3, "earlier": (before,)}
+    assert new == known.model_copy(update=changed)
 
 
 def test_a_run_never_replaces_the_skill_of_a_person() -> None:

@@ -8,6 +8,7 @@ from cyclopts import App, Group, Parameter
 
 from perdure.domain.errors import NotFound, StoreError
 from perdure.domain.memory.entries import Kind, MemoryEntry, Skill
+from perdure.domain.memory.proposals import approved, one_proposal, proposals
 from perdure.domain.memory.ranking import rank
 from perdure.domain.memory.words import question
 from perdure.domain.ports import MemoryStore
@@ -40,7 +41,7 @@ def memory_commands(group: Group) -> App:
 
 
 def skills_commands(group: Group) -> App:
-    """`skills list`, `skills show`, `skills add`, `skills forget`; alone it lists."""
+    """`skills list`, `show`, `add`, `approve`, `forget`; alone it lists."""
     app = App(
         name="skills",
         help="Procedures that runs are given; alone, all of them.",
@@ -51,6 +52,7 @@ def skills_commands(group: Group) -> App:
     app.command(list_skills, name="list")
     app.command(show)
     app.command(add)
+    app.command(approve)
     app.command(forget_skill, name="forget")
     return app
 
@@ -159,6 +161,28 @@ async def add(file: Path, /, *, session: Given) -> None:
         session.output.show(
             line(("✓ ", GOOD), f"{skill.name} {what} version {version}"),
             {"type": "skill", "changed": not known, **entry_data(kept, now)},
+        )
+
+
+async def approve(proposed: Name, /, *, name: str | None = None, session: Given) -> None:
+    """Give a skill that an accepted run wrote to later runs.
+
+    Args:
+        proposed: The proposal, as `perdure skills` shows it; without its run if only one waits.
+        name: What the skill is called from now on; left out: as its run called it.
+    """
+    now = session.context.now()
+    async with session.connected() as services:
+        skill = one_proposal(proposed, proposals(await _skills(services.memory, None)))
+        run = await services.records.run(skill.proposed_by)
+        outcome = run.outcome if run is not None else None
+        wanted = approved(skill, outcome=outcome, by=session.context.user, now=now, name=name)
+        kept = (await services.memory.put(wanted)).entry
+        await services.memory.forget(skill.id)
+        version = kept.version if isinstance(kept, Skill) else 1
+        session.output.show(
+            line(("✓ ", GOOD), f"{wanted.name} is given to runs from now on, as version {version}"),
+            {"type": "skill", "changed": True, **entry_data(kept, now)},
         )
 
 

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from perdure.domain.memory.entries import Episode, Event, MemoryEntry, Pattern, Skill, may_enter
 from perdure.domain.memory.fading import confidence_left
+from perdure.domain.memory.proposals import proposals
 from perdure.domain.memory.telling import provenance
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack, table
 from perdure.interfaces.cli.views.wording import ago, one_line, safe, score
@@ -35,7 +36,12 @@ def skills_view(skills: Sequence[Skill]) -> RenderableType:
         return line("No skills. Add one: perdure skills add FILE.md")
     columns = ("name", "version", "effectiveness", "uses", "categories", "from", "purpose")
     rows = [_skill_row(skill) for skill in skills]
-    return table(columns, rows, right=("version", "effectiveness", "uses"), whole=("name",))
+    waiting = proposals(skills)
+    hint = f"{len(waiting)} from runs wait for approval: perdure skills approve {{}}"
+    return stack(
+        table(columns, rows, right=("version", "effectiveness", "uses"), whole=("name",)),
+        line((hint.format(one_line(waiting[0].name)), DIM)) if waiting else None,
+    )
 
 
 def skill_view(skill: Skill, now: datetime) -> RenderableType:
@@ -49,7 +55,8 @@ def skill_view(skill: Skill, now: datetime) -> RenderableType:
             ("deterministic", "yes: runs may skip the evaluation" if skill.deterministic else None),
             ("effectiveness", f"{score(skill.effectiveness)} after {skill.judged} ended runs"),
             ("uses", _uses(skill, now)),
-            ("from", " · ".join(filter(None, (provenance(skill), one_line(skill.source))))),
+            ("from", " · ".join(filter(None, (_from(skill), one_line(skill.source))))),
+            ("earlier versions", ", ".join(str(old.version) for old in skill.earlier) or None),
             ("", _warning(skill)),
         )
     )
@@ -86,7 +93,7 @@ def _skill_row(skill: Skill) -> tuple[Text, ...]:
         score(skill.effectiveness),
         str(skill.uses),
         one_line(", ".join(skill.categories), 40),
-        one_line(provenance(skill), 60),
+        one_line(_from(skill), 60),
         one_line(skill.purpose, TEXT_WIDTH),
     )
     style = "" if may_enter(skill) else DIM
@@ -127,7 +134,14 @@ def _uses(skill: Skill, now: datetime) -> str:
     return f"{skill.uses}{last}"
 
 
+def _from(skill: Skill) -> str:
+    return "proposed by a run" if skill.approved is False else provenance(skill)
+
+
 def _warning(skill: Skill) -> Text | None:
     if may_enter(skill):
         return None
+    if skill.approved is False:
+        told = f"not given to runs before it is approved: perdure skills approve {skill.name}"
+        return Text(safe(told), style=WARN)
     return Text("not given to runs: no accepted run wrote it", style=WARN)

@@ -11,6 +11,8 @@ from remembering import avoid, episode, learning
 
 from perdure.adapters.stores import open_stores
 from perdure.domain.memory.entries import Event, MemoryEntry, Origin
+from perdure.domain.memory.proposals import proposal
+from perdure.domain.ports import StoredRun
 from tests.interfaces.cli.memory import Installation
 
 NOW = datetime.now(UTC)
@@ -139,3 +141,40 @@ def test_an_unreadable_entry_is_named_with_its_cure_and_can_be_dropped(
     assert perdure.run("memory", "forget", "l1") == 0
     assert perdure.run("memory", "list") == 0
     assert "cannot be read" not in perdure.err
+
+
+def test_a_skill_of_a_run_waits_for_a_person(perdure: Installation) -> None:
+    home = perdure.folder / "home"
+    text = "# Skill: Counting\nCount, then say so."
+    waiting = proposal("counting", text, run="delegation-a", category="code", now=NOW)
+    asyncio.run(put(home, waiting))
+    assert perdure.run("skills") == 0
+    assert "proposed by a run" in perdure.out
+    assert "perdure skills approve counting@delegation-a" in perdure.out
+    assert perdure.run("skills", "approve", "counting") == 5
+    assert "has not ended" in perdure.err
+    asyncio.run(ended(home, "delegation-a", "accepted"))
+    assert perdure.run("skills", "approve", "counting") == 0
+    assert "counting is given to runs from now on, as version 1" in perdure.out
+    assert perdure.run("skills", "show", "counting", "--json") == 0
+    data = json.loads(perdure.out)
+    assert (data["recalled"], data["approved"]) == (True, True)
+    assert data["source"].startswith("run delegation-a, approved by ")
+    assert perdure.run("skills", "approve", "counting") == 4
+
+
+async def ended(home: Path, run: str, outcome: str) -> None:
+    stores = await open_stores(home)
+    await stores.records.put_run(
+        StoredRun(
+            id=run,
+            kind="delegation",
+            goal="g",
+            label=None,
+            lifecycle="completed",
+            outcome=outcome,
+            started_at=NOW,
+            ended_at=NOW,
+        )
+    )
+    await stores.close()
