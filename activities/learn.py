@@ -10,9 +10,9 @@ from temporalio import activity
 from activities.frames import Frames
 from activities.structured import StructuredCalls
 from activities.translate import translated
-from perdure.domain.errors import NotFound
-from perdure.domain.memory.course import Course, course_of
-from perdure.domain.memory.entries import Learning
+from perdure.domain.errors import NotAllowed, NotFound
+from perdure.domain.memory.course import Course, EndedRun, course_of
+from perdure.domain.memory.entries import Learning, Skill
 from perdure.domain.memory.extraction import (
     LEARNER_SYSTEM,
     learner_prompt,
@@ -29,12 +29,14 @@ from perdure.domain.memory.learning import (
     ReviewRequest,
 )
 from perdure.domain.memory.lessons import episode_of, lessons_of, worth_asking
+from perdure.domain.memory.proposals import approved, proposals
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.result import IterationRecord
 from perdure.domain.steps import Frame
 from perdure.domain.tokens import estimate
 
+SKILLS_LOOKED_AT = 1_000
 NO_MODEL = "the run names no learner model"
 SMALL_MODEL = "the learner is a small model, so the rules alone decided"
 
@@ -43,12 +45,19 @@ class Review:
     """Applies the rules to an ended run, and says whether a model is to be asked for more."""
 
     def __init__(
-        self, *, records: RecordStore, memory: MemoryStore, blobs: BlobStore, frames: Frames
+        self,
+        *,
+        records: RecordStore,
+        memory: MemoryStore,
+        blobs: BlobStore,
+        frames: Frames,
+        trusts_skills: bool = False,
     ) -> None:
         self._records = records
         self._memory = memory
         self._blobs = blobs
         self._frames = frames
+        self._trusts_skills = trusts_skills
 
     @activity.defn
     @translated
@@ -62,9 +71,25 @@ class Review:
         course = course_of(source, stored)
         kept = await keep(self._memory, lessons_of(course))
         await self._memory.put(episode_of(course))
+        if self._trusts_skills and source.outcome == "accepted":
+            await self._approve(source)
         heard = await self._memory.record_outcome(source.id, accepted=source.outcome == "accepted")
         report = ReviewReport(kept=kept.kept, reinforced=kept.reinforced, heard=len(heard))
         return await self._with_question(report, step, course)
+
+    async def _approve(self, source: EndedRun) -> None:
+        """Give the skills that the run wrote to others, as the operator's settings allow."""
+        known = await self._memory.list(kinds=("skill",), limit=SKILLS_LOOKED_AT)
+        written = [entry for entry in known if isinstance(entry, Skill)]
+        for waiting in proposals(written, run=source.id):
+            skill = approved(
+                waiting, outcome=source.outcome, by="the settings", now=source.ended_at
+            )
+            try:
+                await self._memory.put(skill)
+            except NotAllowed:
+                continue  # a person wrote a skill of that name; the proposal waits for another
+            await self._memory.forget(waiting.id)
 
     async def _with_question(
         self, report: ReviewReport, step: ReviewRequest, course: Course

@@ -44,6 +44,7 @@ from activities.recall import Recall
 from activities.reframe import Reframe
 from activities.repair_tool import RepairTool
 from activities.review_work import ReviewWork
+from activities.save_skills import OfferSkills, SaveSkills
 from activities.settle_child import SettleChild
 from activities.shelve import Shelve
 from activities.structured import StructuredCalls
@@ -55,6 +56,7 @@ from perdure.adapters.runtime import announce_ready
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal import connect
+from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.compose import VERSION, Parts, open_parts
 from perdure.domain.errors import PerdureError, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
@@ -120,6 +122,7 @@ class Fleet:
             memory=stores.memory,
             blobs=stores.blobs,
             frames=self._frames,
+            trusts_skills=self._settings.trust_skills,
         )
         finish = Finish(
             records=stores.records,
@@ -140,6 +143,7 @@ class Fleet:
                     blobs=stores.blobs, similarity=similarity, inspector=self._parts.deliverables
                 ).read_work,
                 Recall(memory=stores.memory, blobs=stores.blobs).recall,
+                OfferSkills(memory=stores.memory, blobs=stores.blobs).offer_skills,
                 finish.finish,
                 review.review,
                 KeepLearnings(stores.memory).keep_learnings,
@@ -214,9 +218,11 @@ class Fleet:
             workspaces=parts.workspaces,
             verifier=parts.verifier,
         )
+        save = SaveSkills(blobs=stores.blobs, memory=stores.memory, folder=WorkingSkills())
         return self._worker(
             tools_queue(self._installation, workspace),
             activities=[
+                save.save_skills,
                 opening.open_workspace,
                 tool.call_tool,
                 make.make_tool,

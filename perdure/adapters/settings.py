@@ -72,6 +72,7 @@ class Settings(BaseSettings):
     web_hosts: Names = ()  # hosts that web.fetch reads without asking a person; * for all
     sandbox_paths: Names = ()  # folders that sandboxed programs may read beside the system
     command_timeout_s: float = Field(120, gt=0)
+    trust_skills: bool = False  # skills of accepted runs enter later runs, nobody being asked
     mcp_file: Path | None = None  # the MCP servers that tasks may use; None: `mcp.yaml` in `home`
 
     # People and privacy
