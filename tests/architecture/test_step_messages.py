@@ -227,6 +227,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "OfferSkillsRequest": {
             "run": "required",
             "goal": "required",
+            "now": "required",
             "category": None,
             "asked": [],
         },
@@ -362,6 +363,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "root_run": "required",
             "iteration": "required",
             "texts": "required",
+            "now": "required",
             "versions": {},
             "folder": None,
             "category": None,
