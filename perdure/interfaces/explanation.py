@@ -157,7 +157,10 @@ def _quality(result: RunResult, records: Sequence[IterationRecord]) -> tuple[str
 
 def _iterations(result: RunResult, records: Sequence[IterationRecord]) -> tuple[str, ...]:
     count = result.iteration_count or len(records)
-    told = f"A limit above {count} (`refine.max_iterations` or `agent.max_iterations`)."
+    setting = "`refine.max_iterations` or `agent.max_iterations`"
+    if result.kind == "roles":
+        setting = "`roles.max_iterations`, or the definition's own"
+    told = f"A limit above {count} ({setting})."
     recent = gains(records)[-1:]
     last = f" The last iteration gained {recent[0]:.2f}." if recent else ""
     return (told + last,)
@@ -186,6 +189,12 @@ def _fixed(*sentences: str) -> Lever:
     return lambda _result, _records: sentences
 
 
+def _approval(result: RunResult, records: Sequence[IterationRecord]) -> tuple[str, ...]:
+    if result.kind == "roles":
+        return ("Nothing: the review approved.",)
+    return ("Another answer to the question that a person approved it with.",)
+
+
 _LEVERS: Mapping[str, Lever] = {
     "quality_met": _quality,
     "all_items_pass": _fixed("Nothing: every item passed."),
@@ -207,6 +216,14 @@ _LEVERS: Mapping[str, Lever] = {
     ),
     "stopped": _fixed("Nobody stopping it; `perdure pause` would have kept it waiting instead."),
     "unanswered": _fixed("An answer in time: `perdure gates` lists what waits for a person."),
+    "goal_achieved": _fixed("Nothing: the judge found the goal achieved."),
+    "rework_exhausted": _fixed(
+        "`perdure answer GATE retry` with a note for the next round, other words in the role's "
+        "prompt, or another model; more rounds of the same would not."
+    ),
+    "stage_failed": _fixed(
+        "`perdure retry` does the stage again that failed; the stages before it stay as they are."
+    ),
     "blocked": _fixed("An answer to its question: `perdure gates` lists what waits."),
     "tool_misuse": _fixed(
         "Tools that fit the task (`tools.allow`), or a model that follows the ones it is given."
@@ -218,7 +235,7 @@ _LEVERS: Mapping[str, Lever] = {
     "internal": _fixed("Nothing on your side; `perdure logs worker` holds the details."),
     "failed": _fixed("What the error names; `perdure logs worker` holds the details."),
     "read_only": _fixed("`refine.classify: off` would have had the answer evaluated and refined."),
-    "approved": _fixed("Another answer to the question that a person approved it with."),
+    "approved": _approval,
     "accepted": _fixed("Nothing: the definition of done was met."),
     "best_effort": _fixed(
         "`--guidance` with what the run does not know, another model, or a smaller goal."

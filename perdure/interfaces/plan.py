@@ -9,6 +9,8 @@ from perdure.domain.budget import MAX_ITERATIONS, worst_cost
 from perdure.domain.models import ModelCard
 from perdure.domain.names import LoopKind
 from perdure.domain.refine.planning import wants_plan
+from perdure.domain.roles.limits import planned_rounds
+from perdure.domain.roles.seats import level_of
 from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec, Spec
 from perdure.domain.tokens import estimate
 from perdure.domain.usage import Usage
@@ -105,7 +107,7 @@ def iteration_limit(spec: Spec) -> int:
         case AgentSpec():
             own = resolve(spec.agent).max_iterations
         case RolesSpec():
-            own = spec.roles.max_iterations or MAX_ITERATIONS
+            own = planned_rounds(spec.roles) or MAX_ITERATIONS
         case DelegationSpec():
             own = spec.delegation.max_iterations
     return min(own, spec.budget.iterations) if spec.budget.iterations else own
@@ -177,9 +179,17 @@ def _steps(spec: Spec, models: Sequence[PlannedModel]) -> tuple[str, ...]:
             before = [*(["recall"] if spec.recall else []), *(["plan"] if planned else [])]
             return (*before, "execute", "evaluate", "decide", "refine")
         case RolesSpec():
-            return (f"the stages of {spec.roles.definition}, in order", "its condition")
+            return _stages(spec)
         case DelegationSpec():
             return ("manager decides", "workers work", "review", "until it is complete")
+
+
+def _stages(spec: RolesSpec) -> tuple[str, ...]:
+    if spec.roles.snapshot is None:
+        return (f"the stages of {spec.roles.definition}, in order", "its condition")
+    definition = spec.roles.snapshot.definition
+    named = tuple(f"{role.name} ({level_of(role, spec.tools)})" for role in definition.roles)
+    return (*named, f"until {definition.termination_condition.type.replace('_', ' ')}")
 
 
 def _plans(spec: Spec, planner: ModelCard | None) -> bool:

@@ -16,6 +16,7 @@ from perdure.domain.conditions import (
     certain_limit,
     leaves,
 )
+from perdure.domain.roles.settings import RolesSettings
 
 
 def with_rounds(condition: Condition, rounds: int | None) -> Condition:
@@ -41,6 +42,14 @@ def with_rounds(condition: Condition, rounds: int | None) -> Condition:
 def round_limit(condition: Condition, rounds: int | None) -> int:
     """The rounds after which the run has ended whatever the stages said."""
     return rounds or _own_limit(condition) or MAX_ITERATIONS
+
+
+def planned_rounds(settings: RolesSettings) -> int | None:
+    """The permitted iterations, as far as they are known; None when only time or people end it."""
+    if settings.snapshot is None or settings.max_iterations:
+        return settings.max_iterations
+    limit = round_limit(settings.snapshot.definition.termination_condition, None)
+    return None if limit >= MAX_ITERATIONS else limit
 
 
 def _own_limit(condition: Condition) -> int | None:

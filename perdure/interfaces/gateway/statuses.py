@@ -8,6 +8,7 @@ from perdure.domain.control import Phase
 from perdure.domain.outcomes import Lifecycle, Outcome, explain, lifecycle
 from perdure.domain.ports import StoredRun
 from perdure.domain.result import IterationRecord, Mark, RunResult
+from perdure.domain.roles.limits import planned_rounds
 from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.domain.status import BudgetStatus, Point, RunStatus
 from perdure.domain.views import metadata_of
@@ -44,7 +45,7 @@ def _limit(spec: Spec) -> int | None:
         case RefineSpec():
             return spec.refine.planned_limit
         case RolesSpec():
-            return spec.roles.max_iterations
+            return planned_rounds(spec.roles)
         case DelegationSpec():
             return spec.delegation.max_iterations
 

@@ -23,6 +23,13 @@ AGENT_IDLE: Mapping[str, str] = {
     "skills": "an agent run is given no skills",
 }
 
+ROLES_IDLE: Mapping[str, str] = {
+    "recall": "stages have the memory tools instead, each by its access",
+    "skills": "stages have the skill tools instead, each by its access",
+    "models.planner": "the stages of a definition have models of their own, or the executor's",
+}
+_BY_KIND: Mapping[str, Mapping[str, str]] = {"agent": AGENT_IDLE, "roles": ROLES_IDLE}
+
 
 def idle_notes(given: Fields) -> tuple[str, ...]:
     """One line for each setting that was given, is not off, and has no effect.
@@ -30,7 +37,10 @@ def idle_notes(given: Fields) -> tuple[str, ...]:
     Args:
         given: what files and flags say, without the built-in defaults.
     """
-    idle = {**IDLE, **(AGENT_IDLE if given.get("kind", "agent") == "agent" else {})}
+    idle = {**IDLE, **_BY_KIND.get(str(given.get("kind", "agent")), {})}
+    if given.get("kind") == "roles":
+        # Loops of roles run loops as stages.
+        idle = {path: why for path, why in idle.items() if not path.startswith("budget.")}
     return tuple(
         f"{path}: {_words(value)} has no effect in this version: {why}."
         for path, why in idle.items()

@@ -137,6 +137,23 @@ def _budget(event: Event, limit: int | None) -> Text:
     return line(("[budget]", WARN), f" {dimension.replace('_', ' ')} passed 80 % of its limit")
 
 
+def _stage(event: Event, limit: int | None) -> Text:
+    """`[coder] completed · the first line of what it said`."""
+    status, told = _word(event.data, "status"), _word(event.data, "text")
+    style = DIM if status == "completed" else WARN
+    said = f" · {one_line(told, 120)}" if told else ""
+    return line((f"[{one_line(_word(event.data, 'stage'), 30)}]", style), f" {status}{said}")
+
+
+def _verdict(event: Event, limit: int | None) -> Text:
+    word, why = _word(event.data, "verdict"), _word(event.data, "text")
+    style = GOOD if word in {"approved", "achieved"} else WARN
+    found = _number(event.data, "open")
+    counted = f" · {found:.0f} open" if found else ""
+    told = f" · {one_line(why, 160)}" if why else ""
+    return line(("[verdict]", style), f" {word.replace('_', ' ')}{counted}{told}")
+
+
 _TELLERS: Mapping[EventType, Teller] = {
     "run_started": _named("start", "goal", "model", "executor"),
     "recalled": _recalled,
@@ -147,6 +164,8 @@ _TELLERS: Mapping[EventType, Teller] = {
     "tool_finished": _tool,
     "tool_refused": _tool,
     "budget_warning": _budget,
+    "stage_finished": _stage,
+    "verdict": _verdict,
     "gate_opened": _gate_opened,
     "gate_answered": _named("answer", "gate", "answer", "by", style="magenta"),
     "paused": _named("paused", "by", style=WARN),

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from perdure.domain.lacking import lacking
-from perdure.domain.result import IterationRecord
+from perdure.domain.result import IterationRecord, StageRecord, VerdictRecord
 from perdure.domain.usage import add_cost
 from perdure.interfaces.cli.views.events import iteration_line
 from perdure.interfaces.cli.views.layout import (
@@ -33,6 +33,8 @@ def history_view(records: Sequence[IterationRecord], best: int | None) -> Render
     columns = ("#", "score", "decision", "evaluation", "dimensions", "tokens", "cost", "time")
     rows = [_row(record, best) for record in records]
     found = (_findings(record) for record in records)
+    if any(record.stages for record in records):
+        found = (_told_by_stages(record) for record in records)
     return stack(
         table(columns, rows, right=("#", "score", "tokens", "cost", "time")), _sum(records), *found
     )
@@ -107,19 +109,54 @@ def record_line(record: IterationRecord) -> Text:
     return iteration_line(record.index, data)
 
 
+def _told_by_stages(record: IterationRecord) -> RenderableType:
+    """What each stage of an iteration came to, the verdicts, and what was found."""
+    rows = [_stage_row(stage) for stage in record.stages]
+    rows += [_verdict_row(verdict) for verdict in record.verdicts]
+    return stack(record_line(record), *rows, *_finding_rows(record))
+
+
+def _stage_row(stage: StageRecord) -> Text:
+    style = DIM if stage.status == "completed" else WARN
+    again = f" (attempt {stage.attempt})" if stage.attempt > 1 else ""
+    told = one_line(stage.error or stage.line, 100)
+    figures = f"  {tokens(stage.tokens)} tokens, {money(stage.cost_usd)}"
+    below = f"  {stage.child}" if stage.child else ""
+    return line(
+        (f"{stage.name:<12} ", style),
+        f"{stage.status}{again}: {told}" if told else f"{stage.status}{again}",
+        (f"{figures}{below}", DIM),
+        indent=2,
+    )
+
+
+def _verdict_row(verdict: VerdictRecord) -> Text:
+    style = GOOD if verdict.kind in {"approved", "achieved"} else WARN
+    word = verdict.kind.replace("_", " ")
+    again = ", asked twice" if verdict.asked_again else ""
+    why = f": {one_line(verdict.rationale, 120)}" if verdict.rationale else ""
+    return line((f"{'verdict':<12} ", DIM), (word, style), f" ({verdict.by}{again}){why}", indent=2)
+
+
 def _findings(record: IterationRecord) -> RenderableType | None:
     """The iteration in one line, and what was found in it; None where nothing was evaluated."""
     if record.score is None and not record.findings:
         return None
+    return stack(record_line(record), *_finding_rows(record))
+
+
+def _finding_rows(record: IterationRecord) -> list[Text]:
     rows: list[Text] = []
     for finding in record.findings:
         words = {name: str(value) for name, value in finding.items() if value is not None}
         severity = words.get("severity", "")
-        told = f"{words.get('dimension', '')}: {one_line(words.get('title', ''))}"
+        about = words.get("dimension") or words.get("location") or ""
+        told = f"{one_line(about)}: " if about else ""
+        told += one_line(words.get("title", ""))
         fix = f"  → {one_line(words['fix'])}" if words.get("fix") else ""
         style = _SEVERITY_STYLES.get(severity, DIM)
         rows.append(line((f"{severity:<10} ", style), told, (fix, DIM), indent=2))
-    return stack(record_line(record), *rows)
+    return rows
 
 
 def _sum(records: Sequence[IterationRecord]) -> Text:

@@ -42,6 +42,7 @@ def status_view(status: RunStatus) -> Group:
         ("label", status.label),
         ("fork of", origin_words(status.forked_from)),
         ("state", state_line(status)),
+        ("stage", stage_line(status)),
         ("step", step_line(status)),
         ("trouble", trouble_line(status)),
         ("dispatch", dispatch_line(status)),
@@ -95,6 +96,16 @@ def state_line(status: RunStatus) -> Text:
     if status.blocked_on:
         pieces.append(f"blocked on {status.blocked_on.replace('_', ' ')}")
     return line(" · ".join(pieces))
+
+
+def stage_line(status: RunStatus) -> Text | None:
+    """The stage of a run of roles that is at work."""
+    stage = status.stage
+    if stage is None:
+        return None
+    role = f" ({stage.role})" if stage.role != stage.name else ""
+    again = f" · attempt {stage.attempt}" if stage.attempt > 1 else ""
+    return line(f"{one_line(stage.name)}{role}, {stage.index} of {stage.of}{again}")
 
 
 def step_line(status: RunStatus) -> Text | None:

@@ -1,0 +1,62 @@
+"""How iterations are compared, and when the same findings came back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.domain.refs import Ref
+from perdure.domain.roles.iteration import better
+from perdure.domain.roles.reviewing import came_back, review_of, topic
+from perdure.domain.roles.state import KeptIteration
+from perdure.domain.roles.verdict import read_verdict
+
+
+def kept(iteration: int, **fields: object) -> KeptIteration:
+    return KeptIteration(iteration=iteration, output=Ref(hash=f"sha256:{iteration}"), **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "best"),
+    [
+        pytest.param(kept(1), kept(2), 2, id="nothing known: the newer"),
+        pytest.param(kept(1, open=3), kept(2, open=1), 2, id="fewer open findings"),
+        pytest.param(kept(1, open=1), kept(2, open=1), 2, id="as many: the newer"),
+        pytest.param(kept(1, open=1), kept(2, open=3), 1, id="more open findings: the older stays"),
+        pytest.param(kept(1, open=1), kept(2), 2, id="one was not counted"),
+        pytest.param(kept(1, open=0), kept(2, open=5, approved=True), 2, id="an approved one"),
+        pytest.param(kept(1, approved=True), kept(2, open=0), 1, id="approved is never replaced"),
+        pytest.param(kept(1, partial=True, open=0), kept(2, open=9), 2, id="a whole one"),
+    ],
+)
+def test_the_better_of_two_iterations(
+    first: KeptIteration, second: KeptIteration, best: int
+) -> None:
+    assert better(first, second).iteration == best
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "same"),
+    [
+        ("No tests for the parser", "No tests for the parser", True),
+        ("No tests for the parser", "The parser still has no tests", True),
+        ("No tests for the parser", "Startup takes nine seconds", False),
+        ("", "", False),
+    ],
+)
+def test_findings_are_told_apart_by_their_words(before: str, now: str, same: bool) -> None:
+    assert bool(came_back([topic(before)], [topic(now)])) is same
+
+
+@given(st.lists(st.text(max_size=80), max_size=6), st.lists(st.text(max_size=80), max_size=6))
+def test_what_came_back_is_part_of_the_newest(before: list[str], now: list[str]) -> None:
+    topics = [topic(text) for text in now]
+    found = came_back([topic(text) for text in before], topics)
+    assert set(found) <= set(topics)
+    assert came_back([], topics) == ()
+
+
+@given(st.text(max_size=3_000))
+def test_a_review_is_bounded_whatever_was_said(text: str) -> None:
+    review = review_of(read_verdict(text), text)
+    assert len(review.model_dump_json()) < 30_000
+    assert review.open >= len(review.findings) or not review.listed
