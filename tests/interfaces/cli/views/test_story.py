@@ -83,6 +83,20 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
         ),
         (event(2, "planned", failed="no JSON"), "[plan] none, the work goes on: no JSON"),
         (event(2, "planned", skipped="small_model"), None),
+        (event(2, "stage_started", stage="plan", role="plan"), None),
+        (
+            event(3, "stage_finished", stage="plan", role="plan", status="completed", text="1. Do"),
+            "[stage] plan · 1. Do",
+        ),
+        (
+            event(3, "stage_finished", stage="code", status="failed", text="refusal"),
+            "[stage] code · failed · refusal",
+        ),
+        (
+            event(4, "verdict", verdict="rejected", by="review", open=2, text="No test."),
+            "[verdict] rejected · review · 2 open · No test.",
+        ),
+        (event(4, "verdict", verdict="approved", by="review"), "[verdict] approved · review"),
         (
             event(3, "iteration_completed", score=0.73, missing=["IP-based limiting"]),
             "[iter 1/6] score 0.73 · missing IP-based limiting",
@@ -98,7 +112,8 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
     ],
     ids=[
         "recalled", "nothing known", "no memory", "a plan", "a long plan", "a question",
-        "no plan", "no plan wanted", "missing", "saved", "hardly saved",
+        "no plan", "no plan wanted", "a stage begins", "a stage", "a failed stage",
+        "a rejection", "an approval", "missing", "saved", "hardly saved",
     ],
 )  # fmt: skip
 def test_lines(happened: Event, told: str | None) -> None:
