@@ -122,29 +122,6 @@ def _tool(event: Event, limit: int | None) -> Text:
     return line(("[tool]", style), f" {name}" + (f" · {one_line(outcome)}" if outcome else ""))
 
 
-def _stage(event: Event, limit: int | None) -> Text:
-    """`[stage] plan · the first line that it said`, with the status where it is not completed."""
-    status, said = _word(event.data, "status"), one_line(_word(event.data, "text"))
-    if said.startswith("{"):
-        said = ""  # a structure, told by the verdict that is read from it
-    is_done = status in {"", "completed"}
-    pieces = [_word(event.data, "stage"), *([] if is_done else [status]), *filter(None, [said])]
-    return line(("[stage]", DIM if is_done else WARN), f" {' · '.join(pieces)}")
-
-
-def _verdict(event: Event, limit: int | None) -> Text:
-    """`[verdict] rejected · review · 2 open · why`."""
-    word, still_open = _word(event.data, "verdict"), _number(event.data, "open")
-    pieces = [
-        word.replace("_", " "),
-        _word(event.data, "by"),
-        f"{still_open:.0f} open" if still_open else "",
-        one_line(_word(event.data, "text")),
-    ]
-    style = GOOD if word in {"approved", "achieved"} else WARN
-    return line(("[verdict]", style), f" {' · '.join(filter(None, pieces))}")
-
-
 def _named(tag: str, *fields: str, style: str = DIM) -> Callable[[Event, int | None], Text]:
     """A line of a tag and the first words that the event has under `fields`."""
 
@@ -164,7 +141,8 @@ def _stage(event: Event, limit: int | None) -> Text:
     """`[coder] completed · the first line of what it said`."""
     status, told = _word(event.data, "status"), _word(event.data, "text")
     style = DIM if status == "completed" else WARN
-    said = f" · {one_line(told, 120)}" if told else ""
+    # A structure is told by the verdict that is read from it.
+    said = f" · {one_line(told, 120)}" if told and not told.startswith("{") else ""
     return line((f"[{one_line(_word(event.data, 'stage'), 30)}]", style), f" {status}{said}")
 
 
@@ -184,8 +162,6 @@ _TELLERS: Mapping[EventType, Teller] = {
     "iteration_completed": _completed,
     "model_failed_over": _named("model", "failed", "to", "why", style=WARN),
     "context_pressure": _named("context", "cure", "stop_reason", style=WARN),
-    "stage_finished": _stage,
-    "verdict": _verdict,
     "tool_finished": _tool,
     "tool_refused": _tool,
     "budget_warning": _budget,

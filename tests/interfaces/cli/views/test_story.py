@@ -86,17 +86,17 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
         (event(2, "stage_started", stage="plan", role="plan"), None),
         (
             event(3, "stage_finished", stage="plan", role="plan", status="completed", text="1. Do"),
-            "[stage] plan · 1. Do",
+            "[plan] completed · 1. Do",
         ),
         (
             event(3, "stage_finished", stage="code", status="failed", text="refusal"),
-            "[stage] code · failed · refusal",
+            "[code] failed · refusal",
         ),
         (
             event(4, "verdict", verdict="rejected", by="review", open=2, text="No test."),
-            "[verdict] rejected · review · 2 open · No test.",
+            "[verdict] rejected · 2 open · No test.",
         ),
-        (event(4, "verdict", verdict="approved", by="review"), "[verdict] approved · review"),
+        (event(4, "verdict", verdict="approved", by="review"), "[verdict] approved"),
         (
             event(3, "iteration_completed", score=0.73, missing=["IP-based limiting"]),
             "[iter 1/6] score 0.73 · missing IP-based limiting",
