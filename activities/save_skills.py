@@ -3,6 +3,7 @@
 A text that was saved by an earlier attempt is saved again under the same name and version.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from temporalio import activity
@@ -19,8 +20,8 @@ from perdure.domain.delegation.skills import (
     is_skill,
     named_skills,
 )
-from perdure.domain.memory.entries import Skill, may_enter
-from perdure.domain.memory.proposals import proposal
+from perdure.domain.memory.entries import MemoryEntry, Skill, may_enter
+from perdure.domain.memory.proposals import plain_name, proposal, proposal_name
 from perdure.domain.memory.skill_markdown import catalog_line
 from perdure.domain.memory.skills import select_skills
 from perdure.domain.memory.store import MemoryStore
@@ -82,10 +83,35 @@ class OfferSkills:
     async def offer_skills(self, step: OfferSkillsRequest) -> OfferSkillsReport:
         """Put the texts of those that fit where workers can be given them."""
         watch = Stopwatch()
+        own = [await self._own(name, step) for name in step.written]
+        asked = [(name, await self._asked(name, step)) for name in step.asked]
+        named = [skill for _, skill in asked if skill is not None]
+        chosen = await self._chosen(step, [skill for skill in named if may_enter(skill)])
+        of_tree = [skill for skill in (*own, *named) if skill and skill.approved is False]
+        await self._memory.mark_used([one.id for one in chosen], run=step.run, at=step.now)
+        return OfferSkillsReport(
+            skills={skill.name: await self._known(skill, earlier=True) for skill in chosen},
+            written={plain_name(one): await self._known(one, earlier=False) for one in of_tree},
+            missing=tuple(name for name, skill in asked if skill is None),
+            seconds=watch.seconds,
+        )
+
+    async def _asked(self, name: str, step: OfferSkillsRequest) -> Skill | None:
+        """A skill by name: what the tree wrote itself, else one that may enter any run."""
+        own = await self._own(name, step)
+        known = own or await self._memory.skill(name)
+        return known if known is not None and (known is own or may_enter(known)) else None
+
+    async def _own(self, name: str, step: OfferSkillsRequest) -> Skill | None:
+        return await self._memory.skill(proposal_name(name, step.root_run))
+
+    async def _chosen(self, step: OfferSkillsRequest, named: Sequence[Skill]) -> list[Skill]:
         terms = question(step.goal, step.category)
-        found = await self._memory.candidates(terms, kinds=("skill",), limit=LOOKED_AT)
-        named = [skill for name in step.asked if (skill := await self._memory.skill(name))]
-        skills = (*named, *(entry for entry in found.entries if isinstance(entry, Skill)))
+        found: Sequence[MemoryEntry] = ()
+        if step.search:
+            looked = await self._memory.candidates(terms, kinds=("skill",), limit=LOOKED_AT)
+            found = looked.entries
+        skills = (*named, *(entry for entry in found if isinstance(entry, Skill)))
         chosen = select_skills(
             {skill.id: skill for skill in skills}.values(),
             requested=step.asked,
@@ -93,16 +119,13 @@ class OfferSkills:
             asked=terms,
             now=step.now,
         )
-        offered = {
-            item.skill.name: KnownSkill(
-                ref=await self._blobs.put(item.skill.text.encode()),
-                line=catalog_line(item.skill.name, f"## Purpose\n{item.skill.purpose}"),
-                version=item.skill.version,
-                earlier=True,
-            )
-            for item in chosen
-        }
-        await self._memory.mark_used([one.skill.id for one in chosen], run=step.run, at=step.now)
-        at_hand = {skill.name.casefold() for skill in named if may_enter(skill)}
-        missing = tuple(name for name in step.asked if name.casefold() not in at_hand)
-        return OfferSkillsReport(skills=offered, missing=missing, seconds=watch.seconds)
+        return [item.skill for item in chosen]
+
+    async def _known(self, skill: Skill, *, earlier: bool) -> KnownSkill:
+        name = plain_name(skill) if skill.approved is False else skill.name
+        return KnownSkill(
+            ref=await self._blobs.put(skill.text.encode()),
+            line=catalog_line(name, f"## Purpose\n{skill.purpose}"),
+            version=skill.version,
+            earlier=earlier,
+        )

@@ -2,6 +2,7 @@
 
 from perdure.domain.budget import BudgetLimits
 from perdure.domain.delegation.decisions import Envelope
+from perdure.domain.delegation.skills import resolve
 from perdure.domain.delegation.state import DelegationInput, DelegationState
 from perdure.domain.delegation.steps import Assignment
 from perdure.domain.delegation.workers import (
@@ -42,14 +43,15 @@ class Briefing(Parenting):
 
     def _assignment(self, envelope: Envelope) -> Assignment:
         core = self.core
-        known = {name: core.skills[name] for name in envelope.skills if name in core.skills}
+        found = resolve(envelope.skills, core.shelf)
+        self.inform(found.note)
         return Assignment(
             envelope=envelope,
             acceptance=acceptance_of(envelope, core.course.plan),
             inherited=inherited(envelope, core.inputs),
-            skills=known,
-            written=tuple(text for text in envelope.skills if "\n" in text),
-            pitfalls=core.course.reviews.recurring,
+            skills=dict(found.known),
+            written=found.written,
+            pitfalls=self.core.course.reviews.recurring,
         )
 
     def _order_of(
@@ -78,6 +80,8 @@ class Briefing(Parenting):
                     inputs={**given.inherited, **envelope.inputs},
                     sub_managers=sub_managers,
                     acceptance=given.acceptance,
+                    skills=tuple(given.skills),
+                    written=given.written,
                 )
                 return DelegationInput(run=run, site=site, spec=below)
             site = site.model_copy(update={"briefing": briefing})

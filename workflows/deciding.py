@@ -63,7 +63,7 @@ class Deciding(Completing):
                 settings=self.spec.delegation,
                 fraction_remaining=core.budget.fraction_remaining(wall_time=self.wall_time),
                 inputs=core.shown,
-                skills=tuple(core.catalog.values()),
+                skills=core.shelf.catalog,
                 tools=tuple(term.name for term in core.terms),
                 guidance=guidance,
                 problems=problems,

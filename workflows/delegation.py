@@ -96,6 +96,7 @@ class DelegationLoop(Deciding):
             if isinstance(opened, Ending):
                 return await self._close(opened)
             await self._shelve()
+            await self.offer_skills()
         while True:
             ending = await self.checkpoint() or await self._escalated()
             if ending is not None:

@@ -35,9 +35,9 @@ from perdure.domain.delegation.steps import (
 from perdure.domain.refs import Ref
 from perdure.domain.steps import SayEntry
 from workflows import options
-from workflows.briefing import Briefing
 from workflows.children import ChildEnd, NotStarted
 from workflows.model_calls import Ask
+from workflows.skilled import Skilled
 from workflows.steps import Broken
 from workflows.structured import Reviewing
 
@@ -56,7 +56,7 @@ class Piece:
     critique: Critique | None = None
 
 
-class Working(Briefing):
+class Working(Skilled):
     """Adds workers and sub-managers to a manager's loop."""
 
     async def work(self, envelopes: Sequence[Envelope]) -> list[WorkerReport]:
@@ -67,6 +67,7 @@ class Working(Briefing):
         pieces = await self._run_pieces(envelopes, promoted, trees=[base] * len(envelopes))
         pieces = await self._reviewed_pieces(pieces)
         await self._merge_pieces(pieces, base)
+        await self._keep_skills(pieces)
         return [self._report_of(piece) for piece in pieces]
 
     async def _run_pieces(
@@ -136,6 +137,13 @@ class Working(Briefing):
             Piece(one.envelope, one.acceptance, end, read, _tree_of(end) or tree)
             for one, end, read, tree in zip(given, ends, report.work, trees, strict=True)
         ]
+
+    async def _keep_skills(self, pieces: Sequence[Piece]) -> None:
+        """What workers wrote down, and what managers below had written down."""
+        ends = [piece.end for piece in pieces]
+        results = [end.result for end in ends if isinstance(end, ChildEnd)]
+        await self.take_over_skills([n for one in results if one for n in one.skills])
+        await self.save_skills([text for piece in pieces for text in piece.read.skills])
 
     def _flow_back(self, end: ChildEnd | NotStarted) -> None:
         """What flows back from a child however it ended, beside its result."""

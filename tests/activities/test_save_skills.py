@@ -51,7 +51,12 @@ async def save(
 
 async def offer(stores: Stores, *asked: str) -> OfferSkillsReport:
     step = OfferSkillsRequest(
-        run="delegation-b", goal="Count the words", now=NOW, category="text", asked=asked
+        run="delegation-b",
+        root_run="delegation-b",
+        goal="Count the words",
+        now=NOW,
+        category="text",
+        asked=asked,
     )
     offering = OfferSkills(blobs=stores.blobs, memory=stores.memory)
     return await ActivityEnvironment().run(offering.offer_skills, step)

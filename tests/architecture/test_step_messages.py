@@ -223,13 +223,16 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "choices": [],
             "reminder": 0,
         },
-        "OfferSkillsReport": {"skills": {}, "missing": [], "seconds": 0.0},
+        "OfferSkillsReport": {"skills": {}, "written": {}, "missing": [], "seconds": 0.0},
         "OfferSkillsRequest": {
             "run": "required",
+            "root_run": "required",
             "goal": "required",
             "now": "required",
             "category": None,
             "asked": [],
+            "written": [],
+            "search": True,
         },
         "OpenRunReport": {
             "frame": "required",

@@ -116,7 +116,7 @@ def delegation_result(
         artifacts=_artifacts(state, tree, kept),
         tools_used=state.tools_used,
         exhausted=_exhausted(ending),
-        skills=tuple(state.skills),
+        skills=tuple(state.shelf.versions()),
         tools_created=tuple(dict.fromkeys((*state.tools_created, *state.generated))),
         models_used=tuple(state.models_used),
         unread_input=tuple(given.text for given in state.control.inputs),

@@ -54,6 +54,11 @@ class SkillShelf(Frozen):
         kept = list({**others, **new}.items())[-MOST_SKILLS:]
         return SkillShelf(skills=dict(kept))
 
+    def with_taken_over(self, found: Mapping[str, KnownSkill]) -> "SkillShelf":
+        """With what other runs of the tree wrote: newer than what the run has of that name."""
+        kept = list({**self.skills, **found}.items())[-MOST_SKILLS:]
+        return SkillShelf(skills=dict(kept))
+
     def versions(self) -> dict[str, int]:
         """The newest version of each skill that this run wrote."""
         return {name: item.version for name, item in self.skills.items() if not item.earlier}
@@ -94,19 +99,27 @@ class SaveSkillsReport(StepMessage):
 
 
 class OfferSkillsRequest(StepMessage):
-    """Which skills of earlier runs and of people fit the task; `asked` ones come first."""
+    """Which skills of earlier runs and of people fit the task; `asked` ones come first.
+
+    Without `search` only those are looked for that are named. `written` are skills that runs of
+    the same tree, that of `root_run`, wrote.
+    """
 
     run: str
+    root_run: str
     goal: str
     now: datetime
     category: str | None = None
     asked: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+    search: bool = True
 
 
 class OfferSkillsReport(StepMessage):
-    """The skills by name, and the names that there is no skill for."""
+    """The skills by name, those of the same tree, and the names that there is no skill for."""
 
     skills: dict[str, KnownSkill] = {}
+    written: dict[str, KnownSkill] = {}
     missing: tuple[str, ...] = ()
     seconds: float = 0.0
 

@@ -10,6 +10,7 @@ from perdure.domain.budget import Spent
 from perdure.domain.delegation.course import Course
 from perdure.domain.delegation.decisions import ManagerDecision
 from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.delegation.skills import SkillShelf
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
 from perdure.domain.run import DelegationSpec, LoopInput
@@ -55,8 +56,8 @@ class Turnover(BaseModel):
 class DelegationState(CoreState):
     """State of a `DelegationLoop`.
 
-    `inputs` are the task's named inputs as they are passed on; `skills` the addresses of procedures
-    by name, with their catalog lines; `generated` the hashes of made tools by name. `kept` is the
+    `inputs` are the task's named inputs as they are passed on; `shelf` holds the procedures that
+    workers can be given; `generated` the hashes of made tools by name. `kept` is the
     best work of an iteration, `claimed` the newest that a manager called complete. `question` waits
     for a person; `verdict` says in a sentence how the run ends.
     """
@@ -66,8 +67,7 @@ class DelegationState(CoreState):
     course: Course = Course()
     inputs: dict[str, JsonValue] = {}
     shown: dict[str, str] = {}
-    skills: dict[str, str] = {}
-    catalog: dict[str, str] = {}
+    shelf: SkillShelf = SkillShelf()
     generated: dict[str, str] = {}
     kept: Kept | None = None
     claimed: Kept | None = None

@@ -106,13 +106,19 @@ def manager_spec(
     inputs: Mapping[str, JsonValue],
     sub_managers: int,
     acceptance: str,
+    skills: tuple[str, ...] = (),
+    written: tuple[str, ...] = (),
 ) -> DelegationSpec:
-    """The specification of a manager below the manager, with its part of the tree's managers."""
+    """The specification of a manager below the manager, with its part of the tree's managers.
+
+    It knows `skills` by name; procedures that were `written` for it are part of its task.
+    """
     submanagers = spec.delegation.submanagers.model_copy(update={"per_run": sub_managers})
     expected = f"\n\nExpected result: {envelope.expected}" if envelope.expected else ""
     return spec.model_copy(
         update={
-            "goal": f"{envelope.instructions}{expected}",
+            "goal": "\n\n".join((f"{envelope.instructions}{expected}", *written)),
+            "skills": skills,
             "about": "",
             "context": dict(inputs),
             "tools": tools,

@@ -19,7 +19,7 @@ def proposal(name: str, markdown: str, *, run: str, category: str | None, now: d
     return Skill(
         kind="skill",
         id=entry_id("proposal", run, name),
-        name=f"{name}{OF_A_RUN}{run}",
+        name=proposal_name(name, run),
         purpose=purpose_of(markdown),
         category=category,
         text=markdown.strip(),
@@ -64,6 +64,11 @@ def approved(
             "created": now,
         }
     )
+
+
+def proposal_name(name: str, run: str) -> str:
+    """The name under which a run proposes a skill."""
+    return f"{name}{OF_A_RUN}{run}"
 
 
 def plain_name(skill: Skill) -> str:

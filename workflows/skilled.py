@@ -1,0 +1,91 @@
+"""What workers write down for later ones: kept, found by name, and handed on through the tree."""
+
+from collections.abc import Sequence
+
+from temporalio import workflow
+
+from activities.save_skills import OfferSkills, SaveSkills
+from perdure.domain.delegation.skills import (
+    OfferSkillsRequest,
+    SavedSkill,
+    SaveSkillsRequest,
+)
+from workflows import options
+from workflows.briefing import Briefing
+from workflows.steps import Broken
+
+
+class Skilled(Briefing):
+    """Adds the skills of a run to a manager's loop."""
+
+    async def offer_skills(self) -> None:
+        """Learn which skills of earlier runs, of people, and of the runs above fit the task."""
+        asked = self.spec.skills
+        if not (asked or self.spec.recall):
+            return
+        missing = await self._offered(asked=asked, search=self.spec.recall)
+        if missing:
+            self.inform(f"There is no skill {', '.join(missing)}.")
+
+    async def take_over_skills(self, names: Sequence[str]) -> None:
+        """Know what managers below this one had written down."""
+        if names:
+            await self._offered(written=tuple(dict.fromkeys(names)))
+
+    async def save_skills(self, texts: Sequence[str]) -> None:
+        """Keep what workers wrote down; from the next iteration on it has a name."""
+        if not texts:
+            return
+        core = self.core
+        writes = core.base_tree is not None
+        activity_id = self.next_activity_id()
+        handle = workflow.start_activity_method(
+            SaveSkills.save_skills,
+            SaveSkillsRequest(
+                run=self.run_id,
+                root_run=self.site.root or self.run_id,
+                iteration=self.iteration,
+                texts=tuple(texts),
+                now=workflow.now(),
+                versions=core.shelf.versions(),
+                folder=core.root if writes else None,
+                category=self.spec.category,
+            ),
+            **options.workspace_step(
+                self.site, activity_id=activity_id, summary=f"save {len(texts)} skills"
+            ),
+        )
+        outcome = await self.watched(handle, activity_id=activity_id)
+        if isinstance(outcome, Broken):
+            self.inform(f"What workers wrote down as skills was not kept: {outcome.message}")
+            return
+        self._shelved(outcome.report.saved)
+        if writes and outcome.report.saved:
+            stored = await self.snapshot()
+            core.tree = stored.tree.hash if stored is not None else core.tree
+
+    def _shelved(self, saved: Sequence[SavedSkill]) -> None:
+        self.core.shelf = self.core.shelf.with_saved(saved)
+        for skill in saved:
+            self.note("skill_saved", name=skill.name, version=skill.version)
+
+    async def _offered(
+        self, *, asked: tuple[str, ...] = (), written: tuple[str, ...] = (), search: bool = False
+    ) -> tuple[str, ...]:
+        report = await workflow.execute_activity_method(
+            OfferSkills.offer_skills,
+            OfferSkillsRequest(
+                run=self.run_id,
+                root_run=self.site.root or self.run_id,
+                goal=self.spec.goal,
+                now=workflow.now(),
+                category=self.spec.category,
+                asked=asked,
+                written=written,
+                search=search,
+            ),
+            **options.store_step(self.site, summary="look for skills"),
+        )
+        shelf = self.core.shelf
+        self.core.shelf = shelf.with_earlier(report.skills).with_taken_over(report.written)
+        return report.missing
