@@ -78,6 +78,7 @@ class OpenWorkspace:
             session=step.session,
             project=step.project,
             servers=prepared.servers,
+            orchestrates=step.orchestrates,
             generated={
                 name: hash for name, hash in step.tools.generated.items() if name in selection.names
             },
@@ -149,7 +150,14 @@ def _seat(seat: SeatTools, tools: tuple[ToolFact, ...], grant: Grant) -> Grant:
     )
     names = offered.names if seat.allow is None or seat.allow else ()
     writes = any(changes_files(tool) for tool in offered.tools if tool.name in names)
-    return grant.model_copy(update={"level": seat.level, "allowed": names, "writable": writes})
+    return grant.model_copy(
+        update={
+            "level": seat.level,
+            "allowed": names,
+            "writable": writes,
+            "orchestrates": False,
+        }
+    )
 
 
 def _selected(
@@ -167,6 +175,7 @@ def _selected(
         timeouts=step.tools.timeouts,
         belongs=bool(step.session or step.project),
         later=later,
+        orchestrates=step.orchestrates,
     )
     if selection.problems:
         raise InvalidInput("; ".join(selection.problems))

@@ -36,6 +36,7 @@ from perdure.adapters.temporal import address_of, connect
 from perdure.adapters.tools.builtin import builtin_tools, kept_tools
 from perdure.adapters.tools.composite import ToolHosts
 from perdure.adapters.tools.host import AnyTool, LocalToolHost
+from perdure.adapters.tools.loops import LoopTools
 from perdure.adapters.tools.made import MadeTools
 from perdure.adapters.tools.plugins import has_plugins, plugin_tools
 from perdure.adapters.tools.shell.full import shell_full
@@ -48,7 +49,10 @@ from perdure.domain.errors import InvalidInput
 from perdure.domain.ports import Endpoints, ToolServers
 from perdure.domain.run import Timing
 from perdure.interfaces.gateway import Gateway, Settling, SiteFacts
+from perdure.interfaces.loop_desk import Loops
 from perdure.interfaces.services import OnProgress, Services
+from perdure.interfaces.submission import Surroundings
+from perdure.interfaces.submission.layers import DEFAULTS_FILE
 from perdure.interfaces.submission.reading import parse
 from perdure.resolution import Plugins, Resolver
 
@@ -68,6 +72,7 @@ class Parts:
     stores: Stores
     models: ModelCatalog
     tools: ToolHosts
+    loop_tools: LoopTools
     servers: ToolServers
     made: MadeTools
     sandbox: MadeToolSandbox
@@ -100,6 +105,7 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
     telemetry = start_telemetry()
     snippets, commands = SnippetRunner(), LocalCommands(_allowance(settings))
     mcp = _mcp_servers(settings) if plugins else None
+    loop_tools = LoopTools()
     sandbox = MadeToolSandbox()
     made = MadeTools(store=stores.made_tools, blobs=stores.blobs, sandbox=sandbox)
     try:
@@ -110,8 +116,10 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             stores=stores,
             models=models,
             tools=ToolHosts(
-                _own_tools(settings, stores, commands, extra), (made, mcp) if mcp else (made,)
+                _own_tools(settings, stores, commands, (*loop_tools.all(), *extra)),
+                (made, mcp) if mcp else (made,),
             ),
+            loop_tools=loop_tools,
             servers=mcp or NoServers(),
             made=made,
             sandbox=sandbox,
@@ -195,6 +203,24 @@ def named_endpoints(settings: Settings) -> Endpoints:
         namespace=settings.namespace,
         home=str(settings.home),
         model_url=settings.model_url,
+    )
+
+
+def loops_of(parts: Parts) -> Loops:
+    """The loops as the agents of a worker handle them: no file of its host is read."""
+    found = _services(parts, named_endpoints(parts.settings))
+    return Loops(
+        gateway=found.gateway,
+        definitions_kept=found.definitions,
+        records=found.records,
+        blobs=found.blobs,
+        surroundings=Surroundings(
+            folder=None,
+            user_defaults=parts.settings.home / DEFAULTS_FILE,
+            default_model=parts.default_model,
+            rubric_problems=check_problems,
+        ),
+        by="worker",
     )
 
 

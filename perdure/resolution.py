@@ -12,7 +12,7 @@ from perdure.domain.ports import DefinitionStore, ModelClient, Models, ToolHost
 from perdure.domain.refine.strategies import StrategyTools
 from perdure.domain.roles.limits import wants_goal_judge
 from perdure.domain.roles.seats import run_level
-from perdure.domain.run import ROLES, ModelsSpec, RefineSpec, RolesSpec, Spec
+from perdure.domain.run import ROLES, AgentSpec, ModelsSpec, RefineSpec, RolesSpec, Spec
 from perdure.domain.tools import AccessLevel
 from perdure.loop_resolution import resolved_loop
 
@@ -86,6 +86,7 @@ class Resolver:
             timeouts=tools.timeouts,
             belongs=isinstance(spec, RolesSpec),
             later=[server.prefix for server in tools.mcp],
+            orchestrates=isinstance(spec, AgentSpec),
         )
         problems += () if self._plugins.tools else selection.problems
         if first is not None and not first.tools and selection.tools:

@@ -57,7 +57,7 @@ from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal import connect
 from perdure.adapters.workspaces.skill_folder import WorkingSkills
-from perdure.compose import VERSION, Parts, open_parts
+from perdure.compose import VERSION, Parts, loops_of, open_parts
 from perdure.domain.errors import PerdureError, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
 from workflows.agent import AgentLoop
@@ -278,6 +278,7 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
             blobs=parts.stores.blobs,
             telemetry=parts.telemetry,
         )
+        parts.loop_tools.serve(loops_of(parts))
         records = parts.stores.records
         fleet = Fleet(client, parts, await records.installation())
         running: dict[str | None, Worker] = {}

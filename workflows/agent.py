@@ -5,6 +5,7 @@ from temporalio import workflow
 
 from perdure.domain import budget as budgets
 from perdure.domain.agent.ends import agent_budget, agent_result
+from perdure.domain.agent.orchestrating import asks_for_loops
 from perdure.domain.agent.settings import Turns, resolve
 from perdure.domain.agent.turn import Ending, Limits, TurnState
 from perdure.domain.editing import GOAL_CHANGED
@@ -69,6 +70,10 @@ class AgentLoop(Turning):
     def limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
         """The limits as they stand now: the one of turns may have been edited."""
         return super().limits_of(state, self.turns, role=role)
+
+    def orchestrates(self) -> bool:
+        """A run that asks for it; never the worker of another."""
+        return self.site.parent is None and asks_for_loops(self.spec.tools)
 
     async def drive(self) -> RunResult:
         """Open, turn, end."""

@@ -147,6 +147,7 @@ class Loop(Admitting):
                 session=self.belongs()[0],
                 project=self.belongs()[1],
                 seats=self.seats(),
+                orchestrates=self.orchestrates(),
             ),
             **options.workspace_step(self.site, activity_id=activity_id, summary="open workspace"),
         )
@@ -195,6 +196,10 @@ class Loop(Admitting):
             **options.store_step(self.site, activity_id=activity_id, summary="open run"),
         )
         return await self.watched(handle, activity_id=activity_id)
+
+    def orchestrates(self) -> bool:
+        """Whether its model may start and steer loops."""
+        return False
 
     def judges(self) -> tuple[str, ...]:
         """Models that are called beside those of the roles."""

@@ -60,7 +60,8 @@ class OpenWorkspaceRequest(StepMessage):
     A run that is taken up again names the `tree` its files are restored to, and the `base` that its
     changes are counted from. What its rubric `needs` must be there. `session` and `project` are the
     ids of what it belongs to; its tools keep their notes there. `root` is the run at the top of its
-    tree, told where tools that were made at run time are wanted.
+    tree, told where tools that were made at run time are wanted. A run that `orchestrates` may
+    start and steer loops.
     """
 
     run: str
@@ -74,6 +75,7 @@ class OpenWorkspaceRequest(StepMessage):
     project: str = ""
     root: str = ""
     seats: dict[str, SeatTools] = {}
+    orchestrates: bool = False
 
 
 class OpenWorkspaceReport(StepMessage):

@@ -24,7 +24,8 @@ class ToolFact(Frozen):
     attempt. `exclusive` tools run alone. `meta` tools do not heal strikes. `inline_arguments`
     asks for the arguments in the model report, because the workflow itself acts on them. `shared`
     tools keep what the runs of a session or project share, so that only such runs are offered them.
-    `unavailable` says why a tool that exists cannot be used on this worker.
+    `unavailable` says why a tool that exists cannot be used on this worker. `on_request` tools
+    start or steer other runs: only a task that names them is offered them.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ToolFact(Frozen):
     aliases: tuple[str, ...] = ()
     shared: bool = False
     unavailable: str = ""
+    on_request: bool = False
 
 
 class Grant(Frozen):
@@ -49,7 +51,8 @@ class Grant(Frozen):
     write tools may change it; `allowed` are the exact tool names on offer. `session` and `project`
     are the ids of what the run belongs to, empty when it stands alone. `servers` are the MCP
     servers it may use, with the tools they had when it opened; `generated` the tools that were made
-    for it, each with the hash of what was approved.
+    for it, each with the hash of what was approved. A run that `orchestrates` may start and steer
+    loops; no stage, worker or run below another does.
     """
 
     root: str
@@ -61,6 +64,7 @@ class Grant(Frozen):
     project: str = ""
     servers: tuple[PinnedServer, ...] = ()
     generated: dict[str, str] = {}
+    orchestrates: bool = False
 
 
 class ToolEnvelope(StepMessage):

@@ -121,7 +121,8 @@ class Loops:
                 f"{resolved} was not started by this run.",
                 cure="A run steers the loops that it started itself; ask a person for others.",
             )
-        await self.gateway.verb(resolved, self._message(chosen, note, request=request))
+        message = self._message(chosen, note, request=request, by=_by(caller))
+        await self.gateway.verb(resolved, message)
         return LoopControlled(action=chosen, taken=(resolved,))
 
     async def _all_below(
@@ -132,7 +133,8 @@ class Loops:
         for row in await self.records.find_runs(prefix="roles-", limit=OWN_LOOKED_AT):
             if row.ended_at is not None or not await self._is_below(row.id, caller):
                 continue
-            message = self._message(action, note, request=f"{request}/{row.id}" if request else "")
+            told = f"{request}/{row.id}" if request else ""
+            message = self._message(action, note, request=told, by=_by(caller))
             try:
                 await self.gateway.verb(row.id, message)
                 taken.append(row.id)
@@ -153,8 +155,10 @@ class Loops:
             raise NotFound(f"The store has no specification of the run {run}.")
         return RUN_SPEC.validate_json(await self.blobs.get(row.spec))
 
-    def _message(self, action: LoopAction, note: str, *, request: str = "") -> AnyMessage:
-        common = {"by": self.by, "request_id": request or uuid4().hex}
+    def _message(
+        self, action: LoopAction, note: str, *, request: str = "", by: str = ""
+    ) -> AnyMessage:
+        common = {"by": by or self.by, "request_id": request or uuid4().hex}
         match action:
             case "pause":
                 return Pause.model_validate(common)
@@ -164,6 +168,10 @@ class Loops:
                 return Stop.model_validate(common)
             case "retry":
                 return Retry.model_validate({**common, "note": note})
+
+
+def _by(caller: str) -> str:
+    return f"run {caller}" if caller else ""
 
 
 def _facts(stored: StoredDefinition) -> LoopFacts:

@@ -11,6 +11,8 @@ def refusal(fact: ToolFact, grant: Grant) -> str | None:
             f"{fact.name} is not granted to this run. "
             f"On offer: {', '.join(grant.allowed) or 'none'}."
         )
+    if fact.on_request and not grant.orchestrates:
+        return f"{fact.name} is for agent runs that no other run started; do the work yourself."
     if not offers(grant.level, fact):
         return f"{fact.name} ({fact.access}) is beyond the access level {grant.level}."
     if changes_files(fact) and not grant.writable:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from perdure.domain.agent.levels import changes_files, offers
+from perdure.domain.agent.orchestrating import names_loop_tools
 from perdure.domain.tools import AccessLevel, ToolFact
 
 
@@ -40,6 +41,7 @@ def select(
     timeouts: Mapping[str, float] | None = None,
     belongs: bool = False,
     later: Sequence[str] = (),
+    orchestrates: bool = False,
 ) -> Selection:
     """Pick the tools of a run from all that the worker has.
 
@@ -52,8 +54,10 @@ def select(
         timeouts: seconds per tool name, in place of the tool's own.
         belongs: whether the run is in a session or project, so that it is offered shared tools.
         later: what the names of tools begin with that only the worker knows; they are no problem.
+        orchestrates: whether the run may start and steer loops, where it names those tools.
     """
     here = [fact for fact in catalog if belongs or not fact.shared]
+    here = [fact for fact in here if not fact.on_request or (orchestrates and _named(allow, fact))]
     possible = [fact for fact in here if offers(level, fact) and not fact.unavailable]
     kept = [fact for fact in possible if not allow or _any(allow, fact.name)]
     kept = [fact for fact in kept if not _any(deny, fact.name)]
@@ -70,6 +74,7 @@ def select(
             for pattern in patterns
             if not is_later(pattern, later)
             if (problem := _problem(field, pattern, catalog=catalog, level=level, belongs=belongs))
+            or (problem := _beyond_loops(field, pattern, catalog, orchestrates=orchestrates))
         ),
     )
 
@@ -79,6 +84,23 @@ def is_later(pattern: str, later: Sequence[str]) -> bool:
     stem = pattern.removesuffix("*")
     return any(
         stem.startswith(prefix) or (stem != pattern and prefix.startswith(stem)) for prefix in later
+    )
+
+
+def _named(allow: Sequence[str], fact: ToolFact) -> bool:
+    """Whether a task asks for the tool on purpose; `*` takes in everything but these."""
+    return any(names_loop_tools(pattern) and _matches(pattern, fact.name) for pattern in allow)
+
+
+def _beyond_loops(
+    field: str, pattern: str, catalog: Sequence[ToolFact], *, orchestrates: bool
+) -> str | None:
+    meant = [fact for fact in catalog if fact.on_request and _matches(pattern, fact.name)]
+    if field != "allow" or orchestrates or not meant or not names_loop_tools(pattern):
+        return None
+    return (
+        f"tools.allow: {meant[0].name} is for runs of kind agent that no other run started. "
+        "Leave it out."
     )
 
 

@@ -1,0 +1,16 @@
+"""Which runs may start and steer loops: agent runs that no run started, and that ask for it."""
+
+from perdure.domain.agent.settings import ToolsSpec
+
+LOOP_TOOLS = ("loop_start", "loop_list", "loop_status", "loop_control", "loop_definitions")
+STEM = "loop_"
+
+
+def asks_for_loops(tools: ToolsSpec) -> bool:
+    """Whether a task names tools that start or steer loops, one by one or as `loop_*`."""
+    return any(names_loop_tools(pattern) for pattern in tools.allow or ())
+
+
+def names_loop_tools(pattern: str) -> bool:
+    """Whether a pattern means them on purpose; `*` does not."""
+    return pattern.startswith(STEM)
