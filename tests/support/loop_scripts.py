@@ -5,18 +5,14 @@ import json
 APPROVED = json.dumps(
     {"requirements_met": True, "quality_pass": True, "findings": [], "rationale": "it does"}
 )
+STAGES = [
+    {"role": "writer", "name": "write", "prompt": "Tell of {{topic}}.", "access": "minimal"},
+    {"role": "reviewer", "name": "review", "prompt": "Review it.", "access": "minimal"},
+]
 PAIR = {
     "name": "pair",
     "description": "Writes and reviews.",
-    "roles": [
-        {
-            "name": "write",
-            "role": "writer",
-            "prompt": "Write about {{topic}}.",
-            "access": "minimal",
-        },
-        {"name": "review", "role": "reviewer", "prompt": "Review it.", "access": "minimal"},
-    ],
+    "roles": STAGES,
     "termination_condition": {"type": "evaluation_bound", "criteria": "it is about the topic"},
     "parameters": [{"name": "topic"}],
 }

@@ -6,7 +6,8 @@ import pytest
 import yaml
 from agent_runs import call, calls, results, script, task
 from installation import Installation, eventually
-from loop_scripts import APPROVED, PAIR
+from loop_scripts import APPROVED, PAIR, STAGES
+from pydantic import JsonValue
 
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.loops import LoopTools
@@ -18,7 +19,7 @@ from perdure.domain.tools import Grant, ToolEnvelope
 
 DONE = {"text": "Done."}
 ASKING = {"access": "full", "allow": ["loop_*"]}
-TOPIC = {"topic": "rust"}
+TOPIC: JsonValue = {"topic": "rust"}
 
 
 @pytest.fixture
@@ -93,8 +94,8 @@ async def test_a_run_that_does_not_name_them_cannot_call_them(looped, tools) -> 
 
 
 async def test_no_stage_of_a_loop_can_call_them(looped: Installation) -> None:
-    stage = {**PAIR["roles"][0], "access": "full", "tools": ["loop_*", "fs.*"]}
-    reaching = {**PAIR, "name": "reaching", "roles": [stage, PAIR["roles"][1]]}
+    stage = {**STAGES[0], "access": "full", "tools": ["loop_*", "fs.*"]}
+    reaching = {**PAIR, "name": "reaching", "roles": [stage, STAGES[1]]}
     (looped.home / "loops" / "reaching.yaml").write_text(yaml.safe_dump(reaching))
     replies = {
         "replies": [
