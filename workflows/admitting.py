@@ -27,3 +27,7 @@ class Admitting(Seating):
 
     def admitted(self, report: OpenWorkspaceReport) -> None:
         """Remember what the loop has to know of its worker later."""
+
+    def orchestrates(self) -> bool:
+        """Whether the run's model may start and steer loops."""
+        return False

@@ -23,7 +23,6 @@ from perdure.domain.agent.failover import first_model
 from perdure.domain.agent.settings import resolve
 from perdure.domain.agent.turn import Ending
 from perdure.domain.attributes import search_attributes
-from perdure.domain.budget import AssumePrice, Budget
 from perdure.domain.commission import commission_of
 from perdure.domain.control import Phase
 from perdure.domain.gates import END, Gate
@@ -182,7 +181,7 @@ class Loop(Admitting):
                     **{f"judge {name}": (name,) for name in self.judges()},
                     **self.more_chains(),
                 },
-                assume_price=policy.assume if isinstance(policy, AssumePrice) else None,
+                assume_price=policy.assume if isinstance(policy, budgets.AssumePrice) else None,
                 grant=workspace.grant,
                 tools=workspace.tools,
                 extra=extra,
@@ -196,10 +195,6 @@ class Loop(Admitting):
             **options.store_step(self.site, activity_id=activity_id, summary="open run"),
         )
         return await self.watched(handle, activity_id=activity_id)
-
-    def orchestrates(self) -> bool:
-        """Whether its model may start and steer loops."""
-        return False
 
     def judges(self) -> tuple[str, ...]:
         """Models that are called beside those of the roles."""
@@ -294,7 +289,7 @@ class Loop(Admitting):
         self.core.phase = phase
         self.show_panel()
 
-    def charge(self, budget: Budget) -> None:
+    def charge(self, budget: budgets.Budget) -> None:
         """Take a changed budget, and say so once when a dimension passes 80 %."""
         self.core.budget, passed = budgets.new_warnings(budget, wall_time=self.wall_time)
         for dimension in passed:

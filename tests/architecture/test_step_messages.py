@@ -286,6 +286,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "project": "",
             "root": "",
             "seats": {},
+            "orchestrates": False,
         },
         "OpenedSeat": {"frame": "required", "system_tokens": 0, "task_tokens": 0},
         "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},

@@ -59,6 +59,14 @@ def build_server(site: McpSite) -> MCPServer:
         "perdure", version=site.version, instructions=INSTRUCTIONS, log_level="WARNING"
     )
 
+    _add_starting(server, site)
+    _add_looking(server, site)
+    return server
+
+
+def _add_starting(server: MCPServer, site: McpSite) -> None:
+    """What starts and steers."""
+
     @server.tool(annotations=STARTS)
     async def loop_start(
         context: Context,
@@ -76,6 +84,20 @@ def build_server(site: McpSite) -> MCPServer:
                 max_iterations=max_iterations,
             )
             return await desk.loops.start(ask)
+
+    @server.tool(annotations=STEERS)
+    async def loop_control(
+        context: Context,
+        action: Annotated[str, Field(description="pause, resume, stop or retry.")],
+        id: Annotated[str, Field(description="A run id, or `all` for every open loop.")],
+    ) -> LoopControlled:
+        """Pause, resume, stop or retry a loop; `stop` ends it with its best result."""
+        async with _desk(site, context, scope="operate") as desk:
+            return await desk.loops.control(action, id)
+
+
+def _add_looking(server: MCPServer, site: McpSite) -> None:
+    """What only looks."""
 
     @server.tool(annotations=READS)
     async def loop_list(
@@ -95,16 +117,6 @@ def build_server(site: McpSite) -> MCPServer:
         async with _desk(site, context, scope="read") as desk:
             return await desk.loops.status(id)
 
-    @server.tool(annotations=STEERS)
-    async def loop_control(
-        context: Context,
-        action: Annotated[str, Field(description="pause, resume, stop or retry.")],
-        id: Annotated[str, Field(description="A run id, or `all` for every open loop.")],
-    ) -> LoopControlled:
-        """Pause, resume, stop or retry a loop; `stop` ends it with its best result."""
-        async with _desk(site, context, scope="operate") as desk:
-            return await desk.loops.control(action, id)
-
     @server.tool(annotations=READS)
     async def loop_definitions(context: Context) -> Definitions:
         """The loops that can be started, with their stages and parameters."""
@@ -116,8 +128,6 @@ def build_server(site: McpSite) -> MCPServer:
         """Questions that wait for a person; a person answers them, with `perdure answer`."""
         async with _desk(site, context, scope="read") as desk:
             return await desk.services.gateway.gates()
-
-    return server
 
 
 @asynccontextmanager
