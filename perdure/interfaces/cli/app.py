@@ -14,6 +14,7 @@ from rich.console import Console
 
 from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.interfaces.cli.commands import (
+    belonging,
     defining,
     demo,
     files,
@@ -73,8 +74,10 @@ def build(version: str, console: Console, error_console: Console) -> App:
     for command in (look.status, look.history, look.costs, look.result, look.gates, look.explain):
         app.command(command, group=LOOK)
     app.command(look.list_runs, name="list", group=LOOK)
-    for command in (made.transcript, made.artifact, made.diff, made.apply):
+    for command in (made.transcript, belonging.artifacts, made.artifact, made.diff, made.apply):
         app.command(command, group=LOOK)
+    app.command(belonging.projects_commands(LOOK))
+    app.command(belonging.sessions_commands(LOOK))
     for command in (steer.pause, steer.resume, steer.stop, steer.escalate, steer.amend):
         app.command(command, group=STEER)
     for command in (steer.answer, steer.add, steer.retry):

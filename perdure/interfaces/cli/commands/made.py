@@ -16,6 +16,8 @@ from perdure.interfaces.cli.views.wording import plural
 from perdure.interfaces.saying import record_of, transcript_head
 from perdure.interfaces.services import Services
 
+ARTIFACT = "artifact-"
+
 
 async def transcript(
     run: OneRun = LAST, /, *, iteration: int | None = None, session: Given
@@ -38,7 +40,7 @@ async def artifact(run: OneRun, ref: str, /, *, session: Given) -> None:
 
     Args:
         run: A run id, a unique beginning of one, or @last.
-        ref: As `result` or `transcript` name it (sha256:… or hmac:…); a unique beginning does.
+        ref: As `result`, `transcript` or `artifacts` name it; a unique beginning does.
     """
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
@@ -133,6 +135,8 @@ async def _address(services: Services, run: str, ref: str) -> str:
     Raises:
         NotFound: the run names no such reference.
     """
+    if ref.startswith(ARTIFACT):
+        return await _kept(services, run, ref)
     known = list(dict.fromkeys(await _references(services, run)))
     fitting = [
         item for item in known if item.startswith(ref) or item.partition(":")[2].startswith(ref)
@@ -143,6 +147,16 @@ async def _address(services: Services, run: str, ref: str) -> str:
         return ref
     listed = ", ".join(known) or "none"
     raise NotFound(f"{run} names no reference {ref!r}.", cure=f"Its references: {listed}.")
+
+
+async def _kept(services: Services, run: str, name: str) -> str:
+    """The content of an artifact, from a unique beginning of its id."""
+    made = await services.artifacts.artifacts_of_run(run)
+    fitting = [item for item in made if item.id.startswith(name)]
+    if len(fitting) != 1:
+        found = "several artifacts that begin" if fitting else "no artifact that begins"
+        raise NotFound(f"{run} has {found} {name!r}.", cure=f"See them: perdure artifacts {run}")
+    return fitting[0].ref
 
 
 def _digest(address: str) -> str:
