@@ -1,4 +1,4 @@
-"""The activity `reframe`: write a run's frame anew with an amended rubric."""
+"""The activity `reframe`: write a run's frame anew with an amended rubric or goal."""
 
 from temporalio import activity
 
@@ -21,7 +21,8 @@ class Reframe:
     async def reframe(self, step: ReframeRequest) -> ReframeReport:
         """Store the new frame; the old one stays for whoever still names it."""
         old = await self._frames.load(step.frame)
-        goal = old.goal if step.goal is None else step.goal
-        frame = old.model_copy(update={"extra": step.extra, "goal": goal})
+        changed = {"extra": step.extra, "goal": step.goal}
+        given = {name: value for name, value in changed.items() if value is not None}
+        frame = old.model_copy(update=given)
         address = await self._blobs.put(frame.model_dump_json().encode())
         return ReframeReport(frame=address, task_tokens=task_tokens(frame))

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pydantic import JsonValue, ValidationError
 from temporalio import workflow
 
-from activities.reframe import Reframe
 from perdure.domain import budget as budgets
 from perdure.domain.admission import needs_of, unknown_checks
 from perdure.domain.agent.settings import resolve
@@ -30,15 +29,14 @@ from perdure.domain.refine.planning import plan_lines, refined
 from perdure.domain.refine.resuming import between_iterations
 from perdure.domain.refine.scoring import part_states
 from perdure.domain.refine.settings import settings_problems
-from perdure.domain.refine.state import Kept, RefineInput, RefineState, ReframeRequest
+from perdure.domain.refine.state import Kept, RefineInput, RefineState
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.resuming import as_stored
 from perdure.domain.rubric import Rubric
-from workflows import options
 from workflows.learning import start_learning
 from workflows.metrics import count_decision
 from workflows.preparing import Preparing
-from workflows.steps import Broken
+from workflows.reframing import reframed
 
 NOT_EVALUATED = frozenset({"stopped", "unanswered"})
 
@@ -253,21 +251,21 @@ class RefineLoop(Preparing):
 
     async def _adopt_rubric(self) -> None:
         """Take a rubric or goal that a person amended: new frame and hash, the best scored anew."""
-        core, given, goal = self.core, self.core.control.rubric, self.core.control.goal
-        if given is None and goal is None:
+        core, given = self.core, self.core.control.rubric
+        if given is None and core.control.goal is None:
             return
-        core.control.rubric = core.control.goal = None
+        goal, core.control.goal, core.control.rubric = core.control.goal, None, None
         rubric = self.rubric if given is None else Rubric.model_validate(given)
-        activity_id = self.next_activity_id()
-        handle = workflow.start_activity_method(
-            Reframe.reframe,
-            ReframeRequest(frame=core.frame or "", extra=self._extra(rubric), goal=goal),
-            **options.store_step(self.site, activity_id=activity_id, summary="adopt the rubric"),
+        report = await reframed(
+            self,
+            core.frame or "",
+            goal=goal,
+            extra=self._extra(rubric),
+            summary="adopt the rubric",
         )
-        reframed = await self.watched(handle, activity_id=activity_id)
-        if isinstance(reframed, Broken):
+        if report is None:
             return
-        core.frame, core.task_tokens = reframed.report.frame, reframed.report.task_tokens
+        core.frame, core.task_tokens = report.frame, report.task_tokens
         if given is None:
             return
         core.rubric = rubric

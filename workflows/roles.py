@@ -10,6 +10,7 @@ from perdure.domain.agent.settings import resolve
 from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import MAX_ITERATIONS, Refused
 from perdure.domain.errors import InvalidInput
+from perdure.domain.messages import Amend
 from perdure.domain.result import RunResult
 from perdure.domain.resuming import as_stored
 from perdure.domain.roles import iteration as rules
@@ -23,6 +24,7 @@ from perdure.domain.status import StageNow
 from workflows.learning import start_learning
 from workflows.loop import expired_to_end
 from workflows.metrics import count_decision
+from workflows.reframing import reframed
 from workflows.reviewing import Reviewing
 
 
@@ -96,6 +98,14 @@ class RoleLoop(Reviewing):
         """What the ended run can be taken up from."""
         return as_stored(last_state(self.core))
 
+    def edit(self, message: Amend) -> None:
+        """Count to the new limit; stages are told a new goal from the next one on."""
+        super().edit(message)
+        rounds = self.spec.roles.max_iterations
+        self.condition = with_rounds(self.definition.termination_condition, rounds)
+        if message.goal is not None:
+            self.core.control.goal = message.goal
+
     async def drive(self) -> RunResult:
         """Open, then stages, review and decision until a decision ends it."""
         if self.core.frame is None:
@@ -105,12 +115,25 @@ class RoleLoop(Reviewing):
             self.take_seats(opened)
         while True:
             await self.rest()
+            await self._adopt_goal()
             ending = None if self.core.doing == "decide" else self._ending()
             if ending is not None:
                 return await self._cut_short(ending)
             result = await self._step()
             if result is not None:
                 return result
+
+    async def _adopt_goal(self) -> None:
+        """Tell every stage the goal that a person set, from its next turn on."""
+        core, goal = self.core, self.core.control.goal
+        if goal is None:
+            return
+        core.control.goal = None
+        for name, seat in list(core.seats.items()):
+            report = await reframed(self, seat.frame, goal=goal, summary=f"new goal for {name}")
+            if report is not None:
+                changed = seat.model_copy(update={"frame": report.frame})
+                core.seats = {**core.seats, name: changed}
 
     async def _step(self) -> RunResult | None:
         """One step of the iteration; a run that continued as new goes on with the same."""

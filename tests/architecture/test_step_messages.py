@@ -355,7 +355,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "approach": "",
         },
         "ReframeReport": {"frame": "required", "task_tokens": 0},
-        "ReframeRequest": {"frame": "required", "extra": "required", "goal": None},
+        "ReframeRequest": {"frame": "required", "extra": None, "goal": None},
         "RepairToolReport": {"call": "required", "problems": [], "draft": ""},
         "RepairToolRequest": {"call": "required", "draft": "required"},
         "ResultsEntry": {"type": "required", "results": "required"},

@@ -199,10 +199,10 @@ class VerifyReport(StepMessage):
 
 
 class ReframeRequest(StepMessage):
-    """Write a run's frame anew, with a rubric that a person amended; None: the goal stays."""
+    """Write a run's frame anew, with what a person amended; what is None stays."""
 
     frame: str
-    extra: dict[str, JsonValue]
+    extra: dict[str, JsonValue] | None = None
     goal: str | None = None
 
 
