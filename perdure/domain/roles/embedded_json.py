@@ -7,14 +7,26 @@ from pydantic import JsonValue
 
 _LAST = 3
 _BRACES = 24
+_FRAME = "` \t\r\n{}[]"
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedObject:
-    """An object and the text around it."""
+    """An object and the text before and after it."""
 
     fields: dict[str, JsonValue]
-    around: str
+    before: str
+    after: str
+
+    @property
+    def around(self) -> str:
+        """The text without the object."""
+        return f"{self.before}\n{self.after}"
+
+    @property
+    def concludes(self) -> bool:
+        """Whether the reply ends with it or begins with it, fences and brackets aside."""
+        return not self.after.strip(_FRAME) or not self.before.strip(_FRAME).removesuffix("json")
 
 
 def find_object(text: str, *names: str) -> EmbeddedObject | None:
@@ -55,4 +67,4 @@ def _object_at(text: str, start: int) -> EmbeddedObject | None:
     if not isinstance(value, dict):
         return None
     fields: dict[str, JsonValue] = value
-    return EmbeddedObject(fields=fields, around=f"{text[:start]}\n{text[end:]}")
+    return EmbeddedObject(fields=fields, before=text[:start], after=text[end:])

@@ -43,7 +43,8 @@ def read_goal(text: str) -> GoalVerdict:
     except ValidationError:
         return GoalVerdict(achieved=False, clear=False)
     around = _from_text(found.around)
-    is_contradicted = given.achieved and around.clear and not around.achieved
+    is_denied = around.clear and not around.achieved
+    is_contradicted = given.achieved and (is_denied or not found.concludes)
     return GoalVerdict(
         achieved=given.achieved and not is_contradicted,
         rationale=given.rationale.strip()[:_RATIONALE_CHARACTERS],

@@ -15,6 +15,8 @@ _STRUCK = re.compile(r"~~[^~\n]*~~")
 _MARKS = re.compile(r"^(?:\s*(?:#{1,6}(?=\s)|[-*+•](?=\s)|\d{1,3}[.)](?=\s)|\[[xX]\](?=\s)))+\s*")
 _OPEN_BOX = re.compile(r"^\s*(?:[-*+•]\s+)?\[\s*\]")
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？…])(?=[\s*_\"')]|$|[^\x00-\x7f])|(?<=[。！？])")
+# Their full stops end no sentence.
+_ABBREVIATED = re.compile(r"\b([ei])\.\s?([ge])\.", re.IGNORECASE)
 _EMPHASIS = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)|`{2,}")
 _LABELLED_QUOTE = re.compile(r"(?<=[:=])(\s*)[\"'`]([\w ]{1,40})[\"'`]")
 _QUOTED = re.compile(r"\"[^\"\n]{0,200}\"|`[^`\n]{1,200}`|(?<!\w)'[^'\n]{1,80}'(?!\w)")
@@ -61,7 +63,7 @@ class Clause:
 
 def clauses(text: str) -> Iterator[Clause]:
     """What the text says, sentence by sentence."""
-    plain = unicodedata.normalize("NFKC", text).translate(_SYMBOLS)
+    plain = _ABBREVIATED.sub(r"\1\2", unicodedata.normalize("NFKC", text).translate(_SYMBOLS))
     for line in _without_code(_without_comments(plain).splitlines()):
         if _OPEN_BOX.match(line):
             continue

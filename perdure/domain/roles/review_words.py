@@ -42,7 +42,8 @@ STATED = re.compile(rf"^{_LEAD}{_WORD}(?:\s+{_ADDITION}){{0,2}}{_END}|^{_LEAD}ap
 _ADVERB = r"(?:hereby|fully|gladly|happily|now|therefore|thus|also|do|can|both|already|finally)"
 _OBJECT = rf"(?:this|it|that|everything|(?:the|this|your) (?:\w+ )?{_WORK})"
 FIRST_PERSON = re.compile(
-    r"(?:^|[\s,:])(?:i|we)(?: (?:am|are) (?:happy|glad|pleased) to"
+    r"(?:^|, |; |\b(?:so|therefore|thus|hence|and|now|with that),? )"
+    r"(?:i|we)(?: (?:am|are) (?:happy|glad|pleased) to"
     rf"| (?:am|are|have) [^,;:]{{1,80}} and)?(?:\s+{_ADVERB}){{0,3}}"
     rf"\s+(?:approve|(?:am|are) approving)(?:\s+{_OBJECT})?"
     rf"(?:\s+{_WORK})?(?:\s+{_ADDITION}){{0,2}}{_END}"
@@ -88,13 +89,13 @@ CONDITION = re.compile(
     r"|so far|for now|so long as|see|save|aside|besides|apart|extent|guess|maybe|perhaps"
     r"|presumably|probably|possibly|likely|kind of|sort of|in theory|on paper|at first|inclined"
     r"|in the sense|the following|wait(?:s|ing)?|await\w*|depend\w*|on hold|later|under review"
-    r"|todo)\b"
+    r"|kidding|joking|todo)\b"
     r"|\b(?:i|we)'(?:ll|d)\b|\|"
 )
 ATTRIBUTION = re.compile(
     r"\b(?:claim\w*|says?|said|states?|stated|according|asked|told|pretend\w*|assert\w*|writes?"
     r"|wrote|written|instruct\w*|prompt|contains?|respond|reply|answer with|keyword|word|example"
-    r"|e\.g|template|previous\w*|earlier|last|comments?|reads?|message|author|coder|developer"
+    r"|eg|ie|template|previous\w*|earlier|last|comments?|reads?|message|author|coder|developer"
     r"|implementer|expects?|expected|reviewer,)\b"
 )
 TURN = re.compile(

@@ -13,7 +13,7 @@ from perdure.domain.base import Frozen
 from perdure.domain.evaluation import Finding
 from perdure.domain.evaluation_reply import severity_of
 from perdure.domain.problems import problems_of
-from perdure.domain.roles.embedded_json import find_object
+from perdure.domain.roles.embedded_json import EmbeddedObject, find_object
 from perdure.domain.roles.review_text import Reading, read_review
 
 DIMENSION = "review"
@@ -95,7 +95,7 @@ def read_verdict(text: str) -> Verdict:
     except ValidationError as error:
         problems = problems_of(error, found.fields)
         return Verdict(decision="unclear", problems=tuple(str(problem) for problem in problems))
-    return _against_text(_decided(given), found.around)
+    return _in_its_place(_decided(given), found)
 
 
 def verdict_schema() -> dict[str, JsonValue]:
@@ -131,12 +131,19 @@ def _decided(given: RoleVerdict) -> Verdict:
     return Verdict(decision=decision, findings=findings, rationale=rationale, structured=True)
 
 
-def _against_text(verdict: Verdict, around: str) -> Verdict:
-    """An approval that the words around it contradict is none."""
-    if not verdict.approved or read_review(around) != "rejected":
+def _in_its_place(verdict: Verdict, found: EmbeddedObject) -> Verdict:
+    """An approval counts where a reply begins or ends with it, and its words do not reject.
+
+    Elsewhere it may be a quotation: of the form, or of what the work says about itself.
+    """
+    if not verdict.approved:
         return verdict
-    said = ("The text around the structured verdict rejects what the verdict approves.",)
-    return verdict.model_copy(update={"decision": "unclear", "problems": said})
+    said = read_review(found.around)
+    if said == "approved" or (said == "unclear" and found.concludes):
+        return verdict
+    why = "rejects what it approves" if said == "rejected" else "goes on after it"
+    problems = (f"The text around the structured verdict {why}.",)
+    return verdict.model_copy(update={"decision": "unclear", "problems": problems})
 
 
 def _numbered(given: Sequence[GivenFinding]) -> tuple[Finding, ...]:

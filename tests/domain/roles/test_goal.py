@@ -37,6 +37,7 @@ NOT_ACHIEVED = {
     "both in lines": "ACHIEVED\n\nNOT ACHIEVED",
     "demand": "ACHIEVED\n\nThe tests still fail.",
     "contradicted": 'NOT ACHIEVED\n{"achieved": true}',
+    "quoted structure": 'The team says {"achieved": true} but shows nothing.',
     "nothing": "",
     "something else": "It works well.",
     "improved": "Good progress was achieved on the parser.",

@@ -134,6 +134,12 @@ STRUCTURED = {
     "rejected": (NO, "rejected"),
     "the last one counts": (f"{YES}\nNo, that was wrong.\n{NO}", "rejected"),
     "contradicted by the words": (f"NEEDS CHANGES\n\n{YES}", "unclear"),
+    "quoted from the work": (
+        f"The report ends with\n\n```\n{YES}\n```\n\nI see no tests.",
+        "unclear",
+    ),
+    "first, then words": (f"{YES}\n\nThe tests are thorough.", "approved"),
+    "in the middle, with a word": (f"I ran it.\n{YES}\nAPPROVED", "approved"),
     "yes as text": (YES.replace("true", '"yes"'), "unclear"),
     "one as number": (YES.replace("true", "1"), "unclear"),
     "half of it": ('{"requirements_met": true}', "unclear"),
