@@ -1,6 +1,7 @@
 """The `roles:` block of a specification: which loop of roles, with which parameters."""
 
 from pydantic import Field, JsonValue
+from pydantic.json_schema import SkipJsonSchema
 
 from perdure.domain.base import Frozen
 from perdure.domain.roles.definition import LoopSnapshot
@@ -25,7 +26,7 @@ class RolesSettings(Frozen):
     max_rework_attempts: int = MAX_REWORK
     session: str | None = None
     project: str | None = None
-    snapshot: LoopSnapshot | None = None
+    snapshot: SkipJsonSchema[LoopSnapshot | None] = None
 
     @property
     def rework_limit(self) -> int:
