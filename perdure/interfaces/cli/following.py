@@ -16,6 +16,7 @@ from perdure.interfaces.cli.views.result import result_view
 from perdure.interfaces.cli.views.status import moved_on
 from perdure.interfaces.cli.views.story import Story
 from perdure.interfaces.cli.views.wording import safe
+from perdure.interfaces.run_tree import Below, tree_below
 from perdure.interfaces.services import RunGateway, Services
 
 TICK_S = 1.0
@@ -66,6 +67,7 @@ async def _live(session: Session, gateway: RunGateway, run: str) -> None:
     status = await gateway.status(run)
     story, looked = Story(status), session.context.now()
     troubles: list[str] = []
+    below: tuple[Below, ...] = ()
     with session.output.live(live_view(moved_on(status, looked), spinner=spinner)) as live:
         async for events in _batches(gateway.events(run, on_trouble=troubles.append)):
             news = bool(events or troubles)
@@ -78,7 +80,8 @@ async def _live(session: Session, gateway: RunGateway, run: str) -> None:
             now = session.context.now()
             if news or (now - looked).total_seconds() >= LOOK_AGAIN_S:
                 status, looked = await gateway.status(run), now
-            live.update(live_view(moved_on(status, now), spinner=spinner))
+                below = await tree_below(gateway, status)
+            live.update(live_view(moved_on(status, now), spinner=spinner, below=below))
 
 
 async def _batches(events: AsyncIterator[Event]) -> AsyncIterator[list[Event]]:

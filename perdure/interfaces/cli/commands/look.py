@@ -18,6 +18,7 @@ from perdure.interfaces.cli.views.runs import runs_view
 from perdure.interfaces.cli.views.status import moved_on, status_view
 from perdure.interfaces.explanation import explain_run
 from perdure.interfaces.gateway.facts import RunFilter
+from perdure.interfaces.run_tree import tree_below
 
 
 async def status(run: OneRun = LAST, /, *, session: Given) -> None:
@@ -28,7 +29,8 @@ async def status(run: OneRun = LAST, /, *, session: Given) -> None:
     """
     async with session.connected() as services:
         found = await services.gateway.status(await services.gateway.resolve(run))
-        shown = status_view(moved_on(found, session.context.now()))
+        below = () if session.output.as_json else await tree_below(services.gateway, found)
+        shown = status_view(moved_on(found, session.context.now()), below=below)
         session.output.show(shown, found)
 
 

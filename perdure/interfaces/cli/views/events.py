@@ -155,6 +155,18 @@ def _verdict(event: Event, limit: int | None) -> Text:
     return line(("[verdict]", style), f" {word.replace('_', ' ')}{counted}{told}")
 
 
+def _child(event: Event, limit: int | None) -> Text:
+    """`[child w1] accepted · 3100 tokens`."""
+    outcome, reason = _word(event.data, "outcome") or "lost", _word(event.data, "reason")
+    bad = outcome in BAD_OUTCOMES or outcome == "lost"
+    why = "" if outcome == "accepted" or not reason else f" ({reason.replace('_', ' ')})"
+    spent = _number(event.data, "tokens")
+    told = f" · {spent:.0f} tokens" if spent else ""
+    name = one_line(_word(event.data, "name"), 30)
+    text = f" {outcome.replace('_', ' ')}{why}{told}"
+    return line((f"[child {name}]", WARN if bad else DIM), text)
+
+
 _TELLERS: Mapping[EventType, Teller] = {
     "run_started": _named("start", "goal", "model", "executor"),
     "recalled": _recalled,
@@ -166,6 +178,9 @@ _TELLERS: Mapping[EventType, Teller] = {
     "tool_refused": _tool,
     "budget_warning": _budget,
     "stage_finished": _stage,
+    "child_finished": _child,
+    "strategy_switched": _named("strategy", "strategy", "why", style=WARN),
+    "skill_saved": _named("skill", "name"),
     "verdict": _verdict,
     "gate_opened": _gate_opened,
     "gate_answered": _named("answer", "gate", "answer", "by", style="magenta"),

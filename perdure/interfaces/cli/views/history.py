@@ -139,8 +139,11 @@ def _verdict_row(verdict: VerdictRecord) -> Text:
 
 
 def _findings(record: IterationRecord) -> RenderableType | None:
-    """The iteration in one line, and what was found in it; None where nothing was evaluated."""
-    if record.score is None and not record.findings:
+    """The iteration in one line with what was decided, and what was found in it.
+
+    None where nothing was evaluated, and nothing is said of it.
+    """
+    if record.score is None and not record.findings and not record.adaptation:
         return None
     return stack(record_line(record), *_finding_rows(record))
 

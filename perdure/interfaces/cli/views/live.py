@@ -1,5 +1,7 @@
 """The live picture of one run: a few lines that change in place while it works."""
 
+from collections.abc import Sequence
+
 from rich.console import Group
 from rich.spinner import Spinner
 from rich.table import Table
@@ -17,9 +19,15 @@ from perdure.interfaces.cli.views.status import (
     trouble_line,
     web_address,
 )
+from perdure.interfaces.cli.views.tree import tree_lines
+from perdure.interfaces.run_tree import Below
+
+CHILDREN_SHOWN = 12
 
 
-def live_view(status: RunStatus, *, spinner: Spinner | None = None) -> Group:
+def live_view(
+    status: RunStatus, *, spinner: Spinner | None = None, below: Sequence[Below] = ()
+) -> Group:
     """What stands below the story of a run while it goes on."""
     facts: list[tuple[str, Text | str | None]] = [
         ("step", step_line(status)),
@@ -27,6 +35,7 @@ def live_view(status: RunStatus, *, spinner: Spinner | None = None) -> Group:
         ("score", score_line(status)),
         ("parts", parts_line(status.parts)),
         ("spend", spend_line(status.budget)),
+        ("children", tree_lines(below, limit=CHILDREN_SHOWN)),
     ]
     web = address("Web UI", web_address(status))
     if web is not None:

@@ -1,5 +1,6 @@
 """One look at a run: where it stands, its scores and parts, spend, and what it waits for."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from rich.console import Group
@@ -20,6 +21,7 @@ from perdure.interfaces.cli.views.layout import (
     pairs,
     stack,
 )
+from perdure.interfaces.cli.views.tree import tree_lines
 from perdure.interfaces.cli.views.wording import (
     duration,
     money,
@@ -31,12 +33,13 @@ from perdure.interfaces.cli.views.wording import (
     sparkline,
     tokens,
 )
+from perdure.interfaces.run_tree import Below
 
 PARTS_SHOWN = 24
 
 
-def status_view(status: RunStatus) -> Group:
-    """The whole look, for `perdure status`."""
+def status_view(status: RunStatus, *, below: Sequence[Below] = ()) -> Group:
+    """The whole look, for `perdure status`; `below` is the tree of the runs that work for it."""
     rows: list[tuple[str, Text | str | None]] = [
         ("goal", one_line(status.goal, 300)),
         ("label", status.label),
@@ -51,7 +54,7 @@ def status_view(status: RunStatus) -> Group:
         ("spend", spend_line(status.budget)),
         ("left", f"{status.budget.fraction_remaining:.0%} of the tightest limit"),
         ("plan", " → ".join(one_line(step, 60) for step in status.plan)),
-        ("children", ", ".join(status.children)),
+        ("children", tree_lines(below) or ", ".join(status.children)),
         ("amended", _amended(status)),
         ("refused", "; ".join(one_line(text) for text in status.refused)),
         ("ended", _end(status)),
