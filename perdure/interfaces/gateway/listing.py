@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perdure.domain.children import is_below
 from perdure.domain.errors import InvalidInput, NotFound, ServiceUnavailable
 from perdure.domain.ports import RecordStore, StoredRun
 from perdure.interfaces.gateway.facts import RunFilter, RunPage, RunRow
@@ -130,22 +131,25 @@ class Listing:
         )
 
     async def _last(self) -> str:
-        newest = await self._records.find_runs(limit=1)
+        newest = await self._records.find_runs(limit=1, roots=True)
         if not newest:
             raise NotFound("There is no run yet.", cure='Start one: perdure run "a goal".')
         return newest[0].id
 
     async def _starting_with(self, prefix: str) -> list[str]:
-        found = [row.id for row in await self._records.find_runs(prefix=prefix)]
+        roots = await self._records.find_runs(prefix=prefix, roots=True)
+        found = [row.id for row in roots or await self._records.find_runs(prefix=prefix)]
         query = f"{OURS} AND {ONE_EACH} AND WorkflowId STARTS_WITH {quoted(prefix)}"
         try:
             looks, _ = await self._server.page(query, limit=100)
         except ServiceUnavailable:
             looks = []
-        return list(dict.fromkeys([*found, *(look.id for look in looks)]))
+        named = dict.fromkeys([*found, *(look.id for look in looks)])
+        # Runs below one that is meant are not meant by the beginning of its id.
+        return [name for name in named if not any(is_below(name, other) for other in named)]
 
     async def _unknown(self, name: str) -> NotFound:
-        known = [row.id for row in await self._records.find_runs(limit=STORED_RUNS)]
+        known = [row.id for row in await self._records.find_runs(limit=STORED_RUNS, roots=True)]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f" The nearest: {', '.join(near)}." if near else ""
         return NotFound(
@@ -154,7 +158,7 @@ class Listing:
 
     async def _stored(self, wanted: RunFilter, *, limit: int, offset: int, note: str) -> RunPage:
         """Ended runs that the server does not list any more; all of them while it is away."""
-        stored = await self._records.find_runs(limit=STORED_RUNS)
+        stored = await self._of_the_list(wanted)
         rows: list[RunRow] = []
         while offset < len(stored) and len(rows) < limit:
             batch = stored[offset : offset + limit]
@@ -167,6 +171,13 @@ class Listing:
                         break
         more = Cursor(offset=offset).text() if offset < len(stored) else None
         return RunPage(runs=tuple(rows), cursor=more, note=note)
+
+    async def _of_the_list(self, wanted: RunFilter) -> list[StoredRun]:
+        """Runs that work for nobody; of one tree all that are below its root, and the root."""
+        if wanted.root is None:
+            return await self._records.find_runs(limit=STORED_RUNS, roots=True)
+        found = await self._records.find_runs(prefix=wanted.root, limit=STORED_RUNS)
+        return [row for row in found if row.id == wanted.root or is_below(row.id, wanted.root)]
 
     async def _known(self, rows: list[StoredRun]) -> set[str]:
         if not rows:

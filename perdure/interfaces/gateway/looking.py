@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from perdure.domain.children import lineage
 from perdure.domain.costs import CostReport, add_up
 from perdure.domain.errors import (
     NoReadyWorker,
@@ -87,10 +88,18 @@ class Looking:
             learned = [learn_run_id(row.id) for row in found if row.kind != "agent"]
             runs = [row.id for row in found]
             return add_up(runs, await self._rows(runs), learning=await self._rows(learned))
-        rows, learning = await self._rows([run]), await self._rows([learn_run_id(run)])
+        rows, learning = await self._tree(run), await self._rows([learn_run_id(run)])
         status = await self._status(run)
         report = add_up([run], rows, learning=learning, budget=status.budget)
         return report.model_copy(update={"source": status.source})
+
+    async def _tree(self, run: str) -> list[AttemptRow]:
+        """The rows of a run and of all below it; its id says which runs may be its root."""
+        for root in lineage(run):
+            rows = await self._journal.tree(root=root, run=run)
+            if rows:
+                return rows
+        return []
 
     async def _rows(self, runs: Sequence[str]) -> list[AttemptRow]:
         return [row for run in runs for row in await self._journal.rows(run)]

@@ -95,7 +95,7 @@ class Retrying:
             raise _taken(row.id)
 
     async def _booked(self, run: str) -> Booked:
-        return booked(await self._journal.rows(run))
+        return booked(await self._journal.tree(root=run, run=run))
 
     async def _reopen(self, row: StoredRun, spec: Spec) -> None:
         """Make the row that of a running run; of several retries at once one goes on."""

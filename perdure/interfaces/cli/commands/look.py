@@ -72,6 +72,7 @@ async def list_runs(
     label: str | None = None,
     outcome: Outcome | None = None,
     phase: Phase | None = None,
+    root: str | None = None,
     limit: int = 20,
     cursor: str | None = None,
     session: Given,
@@ -84,6 +85,7 @@ async def list_runs(
         label: Runs with this label only.
         outcome: Runs that ended so.
         phase: Runs in this phase.
+        root: All runs of the tree below this one, itself included.
         limit: How many at most.
         cursor: Go on behind an earlier page.
     """
@@ -93,6 +95,7 @@ async def list_runs(
         label=label,
         outcome=outcome,
         phase=phase,
+        root=root,
         limit=limit,
         cursor=cursor,
     )
