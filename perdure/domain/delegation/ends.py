@@ -35,7 +35,7 @@ def record_of(state: DelegationState) -> IterationRecord:
     used = spent_since(turnover.began, state.budget.spent)
     decision = turnover.decision
     round = state.course.rounds[-1] if state.course.rounds else None
-    said = [decision.decision, decision.reason] if decision is not None else ["unreadable"]
+    said = [decision.decision, decision.reason] if decision is not None else []
     note = round.note if round is not None and round.index == base.index else ""
     ending = turnover.ending
     return base.model_copy(
@@ -49,7 +49,8 @@ def record_of(state: DelegationState) -> IterationRecord:
             "duration_s": used.seconds,
             "output_ref": turnover.output.hash if turnover.output else None,
             "tree_ref": turnover.tree,
-            "adaptation": ": ".join(part for part in (*said, note) if part)[:SAID_CHARACTERS],
+            "adaptation": ": ".join(part for part in (*said, note) if part)[:SAID_CHARACTERS]
+            or None,
             "break_reason": ending.reason if ending else None,
             "error": (ending.detail or None) if ending and ending.outcome == "failed" else None,
         }
