@@ -7,8 +7,8 @@ from pydantic import JsonValue
 from perdure.domain.problems import shown
 from perdure.interfaces.submission.layers import Fields, has, steps_of
 
-_NO_ROLE = "no loop calls this role"
-_NO_WORKERS = "no loop starts workers"
+_NO_ROLE = "no step of this kind of run calls this role"
+_NO_WORKERS = "no step of this kind of run starts workers"
 IDLE: Mapping[str, str] = {
     "budget.workers": _NO_WORKERS,
     "budget.depth": _NO_WORKERS,
@@ -28,6 +28,11 @@ ROLES_IDLE: Mapping[str, str] = {
     "skills": "stages have the skill tools instead, each by its access",
     "models.planner": "the stages of a definition have models of their own, or the executor's",
 }
+DELEGATION_IDLE: Mapping[str, str] = {
+    "recall": "a manager begins with its task alone",
+    "models.planner": "the manager plans itself",
+    "rubric": "the final deliverable is scored by the reviewers' mean",
+}
 _BY_KIND: Mapping[str, Mapping[str, str]] = {"agent": AGENT_IDLE, "roles": ROLES_IDLE}
 
 
@@ -38,6 +43,8 @@ def idle_notes(given: Fields) -> tuple[str, ...]:
         given: what files and flags say, without the built-in defaults.
     """
     idle = {**IDLE, **_BY_KIND.get(str(given.get("kind", "agent")), {})}
+    if given.get("kind") == "delegation":
+        idle = dict(DELEGATION_IDLE)
     if given.get("kind") == "roles":
         # Loops of roles run loops as stages.
         idle = {path: why for path, why in idle.items() if not path.startswith("budget.")}
