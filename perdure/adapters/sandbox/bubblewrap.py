@@ -9,8 +9,12 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from perdure.adapters.sandbox.syscalls import filter_for
+
 WORK = "/perdure/copy"
 OUTPUT = "/perdure/output.txt"
+# Stands for the descriptor of the filter of system calls, which is known at the start.
+FILTER = "{filter}"
 TEMPORARY_BYTES = 256 << 20
 SHARED_BYTES = 64 << 20
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
@@ -64,7 +68,7 @@ def wrapped(
         fixed: what of the writable folder stays as it is, by path below it.
         hidden: files of the writable folder that cannot be read either.
     """
-    words: list[str] = [bwrap, *_SEPARATE]
+    words: list[str] = [bwrap, *_SEPARATE, *(("--seccomp", FILTER) if filter_for() else ())]
     for path in _SYSTEM:
         if os.path.islink(path):
             words += ["--symlink", os.readlink(path), path]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from perdure.adapters.sandbox.bubblewrap import FILTER
+from perdure.adapters.sandbox.syscalls import filter_for
 from perdure.adapters.sandbox.watching import USUAL_CAPS, Caps, overrun
 from perdure.domain.commands import Ran
 
@@ -53,15 +55,7 @@ async def run_process(launch: Launch) -> Ran:
     A cancellation ends it as well, and is passed on once nothing of it is left.
     """
     began = time.monotonic()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", "-c", LAUNCHER, _limits(launch.timeout_s), *launch.argv),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=launch.folder,
-        env=dict(launch.environment),
-        start_new_session=True,
-    )
+    process = await _start(launch)
     out, err = Excerpt(launch.cap), Excerpt(launch.cap)
     talks = [
         asyncio.ensure_future(_feed(process.stdin, launch.stdin)),
@@ -88,6 +82,26 @@ async def run_process(launch: Launch) -> Ran:
         timeout_s=launch.timeout_s,
         overran="" if in_time or watch.cancelled() else watch.result(),
     )
+
+
+async def _start(launch: Launch) -> asyncio.subprocess.Process:
+    filter_at = os.memfd_create("filter")
+    try:
+        os.write(filter_at, filter_for())
+        os.lseek(filter_at, 0, os.SEEK_SET)
+        argv = [str(filter_at) if word == FILTER else word for word in launch.argv]
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", "-c", LAUNCHER, _limits(launch.timeout_s), *argv),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=launch.folder,
+            env=dict(launch.environment),
+            start_new_session=True,
+            pass_fds=(filter_at,) if FILTER in launch.argv else (),
+        )
+    finally:
+        os.close(filter_at)
 
 
 class Excerpt:

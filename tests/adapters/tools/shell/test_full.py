@@ -111,6 +111,12 @@ async def test_it_reads_nothing_that_is_withheld(
     assert "root:x:" not in output.text
 
 
+@needs_bubblewrap
+async def test_it_gets_no_descriptor_but_the_three_of_every_program(folder: Path) -> None:
+    output = await _call(folder, "ls /proc/$$/fd")
+    assert output.text.splitlines()[-3:] == ["0", "1", "2"]
+
+
 WRITING = {
     "version control": "echo gitdir: /evil > .git; rm -f .git; mv .git x; mkdir .git",
     "the system": "echo x > /usr/pwned; echo x > /etc/pwned; echo x > /bin/pwned",

@@ -1,0 +1,102 @@
+"""The filter of system calls for sandboxed programs: what no build or test needs, and holes have.
+
+It backs up the namespaces: tracing, keys, BPF, mounts, namespaces, modules, io_uring, and sockets
+of families that no network namespace encloses. bubblewrap installs it right before the program.
+"""
+
+import errno
+import os
+import struct
+from dataclasses import dataclass
+
+_LOAD, _JUMP_EQUAL, _JUMP_FROM, _RETURN = 0x20, 0x15, 0x35, 0x06
+_NUMBER_AT, _MACHINE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+_X32 = 0x40000000  # the same calls under other numbers
+# Virtual machines reach their host by the first, the kernel's ciphers are reached by the second.
+_FAMILIES = (40, 38)
+_EVERYWHERE = {
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "fsconfig": 431,
+    "fsmount": 432,
+    "fspick": 433,
+    "pidfd_getfd": 438,
+    "mount_setattr": 442,
+}
+_NAMES = (
+    "ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "add_key", "request_key", "keyctl",
+    "bpf", "perf_event_open", "userfaultfd", "mount", "umount2", "pivot_root", "setns", "unshare",
+    "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module",
+    "open_by_handle_at", "name_to_handle_at", "swapon", "swapoff", "reboot", "acct", "quotactl",
+    "syslog",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """A processor's mark in a filter, its number of `socket`, and those of what is refused."""
+
+    mark: int
+    socket: int
+    refused: tuple[int, ...]
+
+
+_MACHINES = {
+    "x86_64": _Machine(
+        0xC000003E,
+        41,
+        (
+            101, 310, 311, 312, 248, 249, 250, 321, 298, 323, 165, 166, 155, 308, 272, 246, 320,
+            175, 313, 176, 304, 303, 167, 168, 169, 163, 179, 103,
+        ),
+    ),
+    "aarch64": _Machine(
+        0xC00000B7,
+        198,
+        (
+            117, 270, 271, 272, 217, 218, 219, 280, 241, 282, 40, 39, 41, 268, 97, 104, 294, 105,
+            273, 106, 265, 264, 224, 225, 142, 89, 60, 116,
+        ),
+    ),
+}  # fmt: skip
+
+
+def filter_for(machine: str | None = None) -> bytes:
+    """The compiled filter for a processor (None: this one); empty where none is known."""
+    known = _MACHINES.get(machine or os.uname().machine)
+    if known is None:
+        return b""
+    steps = [
+        _step(_LOAD, value=_MACHINE_AT),
+        _step(_JUMP_EQUAL, value=known.mark, then=1),
+        _step(_RETURN, value=_KILL),
+        _step(_LOAD, value=_NUMBER_AT),
+        _step(_JUMP_FROM, value=_X32, otherwise=1),
+        _step(_RETURN, value=_ERROR | errno.EPERM),
+    ]
+    for number in (*known.refused, *_EVERYWHERE.values()):
+        steps.append(_step(_JUMP_EQUAL, value=number, otherwise=1))
+        steps.append(_step(_RETURN, value=_ERROR | errno.EPERM))
+    steps.append(_step(_JUMP_EQUAL, value=known.socket, otherwise=1 + 2 * len(_FAMILIES)))
+    steps.append(_step(_LOAD, value=_FIRST_ARGUMENT_AT))
+    for family in _FAMILIES:
+        steps.append(_step(_JUMP_EQUAL, value=family, otherwise=1))
+        steps.append(_step(_RETURN, value=_ERROR | errno.EAFNOSUPPORT))
+    return b"".join((*steps, _step(_RETURN, value=_ALLOW)))
+
+
+def refused_calls(machine: str | None = None) -> dict[str, int]:
+    """The refused calls of a processor by name, for tests and people."""
+    known = _MACHINES.get(machine or os.uname().machine)
+    if known is None:
+        return {}
+    return {**dict(zip(_NAMES, known.refused, strict=True)), **_EVERYWHERE}
+
+
+def _step(code: int, *, value: int, then: int = 0, otherwise: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, then, otherwise, value)

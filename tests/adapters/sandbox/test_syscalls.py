@@ -1,0 +1,98 @@
+"""The filter of system calls: each refused call fails inside the sandbox, and works outside it."""
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
+from perdure.adapters.sandbox.syscalls import filter_for, refused_calls
+from perdure.domain.commands import Command, Ran
+
+PYTHON = f"{os.path.dirname(os.path.realpath(sys.executable))}:{SYSTEM_PATH}"
+needs_bubblewrap = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is not installed: make sandbox-setup"
+)
+# Calls with arguments that every kernel refuses in another way than "not permitted".
+ASK = """
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+for name, number in {calls}.items():
+    ctypes.set_errno(0)
+    libc.syscall(number, *[ctypes.c_long(-1)] * 6)
+    print(name, errno.errorcode.get(ctypes.get_errno(), "none"))
+"""
+HARMLESS = ("ptrace", "keyctl", "add_key", "bpf", "userfaultfd", "io_uring_setup", "kcmp")
+FAMILY = "import socket; socket.socket({family}, socket.SOCK_STREAM).close(); print('made')"
+
+
+async def _python(code: str, folder: Path) -> Ran:
+    allowed = Allowance(commands=("python3",), timeout_s=20.0, search=PYTHON)
+    return await LocalCommands(allowed).run(
+        Command(argv=("python3", "-c", code), folder=str(folder))
+    )
+
+
+@needs_bubblewrap
+async def test_every_refused_call_is_refused(tmp_path: Path) -> None:
+    calls = refused_calls()
+    if not calls:
+        pytest.skip("no filter is known for this processor")
+    ran = await _python(ASK.replace("{calls}", repr(calls)), tmp_path)
+    said = dict(line.split() for line in ran.out.splitlines())
+    assert said == dict.fromkeys(calls, "EPERM"), ran.err
+
+
+async def test_without_the_filter_they_say_something_else() -> None:
+    """The other test can fail: outside, nonsense arguments are what is wrong."""
+    calls = {name: number for name, number in refused_calls().items() if name in HARMLESS}
+    code = f"{ASK.replace('{calls}', repr(calls))}"
+    process = await _plain(code)
+    said = dict(line.split() for line in process.splitlines())
+    assert "EPERM" not in {said[name] for name in said if name in ("add_key", "kcmp")}
+    assert set(said) == set(calls)
+
+
+async def _plain(code: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    return out.decode()
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    ("family", "said"),
+    [("40", "Address family not supported"), ("38", "Address family not supported")],
+    ids=["to the host of a virtual machine", "to the kernel's ciphers"],
+)
+async def test_sockets_that_no_namespace_encloses_are_refused(
+    tmp_path: Path, family: str, said: str
+) -> None:
+    ran = await _python(FAMILY.replace("{family}", family), tmp_path)
+    assert said in ran.err
+
+
+@needs_bubblewrap
+async def test_programs_work_as_usual(tmp_path: Path) -> None:
+    code = (
+        "import socket, subprocess, threading\n"
+        "a, b = socket.socketpair()\n"
+        "s = socket.create_server(('127.0.0.1', 0))\n"
+        "t = threading.Thread(target=lambda: s.accept()[0].send(b'hi'))\n"
+        "t.start()\n"
+        "print(socket.create_connection(s.getsockname()).recv(2).decode())\n"
+        "t.join()\n"
+        "print(subprocess.run(['echo', 'child'], capture_output=True, text=True).stdout)"
+    )
+    ran = await _python(code, tmp_path)
+    assert (ran.code, ran.out.split()) == (0, ["hi", "child"]), ran.err
+
+
+def test_an_unknown_processor_has_no_filter() -> None:
+    assert (filter_for("m68k"), refused_calls("m68k")) == (b"", {})
+    assert filter_for("x86_64") != filter_for("aarch64")
