@@ -3,14 +3,24 @@
 A run does not continue as new while a child is open; the stage before it and the one after may.
 """
 
+from collections.abc import Callable
+
 from perdure.domain.agent.turn import TurnState
 from perdure.domain.budget import BudgetLimits
+from perdure.domain.delegation.state import DelegationInput
+from perdure.domain.names import LoopKind
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
-from perdure.domain.roles.definition import LoopSnapshot, RoleDefinition
-from perdure.domain.roles.nesting import nested_spec, status_of_child, tree_of, with_limits
+from perdure.domain.roles.definition import RoleDefinition
+from perdure.domain.roles.nesting import (
+    nested_delegation,
+    nested_spec,
+    status_of_child,
+    tree_of,
+    with_limits,
+)
 from perdure.domain.roles.state import RoleInput
-from perdure.domain.run import Site
+from perdure.domain.run import CommonSpec, LoopInput, Site
 from workflows.children import ChildEnd, NotStarted, Order
 from workflows.staging import BASE, Staging
 from workflows.steps import Broken
@@ -36,12 +46,12 @@ class Nesting(Staging):
             unwritten=core.turn.unwritten, record=IterationRecord(index=core.iteration)
         )
         self.note_stage(role)
-        snapshot = self.snapshot_of.nested.get(role.name)
-        if snapshot is None:
+        order = self._order(role)
+        if order is None:
             await self.end_stage(role, "failed", error=NO_DEFINITION)
             return
         before = core.budget.spent.tokens
-        (end,) = await self.run_children([self._order(role, snapshot)])
+        (end,) = await self.run_children([order])
         if isinstance(end, NotStarted):
             ending = self._ending()
             core.cut = core.cut or ending
@@ -50,17 +60,38 @@ class Nesting(Staging):
         self._take_spend(core.budget.spent.tokens - before)
         await self._take_child(role, end)
 
-    def _order(self, role: RoleDefinition, snapshot: LoopSnapshot) -> Order:
-        spec = nested_spec(self.spec, role, snapshot, state=self.core)
+    def _order(self, role: RoleDefinition) -> Order | None:
+        """The child to start; None for a loop that the snapshot does not hold."""
+        if role.loop is not None and role.loop.kind == "delegation":
+            managed = nested_delegation(self.spec, role, state=self.core)
 
-        def made(run: str, site: Site, limits: BudgetLimits) -> RoleInput:
-            return RoleInput(run=run, site=site, spec=with_limits(spec, limits))
+            def manager(run: str, site: Site, limits: BudgetLimits) -> LoopInput:
+                return DelegationInput(run=run, site=site, spec=with_limits(managed, limits))
 
+            return self._ordered(role, managed, manager, kind="delegation")
+        snapshot = self.snapshot_of.nested.get(role.name)
+        if snapshot is None:
+            return None
+        team = nested_spec(self.spec, role, snapshot, state=self.core)
+
+        def made(run: str, site: Site, limits: BudgetLimits) -> LoopInput:
+            return RoleInput(run=run, site=site, spec=with_limits(team, limits))
+
+        return self._ordered(role, team, made, kind="roles")
+
+    def _ordered(
+        self,
+        role: RoleDefinition,
+        spec: CommonSpec,
+        make: Callable[[str, Site, BudgetLimits], LoopInput],
+        *,
+        kind: LoopKind,
+    ) -> Order:
         return Order(
             name=role.name,
-            kind="roles",
+            kind=kind,
             goal=spec.goal,
-            make=made,
+            make=make,
             spawns=True,
             fraction=role.budget,
             writable=spec.tools.access == "full",

@@ -1,15 +1,19 @@
 """A stage that runs a loop of its own: what the child run is told, and what its end means."""
 
+from typing import TypeVar
+
 from pydantic import JsonValue
 
 from perdure.domain.budget import BudgetLimits
+from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.result import RunResult, StageStatus
 from perdure.domain.roles.definition import LoopSnapshot, RoleDefinition
-from perdure.domain.roles.seats import level_within
+from perdure.domain.roles.seats import level_of, level_within
 from perdure.domain.roles.settings import RolesSettings
 from perdure.domain.roles.state import RoleState
-from perdure.domain.run import RolesSpec
+from perdure.domain.run import CommonSpec, DelegationSpec, RolesSpec
 
+Nested = TypeVar("Nested", bound=CommonSpec)
 PARENT_GOAL = "goal of the loop above"
 _USABLE = frozenset(
     {"accepted", "best_effort", "out_of_budget", "deadline", "regressed", "tool_misuse"}
@@ -23,12 +27,6 @@ def nested_spec(
 
     It has the same models, session and project, and never more access than the run above it.
     """
-    context: dict[str, JsonValue] = {**spec.context, PARENT_GOAL: spec.goal}
-    for one in state.done:
-        if one.ref is not None:
-            context[f"stage {one.record.name}"] = {"ref": one.ref.hash}
-    for number, note in enumerate(state.notes, start=1):
-        context[f"guidance {number}"] = note
     loop = role.loop
     settings = RolesSettings(
         definition=snapshot.definition.name,
@@ -42,7 +40,7 @@ def nested_spec(
     return spec.model_copy(
         update={
             "goal": role.prompt,
-            "context": context,
+            "context": nested_context(spec, state),
             "roles": settings,
             "tools": spec.tools.model_copy(update={"access": level}),
             "learn": False,
@@ -50,7 +48,37 @@ def nested_spec(
     )
 
 
-def with_limits(spec: RolesSpec, limits: BudgetLimits) -> RolesSpec:
+def nested_delegation(spec: RolesSpec, role: RoleDefinition, *, state: RoleState) -> DelegationSpec:
+    """The specification of a delegation that works as a stage; its goal is the stage's task."""
+    limit = role.loop.max_iterations if role.loop else None
+    settings = DelegationSettings()
+    if limit is not None:
+        settings = settings.model_copy(update={"max_iterations": limit})
+    shared = {name: getattr(spec, name) for name in CommonSpec.model_fields}
+    fields: dict[str, object] = {
+        **shared,
+        "kind": "delegation",
+        "delegation": settings,
+        "goal": role.prompt,
+        "context": nested_context(spec, state),
+        "tools": spec.tools.model_copy(update={"access": level_of(role, spec.tools)}),
+        "learn": False,
+    }
+    return DelegationSpec.model_validate(fields)
+
+
+def nested_context(spec: RolesSpec, state: RoleState) -> dict[str, JsonValue]:
+    """What a child is told beside its goal: the goal above it, and what earlier stages said."""
+    context: dict[str, JsonValue] = {**spec.context, PARENT_GOAL: spec.goal}
+    for one in state.done:
+        if one.ref is not None:
+            context[f"stage {one.record.name}"] = {"ref": one.ref.hash}
+    for number, note in enumerate(state.notes, start=1):
+        context[f"guidance {number}"] = note
+    return context
+
+
+def with_limits(spec: Nested, limits: BudgetLimits) -> Nested:
     """The specification with the share of the budget that was reserved for it."""
     return spec.model_copy(update={"budget": limits})
 

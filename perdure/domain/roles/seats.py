@@ -52,7 +52,8 @@ def run_level(snapshot: LoopSnapshot, tools: ToolsSpec) -> AccessLevel:
     below: AccessLevel = _RANK[0]
     for nested in snapshot.nested.values():
         below = widest([below, run_level(nested, tools)])
-    return widest([below, widest([level_of(role, tools) for role in seated(snapshot.definition)])])
+    managed = [role for role in snapshot.definition.roles if role.name not in snapshot.nested]
+    return widest([below, widest([level_of(role, tools) for role in managed])])
 
 
 def level_within(snapshot: LoopSnapshot, tools: ToolsSpec) -> AccessLevel:

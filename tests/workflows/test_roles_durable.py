@@ -1,0 +1,125 @@
+"""Role loops that lose their worker, are started twice, compete for one provider, or are many."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from installation import Installation, eventually, installation
+from teams import APPROVED, PAIR, rejected, says, script, stage, task, team
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.domain.run import RUN_SPEC, Timing
+from perdure.domain.usage import Usage
+from perdure.interfaces.gateway import RunFilter
+
+MANY = 200
+
+
+async def test_a_worker_lost_in_a_stage_costs_one_lost_attempt(bare: Installation) -> None:
+    # What was lost is booked at all that the call was allowed, so it is made anew.
+    replies = [
+        says("coder", "draft"),
+        says("reviewer", rejected("slow"), delay_s=8),
+        says("reviewer", APPROVED),
+    ]
+    async with bare.worker_process() as worker:
+        run = await bare.start(task(team(*PAIR)), script(replies))
+
+        async def reviewing() -> bool:
+            rows = await bare.parts.stores.journal.rows(run)
+            return [row.role for row in rows] == ["coder", "reviewer"]
+
+        await eventually(reviewing)
+        await worker.kill()
+        await worker.start()
+        result = await bare.gateway.result(run)
+    assert (result.outcome, result.reason) == ("accepted", "approved")
+    (record,) = await bare.records(run)
+    assert [(one.name, one.status, one.attempt) for one in record.stages] == [
+        ("coder", "completed", 1),
+        ("reviewer", "completed", 1),
+    ]
+    rows = await bare.parts.stores.journal.rows(run)
+    assert Counter(row.state for row in rows) == {"answered": 2, "lost": 1}
+    confirmed = sum((row.usage for row in rows if row.state == "answered"), Usage())
+    assert result.spend.usage == confirmed
+    assert result.spend.model_calls == len(rows)
+
+
+async def test_two_starts_of_one_id_are_one_run(site: Installation) -> None:
+    replies = script([says("coder", "draft"), says("reviewer", APPROVED)])
+    models = {"executor": await site.script(replies)}
+    spec = RUN_SPEC.validate_python({**task(team(*PAIR)), "models": models})
+    started = await asyncio.gather(
+        *(site.gateway.start(spec, idempotency_key="the same") for _ in range(20))
+    )
+    assert len(set(started)) == 1
+    result = await site.gateway.result(started[0])
+    assert (result.outcome, result.spend.model_calls) == ("accepted", 2)
+
+
+@pytest.mark.slow
+async def test_a_provider_that_limits_rates_starves_no_loop(site: Installation) -> None:
+    limited = {"error": {"status": 429, "retry_after": 0.2}}
+    replies = [
+        {**limited, "when": {"role": "coder"}},
+        says("coder", "draft"),
+        {**limited, "when": {"role": "reviewer"}},
+        says("reviewer", APPROVED),
+    ]
+    runs = [
+        await site.start(task(team(*PAIR), goal=f"Task {number}"), script(replies))
+        for number in range(20)
+    ]
+    results = await asyncio.gather(*(site.gateway.result(run) for run in runs))
+    assert {result.reason for result in results} == {"approved"}
+    calls = [len(await site.parts.stores.journal.rows(run)) for run in runs]
+    assert set(calls) == {4}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_many_loops_on_one_worker_are_listed_while_they_run(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    address = server.client.service_client.config.target_host
+    replies = script(
+        [
+            says("coder", "draft", times=2, delay_s=1),
+            says("reviewer", rejected("slow")),
+            says("reviewer", APPROVED),
+        ]
+    )
+    timing = Timing(heartbeat=30.0)
+    async with installation(tmp_path / "home", address, timing=timing) as made, made.worker():
+        models = {"executor": await made.script(replies)}
+        pair = team(stage("coder"), stage("reviewer"))
+        specs = [
+            RUN_SPEC.validate_python(
+                {
+                    **task(pair, goal=f"Task {number}"),
+                    "models": models,
+                    "metadata": {"label": f"many-{number % 2}"},
+                }
+            )
+            for number in range(MANY)
+        ]
+        runs: list[str] = []
+        for first in range(0, MANY, 20):
+            runs += await asyncio.gather(
+                *(made.gateway.start(spec) for spec in specs[first : first + 20])
+            )
+        page = await made.gateway.list(RunFilter(kind="roles", label="many-1", limit=500))
+        assert {row.id for row in page.runs} <= set(runs[1::2])
+        results = await asyncio.gather(*(made.gateway.result(run) for run in runs))
+        assert Counter(result.reason for result in results) == {"approved": MANY}
+        assert {result.iteration_count for result in results} == {2}
+        assert {result.spend.model_calls for result in results} == {4}
+
+        async def all_listed() -> bool:
+            done = RunFilter(kind="roles", status="completed", label="many-1", limit=500)
+            listed = {row.id for row in (await made.gateway.list(done)).runs}
+            return listed == set(runs[1::2])
+
+        await eventually(all_listed)
