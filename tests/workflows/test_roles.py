@@ -9,8 +9,9 @@ from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage,
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.domain.gates import Gate
-from perdure.domain.messages import Amend, Answer, Pause, Resume, Retry, Stop
-from perdure.domain.run import Timing
+from perdure.domain.messages import Amend, Answer, Escalate, Pause, Resume, Retry, Stop
+from perdure.domain.names import learn_run_id
+from perdure.domain.run import RUN_SPEC, Timing
 from perdure.domain.usage import Usage
 
 
@@ -368,6 +369,56 @@ async def test_a_roll_in_the_middle_of_a_stage_loses_nothing(
         assert len(await executions(made, run)) > 2
         rows = await made.parts.stores.journal.rows(run)
         assert sum((row.usage for row in rows), Usage()) == result.spend.usage
+
+
+async def test_a_person_may_accept_what_there_is_in_the_middle_of_a_stage(
+    site: Installation,
+) -> None:
+    replies = [
+        says("coder", "draft"),
+        says("reviewer", rejected("a"), delay_s=1.5),
+        says("coder", "never asked"),
+    ]
+    run = await site.start(task(team(*PAIR)), script(replies))
+    await eventually(lambda: at_stage(site, run, "reviewer"))
+    await site.gateway.verb(run, Escalate(by="t", note="good enough?"))
+    gate = await open_gate(site, run)
+    assert gate.kind == "escalation"
+    await site.gateway.verb(run, Answer(by="t", gate=gate.id, choice="accept"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason, result.output) == ("accepted", "approved", "draft")
+    assert result.spend.model_calls == 2
+
+
+async def test_a_run_can_be_forked_and_learned_from(site: Installation) -> None:
+    replies = [
+        says("coder", "first"),
+        says("reviewer", rejected("no tests", "slow")),
+        says("coder", "second"),
+        says("reviewer", rejected("no tests", "typo")),
+        says("coder", "third"),
+        says("reviewer", APPROVED),
+        says("learner", {"learnings": [{"kind": "heuristic", "text": "test", "confidence": 0.6}]}),
+    ]
+    spec = {**task(team(*PAIR)), "learn": True}
+    run = await site.start(spec, script(replies))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.learnings_started) == ("accepted", True)
+    learned = await site.gateway.result(learn_run_id(run))
+    assert learned.outcome == "accepted", learned.explanation
+
+    again = [says("coder", "another second"), says("reviewer", APPROVED)]
+    models = {"executor": await site.script(script(again))}
+    changed = RUN_SPEC.validate_python({**task(team(*PAIR)), "models": models})
+    fork = await site.gateway.fork(run, 1, changed)
+    forked = await site.gateway.result(fork)
+    assert (forked.outcome, forked.output, forked.iteration_count) == (
+        "accepted",
+        "another second",
+        2,
+    )
+    assert forked.spend.model_calls == 2
+    assert "no tests" in await told(site, forked.iterations[1].stages[0].transcript)
 
 
 async def reached(site: Installation, run: str, *, iteration: int) -> bool:

@@ -37,6 +37,7 @@ _CUT_WORDS: Mapping[str, Decision] = MappingProxyType(
         "deadline": "abort_timeout",
         "failed": "abort_error",
         "blocked": "escalate",
+        "accepted": "accept",
     }
 )
 
@@ -268,7 +269,8 @@ def cut_decision(ending: Ending) -> RoleDecision:
 
 def status_of(end: End) -> StageStatus:
     """What the end of a turn loop means for its stage: it needs a text, and its own last word."""
-    if end.outcome in CUTTING and (end.partial or end.text is None):
+    by_person = end.outcome == "accepted" and end.reason == "approved"
+    if by_person or (end.outcome in CUTTING and (end.partial or end.text is None)):
         return "cut"
     if end.text is None or end.outcome == "failed":
         return "failed"
