@@ -31,6 +31,7 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import (
+    Priority,
     RetryPolicy,
     SearchAttributeKey,
     SearchAttributePair,
@@ -170,6 +171,8 @@ class Server:
                     schedule_to_start_timeout=wait,
                     start_to_close_timeout=wait,
                     retry_policy=RetryPolicy(maximum_attempts=1),
+                    # Ahead of the work that waits: a busy worker is a worker.
+                    priority=Priority(priority_key=1),
                 )
                 return await handle.result()
             except ActivityFailureError:
