@@ -1,5 +1,6 @@
 """Stages that run a loop of their own, as child runs within depth and budget."""
 
+from delegating import completes, delegates, works
 from installation import Installation
 from teams import APPROVED, PAIR, asks, says, script, stage, task, team
 
@@ -65,3 +66,20 @@ async def test_files_of_a_loop_below_are_those_of_the_run(site: Installation) ->
     )
     assert any("made below" in str(message.blocks) for message in messages)
     assert {artifact.kind for artifact in result.artifacts} == {"tree", "patch"}
+
+
+async def test_a_stage_may_be_a_delegation(site: Installation) -> None:
+    loop = {"name": "build", "prompt": "Build the parser.", "loop": {"kind": "delegation"}}
+    above = team(loop, stage("reviewer", role="critic"))
+    replies = [
+        *(dict(reply) for reply in (delegates("w1"), works("w1"), completes())),
+        says("critic", APPROVED),
+    ]
+    result = await site.run(task(above), script(replies))
+    assert (result.outcome, result.reason) == ("accepted", "approved"), result.error
+    assert result.output == "A bottle of steel."
+    child = result.iterations[0].stages[0].child
+    assert child is not None
+    assert (await site.gateway.result(child)).kind == "delegation"
+    assert result.spend.workers == 2
+    assert result.spend.model_calls == 4
