@@ -10,6 +10,7 @@ from starlette.middleware import Middleware
 
 from perdure.interfaces.api import definitions, events, gates, health, looking, loops, steering
 from perdure.interfaces.api.caller import needs
+from perdure.interfaces.api.counting import WorkSeen
 from perdure.interfaces.api.document import describe
 from perdure.interfaces.api.doorkeeper import DOCUMENT_PATH, Doorkeeper
 from perdure.interfaces.api.events import Streams
@@ -46,6 +47,7 @@ def build_app(site: ApiSite) -> FastAPI:
         middleware=_middleware(site),
     )
     app.state.site = site
+    app.state.work = WorkSeen(site.services.gateway)
     app.state.feeds = Feeds(site.services)
     app.state.streams = Streams(site.rules.streams)
     handle_problems(app)

@@ -10,13 +10,13 @@ from perdure.domain.errors import PerdureError
 from perdure.domain.run import AgentSpec
 from perdure.interfaces.api.bodies import BoundedRoute
 from perdure.interfaces.api.caller import Site, needs
-from perdure.interfaces.api.counting import exposition
+from perdure.interfaces.api.counting import WorkSeen, exposition
 from perdure.interfaces.api.doorkeeper import CALLER, METRICS_PATH
 from perdure.interfaces.api.facts import METRICS, ApiSite
 from perdure.interfaces.api.views import Readiness
 from perdure.interfaces.gateway.facts import RunFilter
 
-ROWS = 100_000
+ROWS = 10_000
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 router = APIRouter(tags=["health"], route_class=BoundedRoute)
 
@@ -47,12 +47,13 @@ async def ready(request: Request, site: Site) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics(request: Request, site: Site) -> Response:
-    """Runs, calls, tokens, costs and open questions in the text format of Prometheus."""
+    """Runs, iterations, stages, verdicts, tokens and costs in the text format of Prometheus."""
     if METRICS not in site.rules.public:
         needs("read")(request)
     rows = await site.services.records.find_runs(limit=ROWS)
     costs = await site.services.gateway.costs()
-    text = exposition(rows, costs, waiting=await _waiting(site))
+    seen: WorkSeen = request.app.state.work
+    text = exposition(rows, await seen.total(rows), costs, waiting=await _waiting(site))
     return Response(text, media_type=PROMETHEUS)
 
 
