@@ -53,7 +53,9 @@ class MakeTool:
     async def _made(self, draft: ToolDraft, step: MakeToolRequest) -> MakeToolReport:
         catalog = [fact.name for fact in await self._host.catalog()]
         known = await self._store.get(draft.hash)
-        admitted = check_admission(draft, step, catalog=catalog)
+        of_tree = await self._store.list(root=step.root, limit=step.settings.per_run + 1)
+        others = sum(tool.hash != draft.hash for tool in of_tree)
+        admitted = check_admission(draft, step, catalog=catalog, made=others)
         if isinstance(admitted, ToolRefused):
             return await self._refused(draft, admitted)
         if known is not None and known.state == "rejected":

@@ -18,6 +18,7 @@ from perdure.domain.delegation.steps import (
     WorkDone,
     WorkRead,
 )
+from perdure.domain.delegation.tools.draft import MOST_DRAFTS, ToolDraft, drafted
 from perdure.domain.delegation.work import (
     NAMES_KEPT,
     confidence_of,
@@ -91,11 +92,17 @@ class ReadWork:
             defects=result.defects[:NAMES_KEPT],
             tools_created=result.tools_created[:NAMES_KEPT],
             skills=tuple(ref.hash for ref in skills[:NAMES_KEPT]),
-            tools_needed=result.tools_needed[:NAMES_KEPT],
+            drafts=await self._drafts(result),
             result=(await self._blobs.put_text(shown)).hash if shown.strip() else None,
             question=question,
             unfit=unfit,
         )
+
+    async def _drafts(self, result: WorkerResult) -> tuple[str, ...]:
+        """The tools that the worker wants made, each stored as the pipeline takes it."""
+        read = [drafted(needed) for needed in result.tools_needed[:MOST_DRAFTS]]
+        texts = [one.model_dump_json() for one in read if isinstance(one, ToolDraft)]
+        return tuple([await self._blobs.put(text.encode()) for text in texts])
 
     async def _misfits(self, done: WorkDone, result: WorkerResult) -> tuple[str, ...]:
         schema = done.envelope.result_schema if done.envelope is not None else None

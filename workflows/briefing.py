@@ -64,7 +64,7 @@ class Briefing(Parenting):
         sub_managers: int | None,
     ) -> Order:
         envelope, spec = given.envelope, self.spec
-        tools, unknown = tools_for(envelope, spec, self.core.terms)
+        tools, unknown = tools_for(envelope, spec, self.core.terms, self.core.toolbox.pinned)
         if unknown:
             names = ", ".join(unknown)
             self.core.course = self.core.course.told(f"No tool is named {names}; none was given.")

@@ -64,7 +64,9 @@ class Deciding(Completing):
                 fraction_remaining=core.budget.fraction_remaining(wall_time=self.wall_time),
                 inputs=core.shown,
                 skills=core.shelf.catalog,
-                tools=tuple(term.name for term in core.terms),
+                tools=tuple(
+                    dict.fromkeys((*(term.name for term in core.terms), *core.toolbox.tools))
+                ),
                 guidance=guidance,
                 problems=problems,
             )

@@ -34,6 +34,7 @@ from perdure.domain.delegation.ends import delegation_result, fold, record_of, r
 from perdure.domain.delegation.plan import plan_view
 from perdure.domain.delegation.stall import Verdict
 from perdure.domain.delegation.state import DelegationInput, DelegationState
+from perdure.domain.delegation.tools.toolbox import Toolbox
 from perdure.domain.delegation.workers import hypothesis_envelope
 from perdure.domain.gates import CHOICES
 from perdure.domain.result import RunResult
@@ -57,7 +58,11 @@ class DelegationLoop(Deciding):
     def __init__(self, given: DelegationInput) -> None:
         super().__init__(given)
         self.spec: DelegationSpec = given.spec
-        fresh = DelegationState(started_at=workflow.now(), budget=Budget(limits=given.spec.budget))
+        fresh = DelegationState(
+            started_at=workflow.now(),
+            budget=Budget(limits=given.spec.budget),
+            toolbox=Toolbox.given(given.spec.tools.generated),
+        )
         self.core: DelegationState = given.state or fresh
 
     @workflow.run
@@ -109,7 +114,7 @@ class DelegationLoop(Deciding):
         """One stage; it says where a run that continued as new goes on."""
         match self.core.stage:
             case "manage":
-                ending = await self._limits()
+                ending = await self.make_wanted() or await self._limits()
                 if ending is not None:
                     return ending
                 await self.manage()

@@ -36,6 +36,7 @@ from perdure.domain.refs import Ref
 from perdure.domain.steps import SayEntry
 from workflows import options
 from workflows.children import ChildEnd, NotStarted
+from workflows.equipping import Equipping
 from workflows.model_calls import Ask
 from workflows.skilled import Skilled
 from workflows.steps import Broken
@@ -56,7 +57,7 @@ class Piece:
     critique: Critique | None = None
 
 
-class Working(Skilled):
+class Working(Skilled, Equipping):
     """Adds workers and sub-managers to a manager's loop."""
 
     async def work(self, envelopes: Sequence[Envelope]) -> list[WorkerReport]:
@@ -68,6 +69,8 @@ class Working(Skilled):
         pieces = await self._reviewed_pieces(pieces)
         await self._merge_pieces(pieces, base)
         await self._keep_skills(pieces)
+        for piece in pieces:
+            self.want_tools(logical_worker(piece.envelope.worker), piece.read.drafts)
         return [self._report_of(piece) for piece in pieces]
 
     async def _run_pieces(
@@ -156,6 +159,7 @@ class Working(Skilled):
             used[name] = used.get(name, 0) + count
         core.tools_used = used
         core.tools_created = list(dict.fromkeys((*core.tools_created, *result.tools_created)))
+        core.toolbox = core.toolbox.joined(result.made_tools, worker=end.order.name)
         core.models_used = list(dict.fromkeys((*core.models_used, *result.models_used)))
 
     async def _merge_pieces(self, pieces: Sequence[Piece], base: str | None) -> None:

@@ -229,6 +229,7 @@ class RunResult(Frozen):
     skills: tuple[str, ...] = ()
     read_only: bool = False
     tools_created: tuple[str, ...] = ()
+    made_tools: dict[str, str] = {}
     transcript: str | None = None
     learnings_started: bool = False
     unread_input: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from perdure.domain.delegation.course import Course
 from perdure.domain.delegation.decisions import ManagerDecision
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.skills import SkillShelf
+from perdure.domain.delegation.tools.toolbox import Toolbox, WantedTool
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
 from perdure.domain.run import DelegationSpec, LoopInput
@@ -57,8 +58,8 @@ class DelegationState(CoreState):
     """State of a `DelegationLoop`.
 
     `inputs` are the task's named inputs as they are passed on; `shelf` holds the procedures that
-    workers can be given; `generated` the hashes of made tools by name. `kept` is the
-    best work of an iteration, `claimed` the newest that a manager called complete. `question` waits
+    workers can be given; `toolbox` the made tools, `wanted` those to be made. `kept` is the best
+    work of an iteration, `claimed` the newest that a manager called complete. `question` waits
     for a person; `verdict` says in a sentence how the run ends.
     """
 
@@ -68,7 +69,8 @@ class DelegationState(CoreState):
     inputs: dict[str, JsonValue] = {}
     shown: dict[str, str] = {}
     shelf: SkillShelf = SkillShelf()
-    generated: dict[str, str] = {}
+    toolbox: Toolbox = Toolbox()
+    wanted: list[WantedTool] = []
     kept: Kept | None = None
     claimed: Kept | None = None
     verdict: str = ""

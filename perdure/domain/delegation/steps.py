@@ -6,7 +6,7 @@ from perdure.domain.base import StepMessage
 from perdure.domain.delegation.completion import FileFact, Wanted
 from perdure.domain.delegation.critique import Critique
 from perdure.domain.delegation.decisions import Envelope, ManagerDecision
-from perdure.domain.delegation.results import Defect, NeededTool
+from perdure.domain.delegation.results import Defect
 from perdure.domain.refs import Ref
 from perdure.domain.steps import ModelCallRequest, StructuredReport
 
@@ -86,7 +86,8 @@ class ReadWorkRequest(StepMessage):
 class WorkRead(StepMessage):
     """What a worker's output says, in short; the whole of it stays where it is.
 
-    `result` is the address of the result alone, `skills` those of procedures that it wrote down;
+    `result` is the address of the result alone, `skills` those of procedures that it wrote down,
+    `drafts` those of tools that it wants made;
     `question` is what a reviewer is asked, `unfit` how the result misses its schema.
     """
 
@@ -98,7 +99,7 @@ class WorkRead(StepMessage):
     defects: tuple[Defect, ...] = ()
     tools_created: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
-    tools_needed: tuple[NeededTool, ...] = ()
+    drafts: tuple[str, ...] = ()
     result: str | None = None
     question: Ref | None = None
     unfit: tuple[str, ...] = ()

@@ -9,7 +9,8 @@ from perdure.domain.agent.settings import AgentSettings, ToolsSpec
 from perdure.domain.budget import BudgetLimits
 from perdure.domain.delegation.decisions import Envelope, Hypothesis
 from perdure.domain.delegation.plan import TaskPlan
-from perdure.domain.delegation.prompts import TOOLS_TOLD, WORKER_SYSTEM
+from perdure.domain.delegation.prompts import WORKER_SYSTEM
+from perdure.domain.delegation.tools.telling import making_tools
 from perdure.domain.run import AgentSpec, DelegationSpec
 
 LIGHT_SHARE = 0.05
@@ -41,16 +42,20 @@ def acceptance_of(envelope: Envelope, plan: TaskPlan) -> str:
 
 
 def tools_for(
-    envelope: Envelope, spec: DelegationSpec, terms: Sequence[ToolTerms]
+    envelope: Envelope,
+    spec: DelegationSpec,
+    terms: Sequence[ToolTerms],
+    made: Mapping[str, str],
 ) -> tuple[ToolsSpec, tuple[str, ...]]:
     """The run's tools, narrowed to those that were asked for; and the names that it does not have.
 
-    Who asks for nothing gets all of them.
+    Who asks for nothing gets all of them. Tools that were `made`, name to hash, are always offered.
     """
-    have = tuple(term.name for term in terms)
+    have = tuple(term.name for term in terms if term.name not in made)
     asked = tuple(name for name in envelope.tools if name in have)
-    unknown = tuple(name for name in envelope.tools if name not in have)
-    return spec.tools.model_copy(update={"allow": asked or have or None}), unknown
+    unknown = tuple(name for name in envelope.tools if name not in have and name not in made)
+    tools = {"allow": asked or have or None, "generated": dict(made)}
+    return spec.tools.model_copy(update=tools), unknown
 
 
 def writes(tools: ToolsSpec, terms: Sequence[ToolTerms]) -> bool:
@@ -79,8 +84,7 @@ def worker_spec(
     """The specification of a worker; its whole task is its briefing."""
     model = allowed_model(envelope, spec)
     models = spec.models.model_copy(update={"worker": model}) if model else spec.models
-    makes_tools = spec.delegation.tools_factory.enabled
-    system = f"{WORKER_SYSTEM} {TOOLS_TOLD}" if makes_tools else WORKER_SYSTEM
+    system = f"{WORKER_SYSTEM} {making_tools(spec.delegation.tools_factory)}".strip()
     return AgentSpec(
         kind="agent",
         goal=short_goal(envelope.instructions),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
+from perdure.domain.delegation.results import NeededTool
 
 # Raised with every change that could let other code pass: what older versions validated is
 # validated again.
@@ -88,6 +89,21 @@ def read_draft(value: object) -> ToolDraft | Unreadable:
         code=code.replace("\r\n", "\n").strip("\n") + "\n",
         parameters=dict(schema),
         examples=tuple(example for example in read if isinstance(example, ToolExample)),
+    )
+
+
+def drafted(needed: NeededTool) -> ToolDraft | Unreadable:
+    """A tool that a worker's result asks for; what it says of the tool becomes the schema's."""
+    schema = needed.parameters
+    if needed.description and schema and "description" not in schema:
+        schema = {**schema, "description": needed.description}
+    return read_draft(
+        {
+            "name": needed.name,
+            "code": needed.code,
+            "schema": schema,
+            "examples": list(needed.examples),
+        }
     )
 
 

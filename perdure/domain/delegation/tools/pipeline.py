@@ -19,11 +19,12 @@ class Admitted:
 
 
 def check_admission(
-    draft: ToolDraft, step: MakeToolRequest, *, catalog: Sequence[str]
+    draft: ToolDraft, step: MakeToolRequest, *, catalog: Sequence[str], made: int = 0
 ) -> ToolRefused | Admitted:
     """Whether this run may have a tool of this name from this worker.
 
     These stages belong to the run, not to the code: they are passed anew on a hit in the cache.
+    `made` tells how many other tools the runs of the tree made so far.
     """
     if not step.settings.enabled:
         told = "this run makes no tools (delegation.tools_factory.enabled is false)"
@@ -39,7 +40,7 @@ def check_admission(
         return name
     if step.taken.get(draft.name) == draft.hash:
         return Admitted()  # the run has it already: nothing more is made
-    limit = check_limits(step.settings, worker=step.worker, makers=step.makers)
+    limit = check_limits(step.settings, worker=step.worker, makers=step.makers, made=made)
     return limit or Admitted()
 
 

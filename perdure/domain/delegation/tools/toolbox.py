@@ -18,6 +18,13 @@ class PinnedTool(Frozen):
     worker: str | None = None
 
 
+class WantedTool(Frozen):
+    """A draft, by its address, that waits to be looked at."""
+
+    worker: str
+    draft: str
+
+
 class Toolbox(Frozen):
     """What workers of the run may be offered, and what was tried so far.
 
@@ -35,15 +42,20 @@ class Toolbox(Frozen):
         """Name to hash, as a grant lists them."""
         return {name: tool.hash for name, tool in self.tools.items()}
 
+    @classmethod
+    def given(cls, pinned: Mapping[str, str]) -> Self:
+        """The tools that a run begins with, name to hash; it made none of them."""
+        return cls(tools={name: PinnedTool(hash=hash) for name, hash in pinned.items()})
+
+    @property
+    def made(self) -> dict[str, str]:
+        """Name to hash of the tools that this run, or a run below it, made."""
+        return {name: one.hash for name, one in self.tools.items() if one.worker is not None}
+
     @property
     def makers(self) -> tuple[str, ...]:
         """The worker behind every tool that this run made."""
         return tuple(tool.worker for tool in self.tools.values() if tool.worker is not None)
-
-    @property
-    def created(self) -> tuple[str, ...]:
-        """The names of the tools that this run made."""
-        return tuple(name for name, tool in self.tools.items() if tool.worker is not None)
 
     def begun(self) -> Self:
         """One more draft was handed in."""
@@ -75,9 +87,10 @@ class Toolbox(Frozen):
         """A draft was handled to its end."""
         return self._with(handled=(*self.handled, draft)[-HANDLED_KEPT:])
 
-    def joined(self, tools: Mapping[str, PinnedTool]) -> Self:
-        """With the tools of a run below this one; a name that is taken keeps its tool."""
-        return self._with(tools={**tools, **self.tools})
+    def joined(self, made: Mapping[str, str], *, worker: str) -> Self:
+        """With what a worker's own workers made; a name that is taken keeps its tool."""
+        new = {name: PinnedTool(hash=hash, worker=worker) for name, hash in made.items()}
+        return self._with(tools={**new, **self.tools})
 
     def _with(self, **changes: object) -> Self:
         return self.model_copy(update=changes)

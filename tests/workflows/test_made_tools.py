@@ -1,0 +1,185 @@
+"""Tools that workers ask for, on a real server: made, repaired, approved, used, and told."""
+
+import json
+
+import pytest
+from agent_runs import gate_of
+from delegating import books_of_the_tree_agree, completes, delegates, delegation, script, works
+from drafts import COUNT, TEXT_SCHEMA, draft, returning
+from installation import Installation, eventually
+
+from perdure.domain.errors import NotAllowed
+from perdure.domain.messages import Answer
+
+POSITIONAL = COUNT.replace("(*, ", "(")
+TOOLS = {"access": "readonly"}
+
+
+def wants(worker: str, code: str = COUNT, name: str = "text.count") -> dict[str, object]:
+    """A worker's reply that asks for a tool."""
+    tool = {
+        "name": name,
+        "code": code,
+        "schema": TEXT_SCHEMA,
+        "examples": [{"arguments": {"text": "a b"}, "result": {"words": 2}}],
+    }
+    return dict(works(worker, "counted by hand", tools_needed=[tool]))
+
+
+def repairs(code: str = COUNT, **more: object) -> dict[str, object]:
+    """The repair model's reply."""
+    said = {"code": code, "schema": json.dumps(TEXT_SCHEMA)}
+    return {"when": {"role": "repair"}, "json": said, **more}
+
+
+def calls(worker: str, text: str = "one two three", name: str = "text.count") -> dict[str, object]:
+    """A worker that uses the tool."""
+    call = {"name": name, "arguments": {"text": text}}
+    return {"when": {"role": "worker", "worker": worker}, "tool_calls": [call]}
+
+
+async def test_a_tool_is_made_repaired_and_used_by_a_later_worker(site: Installation) -> None:
+    result = await site.run(
+        delegation(tools=TOOLS),
+        script(
+            delegates("w1"),
+            wants("w1", POSITIONAL),
+            repairs(),
+            delegates("w2"),
+            calls("w2"),
+            works("w2", "3 words"),
+            completes(),
+        ),
+    )
+    assert result.outcome == "accepted"
+    assert result.tools_created == ("text.count",)
+    assert result.made_tools == {"text.count": draft().hash}
+    assert result.tools_used == {"text.count": 1}
+    kept = await site.parts.stores.made_tools.get(draft().hash)
+    assert kept is not None
+    makers = await site.parts.stores.made_tools.makers(kept.hash)
+    assert [(maker.root, maker.worker) for maker in makers] == [(result.id, "w1")]
+    child = await site.gateway.result(next(id for id in result.spend.by_child if "w2" in id))
+    said = await site.parts.stores.transcripts.load(child.transcript or "")
+    assert any('"words": 3' in message.model_dump_json().replace("\\n", "").replace('\\"', '"')
+               for message in said)  # fmt: skip
+    await books_of_the_tree_agree(site, result)
+
+
+async def test_the_manager_never_sees_what_went_wrong(site: Installation) -> None:
+    result = await site.run(
+        delegation(tools=TOOLS),
+        script(delegates("w1"), wants("w1", "import os\n" + COUNT), repairs("no Python ("),
+               repairs("import sys\n" + COUNT), completes()),
+    )  # fmt: skip
+    assert (result.outcome, result.tools_created) == ("accepted", ())
+    transcripts = site.parts.stores.transcripts
+    for record in result.iterations:
+        if record.transcript is not None:
+            said = [one.model_dump_json() for one in await transcripts.load(record.transcript)]
+            assert not any("may not be imported" in text for text in said)
+    rows = await site.parts.stores.journal.tree(root=result.id, run=result.id)
+    assert [row.role for row in rows].count("repair") == 2
+
+
+async def test_a_repair_that_cannot_be_read_ends_the_attempts(site: Installation) -> None:
+    result = await site.run(
+        delegation(tools=TOOLS),
+        script(delegates("w1"), wants("w1", POSITIONAL),
+               {"when": {"role": "repair"}, "text": "I cannot."}, completes()),
+    )  # fmt: skip
+    assert (result.outcome, result.tools_created) == ("accepted", ())
+
+
+async def test_a_final_refusal_asks_nobody_for_a_repair(site: Installation) -> None:
+    result = await site.run(
+        delegation(tools=TOOLS),
+        script(delegates("w1"), wants("w1", returning("'canned'")), completes()),
+    )
+    assert (result.outcome, result.tools_created) == ("accepted", ())
+    assert result.spend.model_calls == 3
+
+
+async def test_a_factory_that_is_switched_off_makes_nothing(site: Installation) -> None:
+    result = await site.run(
+        delegation(tools=TOOLS, delegation={"tools_factory": {"enabled": False}}),
+        script(delegates("w1"), wants("w1"), completes()),
+    )
+    assert (result.outcome, result.tools_created) == ("accepted", ())
+
+
+async def test_a_person_approves_exactly_this_code(site: Installation) -> None:
+    run = await site.start(
+        delegation(tools=TOOLS, delegation={"tools_factory": {"approve": True}}),
+        script(delegates("w1"), wants("w1"), delegates("w2"), calls("w2"),
+               works("w2", "3 words"), completes()),
+    )  # fmt: skip
+
+    await eventually(lambda: gate_of(site, run))
+    gate = await gate_of(site, run)
+    assert gate is not None
+    asked = (gate.kind, gate.args_hash, gate.subject)
+    assert asked == ("tool_approval", draft().hash, "text.count")
+    assert "def handler" in gate.prompt
+    other = Answer(gate=gate.id, choice="approve", args_hash="a" * 64, by="ada")
+    with pytest.raises(NotAllowed, match="other arguments"):
+        await site.gateway.verb(run, other)
+    await site.gateway.verb(run, other.model_copy(update={"args_hash": gate.args_hash}))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.tools_created) == ("accepted", ("text.count",))
+
+
+async def test_a_tool_that_a_person_denies_is_not_offered(site: Installation) -> None:
+    run = await site.start(
+        delegation(tools=TOOLS, delegation={"tools_factory": {"approve": True}}),
+        script(delegates("w1"), wants("w1"), completes()),
+    )
+
+    await eventually(lambda: gate_of(site, run))
+    gate = await gate_of(site, run)
+    assert gate is not None
+    await site.gateway.verb(run, Answer(gate=gate.id, choice="deny", by="ada"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.tools_created) == ("accepted", ())
+
+
+async def test_what_a_sub_managers_worker_made_flows_back(site: Installation) -> None:
+    result = await site.run(
+        delegation(tools=TOOLS),
+        script(
+            delegates("team", sub_manager=True),
+            delegates("w1", by="team"),
+            wants("w1"),
+            completes("done", by="team"),
+            delegates("w2"),
+            calls("w2"),
+            works("w2", "3 words"),
+            completes(),
+        ),
+    )
+    assert (result.outcome, result.tools_created) == ("accepted", ("text.count",))
+    assert result.tools_used["text.count"] == 1
+    await books_of_the_tree_agree(site, result)
+
+
+async def test_another_run_needs_a_persons_approval(site: Installation) -> None:
+    first = await site.run(
+        delegation(tools=TOOLS), script(delegates("w1"), wants("w1"), completes())
+    )
+    pinned = {"access": "readonly", "generated": first.made_tools}
+    task = {"kind": "agent", "goal": "count", "tools": pinned}
+    replies = {
+        "replies": [
+            {"tool_calls": [{"name": "text.count", "arguments": {"text": "a b"}}]},
+            {"text": "Two."},
+        ]
+    }
+    refused = await site.run(task, replies)
+    assert (refused.outcome, refused.reason) == ("failed", "invalid_input")
+    assert "nobody approved it" in (refused.error or refused.explanation)
+    store = site.parts.stores.made_tools
+    kept = await store.get(first.made_tools["text.count"])
+    assert kept is not None
+    await store.decide(kept.model_copy(update={"state": "approved", "decided_by": "ada"}))
+    result = await site.run(task, replies)
+    assert (result.outcome, result.tools_used) == ("accepted", {"text.count": 1})
