@@ -479,7 +479,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "defects": [],
             "tools_created": [],
             "skills": [],
-            "tools_needed": [],
+            "drafts": [],
             "result": None,
             "question": None,
             "unfit": [],
