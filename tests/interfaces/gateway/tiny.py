@@ -15,6 +15,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from perdure.domain.budget import BudgetLimits
+from perdure.domain.children import is_below
 from perdure.domain.errors import NotFound
 from perdure.domain.events import Event
 from perdure.domain.gates import Gate
@@ -268,8 +269,11 @@ class MemoryRecords:
     async def run(self, run: str) -> StoredRun | None:
         return self.rows.get(run)
 
-    async def find_runs(self, *, prefix: str = "", limit: int = 100) -> list[StoredRun]:
+    async def find_runs(
+        self, *, prefix: str = "", limit: int = 100, roots: bool = False
+    ) -> list[StoredRun]:
         found = [row for row in self.rows.values() if row.id.startswith(prefix)]
+        found = [row for row in found if row.parent is None or not roots]
         return sorted(found, key=lambda row: row.started_at, reverse=True)[:limit]
 
     async def edit_run(self, run: str, *, goal: str, label: str | None, spec: str) -> None:
@@ -296,6 +300,9 @@ class MemoryJournal:
 
     async def rows(self, run: str) -> list[AttemptRow]:
         return [row for row in self.kept if row.run == run]
+
+    async def tree(self, *, root: str, run: str) -> list[AttemptRow]:
+        return [row for row in self.kept if row.run == run or is_below(row.run, run)]
 
     async def seal_and_sum(self, execution: str) -> Account:
         return Account()
