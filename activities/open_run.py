@@ -102,18 +102,19 @@ class OpenRun:
 
     async def _register(self, step: OpenRunRequest) -> None:
         """Write the row of a run that no door started."""
-        if step.commission is None or await self._records.run(step.run) is not None:
+        given = step.commission
+        if given is None or given.parent is None or await self._records.run(step.run) is not None:
             return
         await self._records.put_run(
             StoredRun(
                 id=step.run,
                 kind=step.kind,
                 goal=step.goal,
-                label=step.commission.label,
+                label=given.label,
                 lifecycle="running",
                 outcome=None,
                 started_at=step.now,
-                parent=step.commission.parent,
+                parent=given.parent,
             )
         )
 

@@ -5,17 +5,20 @@ from perdure.domain.run import CommonSpec, Site
 
 
 class Commission(Frozen):
-    """Who a run works for, the address of its whole task, and how its models are to sample."""
+    """Who a run works for, the address of its whole task, and how its models are to sample.
 
-    parent: str
+    A run that works for nobody may still be told how to sample.
+    """
+
+    parent: str | None = None
     label: str | None = None
     briefing: str | None = None
     temperature: float | None = None
 
 
 def commission_of(site: Site, spec: CommonSpec) -> Commission | None:
-    """The commission of a run; None for one that works for nobody."""
-    if site.parent is None:
+    """The commission of a run; None for one that is told nothing of the kind."""
+    if site.parent is None and spec.agent.temperature is None:
         return None
     return Commission(
         parent=site.parent,
