@@ -142,7 +142,10 @@ class RecordStore(Protocol):
         ...
 
     async def delete_run(self, run: str) -> None:
-        """Drop a run's row and records; what it spent stays in the journal."""
+        """Drop a run's row, records, artifacts and own todos.
+
+        What it spent stays in the journal, and what is to do for its project on the list.
+        """
         ...
 
     async def put_record(self, run: str, index: int, record: str) -> None:

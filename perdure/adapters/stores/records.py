@@ -9,11 +9,14 @@ from sqlalchemy import Table, and_, delete, func, or_, select, true, update
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import (
+    artifacts,
     installation,
     iterations,
     live_texts,
     runs,
     script_entries,
+    sprints,
+    todos,
     verdicts,
     workspaces,
 )
@@ -102,6 +105,11 @@ class SqlRecords:
             await connection.execute(delete(iterations).where(iterations.c.run == run))
             await connection.execute(delete(live_texts).where(live_texts.c.run == run))
             await connection.execute(delete(script_entries).where(script_entries.c.run == run))
+            await connection.execute(delete(sprints).where(sprints.c.run == run))
+            # Their contents are kept for the sake of the run; todos of a project stay with it.
+            await connection.execute(delete(artifacts).where(artifacts.c.run == run))
+            own = (todos.c.scope == "run") & (todos.c.owner == run)
+            await connection.execute(delete(todos).where(own))
             await connection.execute(delete(runs).where(runs.c.id == run))
 
     async def put_record(self, run: str, index: int, record: str) -> None:

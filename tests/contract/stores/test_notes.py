@@ -7,6 +7,7 @@ import pytest
 
 from perdure.adapters.stores import Database
 from perdure.adapters.stores.artifacts import SqlArtifacts
+from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.todos import SqlTodos
 from perdure.domain.errors import NotAllowed
 from perdure.domain.projects.reach import Reach
@@ -143,3 +144,16 @@ async def test_a_scope_has_room_for_so_many_and_repeats_take_none(
         await artifacts.add_artifact(_artifact("b"), limit=1)
     elsewhere = _todo("c").model_copy(update={"belongs": Belonging(scope="run", owner="r9")})
     assert (await todos.add_todo(elsewhere, limit=1)).id == "c"
+
+
+async def test_a_deleted_run_takes_its_own_notes_along(
+    database: Database, artifacts: SqlArtifacts, todos: SqlTodos
+) -> None:
+    await artifacts.add_artifact(_artifact("a", "project"))
+    await todos.add_todo(_todo("own"))
+    await todos.add_todo(_todo("shared", "project"))
+    await SqlRecords(database).delete_run("r2")
+    assert len(await artifacts.artifacts_of_run("r1")) == 1
+    await SqlRecords(database).delete_run("r1")
+    assert await artifacts.artifacts_of_run("r1") == []
+    assert [item.id for item in await todos.todos(reach=OWN)] == ["shared"]
