@@ -98,8 +98,8 @@ async def start(
         goal: What is to be done.
         param: A parameter of the definition as name=value; may be repeated.
         max_iterations: Instead of the definition's own limit.
-        workspace: The folder it works on, in a copy; left out: this folder if it is a repository,
-            else an empty one.
+        workspace: The folder it works on, in a copy; left out: this folder if it is a repository
+            or the definition lies in its `loops`, else an empty one.
         budget: The most that may be spent, in USD.
         model: The model that does the work.
         set_: Any other field as path=value, such as budget.tokens=50000; may be repeated.
@@ -111,7 +111,7 @@ async def start(
         parameters=dict(_parameter(item) for item in param),
         max_iterations=max_iterations,
     )
-    folder = _workspace(session, workspace)
+    folder = await _workspace(session, workspace, definition)
     flags = Flags(budget=budget, model=model, sets=set_)
     async with session.connected(start=True) as services:
         loops = loops_over(session, services, flags=flags, workspace=folder)
@@ -190,8 +190,11 @@ def _parameter(item: str) -> tuple[str, JsonValue]:
     return name.strip(), parsed if plain and value.strip() else value
 
 
-def _workspace(session: Session, given: str | None) -> str | None:
+async def _workspace(session: Session, given: str | None, definition: str) -> str | None:
     here = session.context.folder
     if given is not None:
         return str((here / given).absolute())
-    return str(here) if (here / ".git").exists() else None
+    if (here / ".git").exists():
+        return str(here)
+    found = (await session.context.loops.library(str(here))).definitions.get(definition)
+    return str(here) if found is not None and found.origin == "workspace" else None

@@ -60,6 +60,16 @@ def test_in_a_repository_a_loop_works_on_a_copy_of_it(perdure: Installation) -> 
     assert spec.workspace == str(perdure.folder)
 
 
+def test_a_loop_of_this_folder_works_on_it(perdure: Installation) -> None:
+    folder = perdure.folder / "loops"
+    folder.mkdir()
+    text = "{name: own, roles: [{role: coder, prompt: p}], termination_condition: {type: manual}}"
+    (folder / "own.yaml").write_text(text, encoding="utf-8")
+    assert perdure.run("loops", "start", "own", "g", "--detach") == 0
+    assert perdure.run("loops", "start", "harness", "g", "--detach") == 0
+    assert [spec.workspace for spec in perdure.gateway.started] == [str(perdure.folder), None]
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "said"),
     [
