@@ -128,6 +128,23 @@ async def test_a_loop_is_snapshotted_with_the_files_of_its_roles() -> None:
     assert await resolver().resolve(spec) == spec
 
 
+async def test_a_fork_with_another_loop_or_parameter_is_resolved_anew() -> None:
+    roles = {"definition": "research", "parameters": {"output_format": "a table"}}
+    given = {"kind": "roles", "goal": "g", "roles": roles}
+    spec = await resolver().resolve(RUN_SPEC.validate_python(given))
+    assert isinstance(spec, RolesSpec)
+    changes = (
+        {"parameters": {"output_format": "a list"}},
+        {"definition": "harness", "parameters": {}},
+    )
+    for change, said in zip(changes, ("as a list", "Carry out the plan"), strict=True):
+        settings = spec.roles.model_copy(update=change)
+        forked = await resolver().resolve(spec.model_copy(update={"roles": settings}))
+        assert isinstance(forked, RolesSpec)
+        assert forked.roles.snapshot is not None
+        assert said in forked.roles.snapshot.definition.roles[1].prompt
+
+
 async def test_every_problem_of_a_loop_is_named_with_the_others() -> None:
     roles = {"definition": "research", "parameters": {"output_from": "table"}}
     given = {**ROLES, "roles": roles, "models": {"executor": "typo"}}

@@ -1,13 +1,17 @@
 """Loop definitions as files that people write: told from tasks, checked, and shown as they are."""
 
 from pathlib import Path
+from typing import get_args
 
 import yaml
 
 from perdure.domain.errors import InvalidInput
-from perdure.domain.roles.definition import LoopDefinition
-from perdure.domain.roles.library import StoredDefinition, refusal
+from perdure.domain.problems import Problem
+from perdure.domain.roles.definition import Capability, LoopDefinition
+from perdure.domain.roles.library import Library, StoredDefinition, refusal
 from perdure.domain.roles.reading import Fields, owned_problems, read_definition
+from perdure.domain.roles.snapshots import resolve_loop
+from perdure.domain.run import RolesSpec
 from perdure.interfaces.definitions import DEFINITIONS
 from perdure.interfaces.submission.reading import read_file
 
@@ -41,6 +45,21 @@ def checked_loop(fields: Fields, *, named: str) -> LoopDefinition:
     if isinstance(read, tuple) or wrong:
         raise refusal(wrong, what=f"The loop definition {named}")
     return read
+
+
+def named_loop_problems(spec: RolesSpec, library: Library) -> tuple[Problem, ...]:
+    """What is wrong with the loop and the parameters that a task names.
+
+    Whether the installation offers what the loop requires is for the start to say.
+    """
+    resolved = resolve_loop(
+        library,
+        spec.roles.definition,
+        goal=spec.goal,
+        parameters=spec.roles.parameters,
+        provided=get_args(Capability),
+    )
+    return resolved.problems
 
 
 def loop_text(loop: StoredDefinition) -> str:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from perdure.domain.errors import NotAllowed, NotFound
 from perdure.domain.problems import nearest_name
-from perdure.domain.roles.library import Library, StoredDefinition
+from perdure.domain.roles.library import Library, StoredDefinition, refusal
+from perdure.domain.run import RolesSpec
 from perdure.interfaces.cli.commands.given import Given
 from perdure.interfaces.cli.commands.submitting import submit
 from perdure.interfaces.cli.session import Session
@@ -23,7 +24,7 @@ from perdure.interfaces.definitions import (
     example_folder,
 )
 from perdure.interfaces.definitions import definitions as all_definitions
-from perdure.interfaces.loops import checked_loop, is_loop, loop_text
+from perdure.interfaces.loops import checked_loop, is_loop, loop_text, named_loop_problems
 from perdure.interfaces.submission.defined import PREFIX, definition_names
 from perdure.interfaces.submission.reading import read_file
 
@@ -62,6 +63,10 @@ async def validate(file: Path, /, *, session: Given) -> None:
         return
     submission = submit(session, str(file))
     spec = submission.spec
+    if isinstance(spec, RolesSpec):
+        wrong = named_loop_problems(spec, await session.context.loops.library(spec.workspace))
+        if wrong:
+            raise refusal(wrong, what=f"The loop of {file}")
     notes = [line(("! ", WARN), note) for note in submission.notes]
     session.output.show(
         stack(line(("✓ ", GOOD), f"{file} is a valid task of kind {spec.kind}"), *notes),

@@ -74,6 +74,17 @@ def test_a_wrong_loop_is_told_with_all_its_problems(perdure: Installation) -> No
     assert "version: found the field version; allowed: nothing" in perdure.err
 
 
+def test_a_task_is_checked_with_the_loop_that_it_names(perdure: Installation) -> None:
+    path = perdure.folder / "task.yaml"
+    roles = "{definition: research, parameters: {output_from: x}}"
+    path.write_text(f"{{kind: roles, goal: '{{{{x}}}}', roles: {roles}}}", encoding="utf-8")
+    assert perdure.run("validate", "task.yaml") == 2
+    assert "Did you mean output_format?" in perdure.err
+    assert "goal: found the placeholder {{x}}" in perdure.err
+    path.write_text("{kind: roles, goal: g, roles: {definition: harness}}", encoding="utf-8")
+    assert perdure.run("validate", "task.yaml") == 0
+
+
 def test_an_unknown_name_is_told_with_the_nearest(perdure: Installation) -> None:
     assert perdure.run("definitions", "harnes") == 4
     assert "Did you mean harness?" in perdure.err
