@@ -1,0 +1,95 @@
+"""The step `call_tool`: a try after a lost one finds what the first wrote, and nothing is twice."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.call_tool import CallTool
+from activities.frames import Frames
+from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.tools.builtin import kept_tools
+from perdure.adapters.tools.host import LocalToolHost
+from perdure.domain.gates import arguments_hash
+from perdure.domain.projects.reach import Reach
+from perdure.domain.steps import Frame, ToolCallReport, ToolCallRequest
+from perdure.domain.tools import Grant
+from perdure.domain.transcript import Message, ToolUseBlock, user_text
+
+REACH = Reach(run="roles-1", project="project-1")
+TODO = ToolUseBlock(type="tool_use", id="call-1", name="todo.add", arguments={"items": ["a", "b"]})
+ARTIFACT = ToolUseBlock(
+    type="tool_use", id="call-2", name="artifact.write", arguments={"name": "n", "content": "x"}
+)
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncGenerator[Stores]:
+    opened = await open_stores(tmp_path / "home")
+    yield opened
+    await opened.close()
+
+
+async def _request(
+    stores: Stores, use: ToolUseBlock, *, stage: str, iteration: int = 1
+) -> ToolCallRequest:
+    """A call of a stage whose conversation names it."""
+    head = await stores.transcripts.append(
+        None, [user_text(f"You are {stage}."), Message(role="assistant", blocks=(use,))]
+    )
+    grant = Grant(root="/", level="readonly", allowed=(use.name,), project="project-1")
+    frame = Frame(
+        run="roles-1",
+        root="roles-1",
+        kind="roles",
+        goal="g",
+        system="",
+        tools=(),
+        grant=grant,
+        cards={},
+        chains={},
+    )
+    return ToolCallRequest(
+        frame=await stores.blobs.put(frame.model_dump_json().encode()),
+        head=head.hash,
+        call_id=use.id,
+        name=use.name,
+        iteration=iteration,
+        args_hash=arguments_hash(use.name, use.arguments),
+        stage=stage,
+    )
+
+
+async def _call(stores: Stores, step: ToolCallRequest) -> ToolCallReport:
+    """One attempt, by a worker that has just been started."""
+    activity = CallTool(
+        blobs=stores.blobs,
+        transcripts=stores.transcripts,
+        frames=Frames(stores.blobs),
+        host=LocalToolHost(kept_tools(stores)),
+    )
+    report = await ActivityEnvironment().run(activity.call_tool, step)
+    assert report.outcome == "ok"
+    return report
+
+
+async def test_a_second_try_of_a_call_writes_nothing_twice(stores: Stores) -> None:
+    for use in (TODO, ARTIFACT):
+        step = await _request(stores, use, stage="coder")
+        assert (await _call(stores, step)).ref == (await _call(stores, step)).ref
+    todos = await stores.todos.todos(reach=REACH)
+    assert [(item.text, item.by) for item in todos] == [("a", "coder"), ("b", "coder")]
+    assert len(await stores.artifacts.artifacts_of_run("roles-1")) == 1
+
+
+@pytest.mark.parametrize(
+    ("stage", "iteration"), [("reviewer", 1), ("coder", 2)], ids=["stage", "iteration"]
+)
+async def test_another_call_under_the_same_id_writes_its_own(
+    stores: Stores, stage: str, iteration: int
+) -> None:
+    """Models may number their calls alike; a call of another stage or iteration is another."""
+    await _call(stores, await _request(stores, TODO, stage="coder"))
+    await _call(stores, await _request(stores, TODO, stage=stage, iteration=iteration))
+    assert len(await stores.todos.todos(reach=REACH)) == 4
