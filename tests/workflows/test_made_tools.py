@@ -1,15 +1,19 @@
 """Tools that workers ask for, on a real server: made, repaired, approved, used, and told."""
 
+import asyncio
 import json
+from pathlib import Path
 
 import pytest
-from agent_runs import gate_of
+from agent_runs import event_types, gate_of
 from delegating import books_of_the_tree_agree, completes, delegates, delegation, script, works
 from drafts import COUNT, TEXT_SCHEMA, draft, returning
-from installation import Installation, eventually
+from installation import Installation, eventually, installation
+from temporalio.testing import WorkflowEnvironment
 
 from perdure.domain.errors import NotAllowed
-from perdure.domain.messages import Answer
+from perdure.domain.messages import Answer, Resume
+from perdure.domain.run import Timing
 
 POSITIONAL = COUNT.replace("(*, ", "(")
 TOOLS = {"access": "readonly"}
@@ -55,6 +59,8 @@ async def test_a_tool_is_made_repaired_and_used_by_a_later_worker(site: Installa
     assert result.tools_created == ("text.count",)
     assert result.made_tools == {"text.count": draft().hash}
     assert result.tools_used == {"text.count": 1}
+    told = await event_types(site, result.id)
+    assert (told.count("tool_refused"), told.count("tool_created")) == (1, 1)
     kept = await site.parts.stores.made_tools.get(draft().hash)
     assert kept is not None
     makers = await site.parts.stores.made_tools.makers(kept.hash)
@@ -183,3 +189,41 @@ async def test_another_run_needs_a_persons_approval(site: Installation) -> None:
     await store.decide(kept.model_copy(update={"state": "approved", "decided_by": "ada"}))
     result = await site.run(task, replies)
     assert (result.outcome, result.tools_used) == ("accepted", {"text.count": 1})
+
+
+async def test_a_question_about_a_tool_outlasts_execution_and_worker(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    """Nothing is done twice, and another worker uses the tool that the first one validated."""
+    address = server.client.service_client.config.target_host
+    timing = Timing(heartbeat=2.0, roll_messages=60)
+    async with installation(tmp_path / "rolling", address, timing=timing) as site:
+        async with site.worker():
+            run = await site.start(
+                delegation(tools=TOOLS, delegation={"tools_factory": {"approve": True}}),
+                script(delegates("w1"), wants("w1"), delegates("w2"), calls("w2"),
+                       works("w2", "3 words"), completes()),
+            )  # fmt: skip
+            await eventually(lambda: gate_of(site, run))
+            gate = await gate_of(site, run)
+            assert gate is not None
+            handle = site.handle(run)
+            first = (await handle.describe()).run_id
+            await asyncio.gather(*(handle.signal("resume", Resume()) for _ in range(80)))
+
+            async def rolled() -> bool:
+                return (await handle.describe()).run_id != first
+
+            await eventually(rolled, seconds=60)
+        async with site.worker():
+            again = await gate_of(site, run)
+            assert again is not None
+            assert again.id == gate.id
+            await site.gateway.verb(
+                run, Answer(gate=gate.id, choice="approve", args_hash=gate.args_hash, by="ada")
+            )
+            result = await site.gateway.result(run)
+        assert (result.outcome, result.tools_created) == ("accepted", ("text.count",))
+        assert (result.spend.workers, result.tools_used) == (2, {"text.count": 1})
+        rows = await site.parts.stores.journal.tree(root=result.id, run=result.id)
+        assert [row.role for row in rows].count("worker") == 3
