@@ -70,7 +70,8 @@ class ToolMaking(Calling):
                 return self._ending()
             done = await self._validate_draft(worker, draft)
             if isinstance(done, Broken):
-                self.note("tool_refused", worker=worker, stage="freeze", why=done.message[:200])
+                lost = f"a tool of {worker}"
+                self.note("tool_refused", worker=worker, tool=lost, why=done.message[:200])
                 return self._ending()
             report = done.report
             if report.refused is None:

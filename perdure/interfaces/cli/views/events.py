@@ -122,6 +122,14 @@ def _tool(event: Event, limit: int | None) -> Text:
     return line(("[tool]", style), f" {name}" + (f" · {one_line(outcome)}" if outcome else ""))
 
 
+def _made(event: Event, limit: int | None) -> Text:
+    """`[tool] made text.count for w1 (repaired)`."""
+    how = [word for word in ("cached", "repaired") if event.data.get(word)]
+    told = f" ({', '.join(how)})" if how else ""
+    name, worker = one_line(_word(event.data, "tool")), one_line(_word(event.data, "worker"), 30)
+    return line(("[tool]", GOOD), f" made {name} for {worker}{told}")
+
+
 def _named(tag: str, *fields: str, style: str = DIM) -> Callable[[Event, int | None], Text]:
     """A line of a tag and the first words that the event has under `fields`."""
 
@@ -176,6 +184,7 @@ _TELLERS: Mapping[EventType, Teller] = {
     "context_pressure": _named("context", "cure", "stop_reason", style=WARN),
     "tool_finished": _tool,
     "tool_refused": _tool,
+    "tool_created": _made,
     "budget_warning": _budget,
     "stage_finished": _stage,
     "child_finished": _child,

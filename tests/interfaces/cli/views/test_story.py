@@ -47,6 +47,7 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
         event(5, "model_failed_over", failed="a", to="b", why="overloaded"),
         event(6, "gate_opened", gate="g1", kind="tool_approval", prompt="May I?"),
         event(7, "model_replied", tokens=1),
+        event(8, "tool_created", tool="text.count", worker="w1", cached=False, repaired=True),
     )
     assert lines == snapshot(
         [
@@ -56,6 +57,7 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
             "[model] a · b · overloaded",
             "[tool approval g1] May I?  → perdure answer refine-steel-bottle-7f3a:g1 approve|deny",
             "[turn 1/50] 1 token",
+            "[tool] made text.count for w1 (repaired)",
         ]
     )
 
