@@ -2,7 +2,7 @@
 
 from temporalio import workflow
 
-from perdure.domain.metrics import DECISIONS, GATE_WAIT_SECONDS, MADE_TOOLS
+from perdure.domain.metrics import DECISIONS, GATE_WAIT_SECONDS, MADE_TOOLS, STAGES, VERDICTS
 
 
 def count_decision(kind: str, decision: str) -> None:
@@ -27,3 +27,17 @@ def count_tool(event: str) -> None:
         MADE_TOOLS.name, MADE_TOOLS.description, MADE_TOOLS.unit
     )
     counter.add(1, {"event": event})
+
+
+def count_stage(role: str, status: str) -> None:
+    """Count one stage of a loop of roles that is over."""
+    counter = workflow.metric_meter().create_counter(STAGES.name, STAGES.description, STAGES.unit)
+    counter.add(1, {"role": role, "status": status})
+
+
+def count_verdict(verdict: str, *, rework: bool) -> None:
+    """Count one verdict; `rework`: the same findings came back."""
+    counter = workflow.metric_meter().create_counter(
+        VERDICTS.name, VERDICTS.description, VERDICTS.unit
+    )
+    counter.add(1, {"verdict": verdict, "rework": str(rework).lower()})

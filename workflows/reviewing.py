@@ -11,6 +11,7 @@ from perdure.domain.roles.prompts import VERDICT_QUESTION
 from perdure.domain.roles.state import Review
 from perdure.domain.roles.steps import GoalReport, VerdictReport
 from perdure.domain.steps import SayEntry
+from workflows.metrics import count_verdict
 from workflows.model_calls import Ask, Called, Unanswered, Unpriced
 from workflows.nesting import Nesting
 from workflows.staging import BASE
@@ -46,6 +47,7 @@ class Reviewing(Nesting):
             review = asked or review
         text = next((one.ref for one in core.done if one.record.name == gate.name), None)
         rules.take_review(core, review, by=gate.name, text=text.hash if text else None)
+        count_verdict(review.word, rework=core.rejections > 1)
         self.note(
             "verdict",
             verdict=review.word,
@@ -99,6 +101,7 @@ class Reviewing(Nesting):
         if self.interruption is not None:
             return
         self._take_goal(called)
+        count_verdict(core.verdicts[-1].kind, rework=False)
         self.note("verdict", verdict=core.verdicts[-1].kind, by=JUDGE, text=self._why())
 
     def _take_goal(self, called: Called) -> None:

@@ -29,6 +29,7 @@ from perdure.domain.steps import OpenRunReport, OpenWorkspaceReport, SayEntry
 from workflows import options
 from workflows.children import Parenting
 from workflows.loop import expired_to_end
+from workflows.metrics import count_stage
 from workflows.steps import Broken
 from workflows.turns import TurnEnd, Turning
 
@@ -176,6 +177,7 @@ class Staging(Turning, Parenting):
         if status == "failed":
             core.failure = f"{role.name}: {error}"
         rules.end_stage(core, record, output)
+        count_stage(role.role, status)
         self.note(
             "stage_finished",
             stage=role.name,
@@ -320,6 +322,11 @@ class Staging(Turning, Parenting):
         limits = super().limits_of(state, turns, role=role)
         used = rules.share_used(self.core, self.role)
         return limits.model_copy(update={"share_used": used, "inputs_waiting": False})
+
+    def on_offer(self, state: TurnState) -> tuple[str, ...]:
+        """A model that cannot choose tools gets none, whatever its role may use."""
+        names = super().on_offer(state)
+        return names if self.core.cards[self.model_of(self.role.role)].tools else ()
 
     async def rest(self) -> None:
         """A pause takes effect after the stage; the history may be rolled inside it."""

@@ -61,6 +61,20 @@ GATE_WAIT_SECONDS = Metric(
     "How long a gate waited for its answer.",
     ("kind",),
 )
+STAGES = Metric(
+    "perdure_stages",
+    "counter",
+    "{stage}",
+    "Stages of loops of roles that are over, by how they ended.",
+    ("role", "status"),
+)
+VERDICTS = Metric(
+    "perdure_verdicts",
+    "counter",
+    "{verdict}",
+    "Verdicts of gate stages and goal judges; rework counts rejections for the same findings.",
+    ("verdict", "rework"),
+)
 MADE_TOOLS = Metric(
     "perdure_made_tools",
     "counter",
@@ -76,5 +90,7 @@ METRICS = (
     TOOL_CALLS,
     DECISIONS,
     GATE_WAIT_SECONDS,
+    STAGES,
+    VERDICTS,
     MADE_TOOLS,
 )

@@ -4,6 +4,7 @@ from pydantic import Field, JsonValue
 from pydantic.json_schema import SkipJsonSchema
 
 from perdure.domain.base import Frozen
+from perdure.domain.budget import MAX_ITERATIONS
 from perdure.domain.roles.definition import LoopSnapshot
 
 MAX_REWORK = 3
@@ -22,7 +23,7 @@ class RolesSettings(Frozen):
 
     definition: str = Field(min_length=1)
     parameters: dict[str, JsonValue] = {}
-    max_iterations: int | None = Field(default=None, ge=1)
+    max_iterations: int | None = Field(default=None, ge=1, le=MAX_ITERATIONS)
     max_rework_attempts: int = MAX_REWORK
     session: str | None = None
     project: str | None = None
