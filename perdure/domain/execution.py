@@ -48,7 +48,7 @@ def _of_field(name: str, value: JsonValue, path: str) -> Iterator[str]:
             if any(isinstance(one, str) and fnmatchcase(SHELL, one) for one in value):
                 yield path
             yield from _needs(value, path)
-        case (("command" | "argv"), str() | list()) if value:
+        case (("command" | "argv" | "mcp"), str() | list()) if value:
             yield path
         case _, str() if value and name in _ADDRESSES:
             yield path

@@ -9,10 +9,11 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
+from cyclopts import App, Group, Parameter
 from rich.console import Console
 
-from perdure.domain.errors import InvalidInput, PerdureError
+from perdure.domain.errors import PerdureError
+from perdure.interfaces.cli.calling import bound_to, without_json
 from perdure.interfaces.cli.commands import (
     belonging,
     defining,
@@ -27,6 +28,7 @@ from perdure.interfaces.cli.commands import (
     patterns,
     proof,
     remembering,
+    repl,
     running,
     serving,
     steer,
@@ -38,7 +40,6 @@ from perdure.interfaces.services import AppContext
 
 INTERRUPTED = 130
 INSIST_S = 1.0
-JSON_FLAG = "--json"
 HELP = (
     "Language-model work in loops that stop when the result is good enough, and survive anything."
 )
@@ -71,6 +72,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
     for command in (running.run, running.watch, forking.fork, demo.demo):
         app.command(command, group=START)
     app.command(loops.loops_commands(START))
+    app.command(repl.repl, group=START)
     for command in (look.status, look.history, look.costs, look.result, look.gates, look.explain):
         app.command(command, group=LOOK)
     app.command(look.list_runs, name="list", group=LOOK)
@@ -101,7 +103,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
 
 def main(context: AppContext, argv: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
-    words, as_json = _without_json(argv)
+    words, as_json = without_json(argv)
     session = Session(context, Output(context.stdout, context.stderr, as_json=as_json))
     try:
         return _run(session, words)
@@ -130,14 +132,9 @@ def _run(session: Session, words: Sequence[str]) -> int:
     console = Console(file=context.stdout, highlight=False)
     error_console = Console(file=context.stderr, highlight=False)
     app = build(context.version, console, error_console)
-    try:
-        command, bound, ignored = app.parse_args(
-            list(words), exit_on_error=False, print_error=False
-        )
-    except CycloptsError as error:
-        raise InvalidInput(_told(error), cure="`perdure --help` shows what there is.") from None
+    command, bound, ignored = bound_to(app, words)
     if "session" not in ignored:
-        command(*bound.args, **bound.kwargs)
+        _ = command(*bound.args, **bound.kwargs)
         return 0
     return asyncio.run(_interruptible(command(*bound.args, **bound.kwargs, session=session)))
 
@@ -165,19 +162,6 @@ class _Interrupt:
                 self._task.cancel()
         elif now - self._first > INSIST_S:
             leave(INTERRUPTED)
-
-
-def _told(error: CycloptsError) -> str:
-    if isinstance(error, UnusedCliTokensError):
-        return f"Too many words: {' '.join(error.unused_tokens or ())}"
-    return str(error).strip()
-
-
-def _without_json(argv: Sequence[str]) -> tuple[list[str], bool]:
-    """The words without the flag that every command takes; behind `--` it is a word."""
-    end = argv.index("--") if "--" in argv else len(argv)
-    kept = [word for word in argv[:end] if word != JSON_FLAG]
-    return [*kept, *argv[end:]], JSON_FLAG in argv[:end]
 
 
 def _tell_it_goes_on(session: Session) -> None:

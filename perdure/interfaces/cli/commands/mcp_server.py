@@ -12,7 +12,7 @@ from perdure.interfaces.cli.views.layout import line
 from perdure.interfaces.loop_desk import Loops
 from perdure.interfaces.services import Services
 
-MCP_PORT = 8237
+MCP_PORT = 8238
 
 
 async def mcp(

@@ -1,0 +1,54 @@
+"""`perdure repl`: all commands with a slash, completion, history, and what runs in sight."""
+
+import asyncio
+import sys
+from contextlib import suppress
+
+from cyclopts import App
+from rich.console import Console
+
+from perdure.domain.errors import RuntimeUnavailable
+from perdure.interfaces.cli.commands.given import Given
+from perdure.interfaces.cli.session import Session
+
+
+async def repl(*, session: Given) -> int:
+    """Type commands with a slash before them: /loops, /run, /watch, /gates, /answer, /help.
+
+    Over a pipe it reads one command a line, and ends with the last failure's exit code.
+    """
+    try:
+        # The prompt library is an extra, which no other command needs.
+        from perdure.interfaces.cli.repl.lines import piped_lines, typed_lines
+        from perdure.interfaces.cli.repl.menu import Menu
+        from perdure.interfaces.cli.repl.shell import GREETING, Shell
+        from perdure.interfaces.cli.repl.standing import Standing
+    except ImportError as error:
+        raise RuntimeUnavailable(
+            f"The prompt is not installed ({error}).",
+            cure="Install it with `pip install 'perdure[repl]'`.",
+        ) from error
+
+    shell = Shell(session, _app(session))
+    if not (sys.stdin.isatty() and session.context.stdout.isatty()):
+        return await shell.run(piped_lines())
+    session.output.note(f"perdure {session.context.version}. {GREETING}")
+    standing = Standing()
+    watching = asyncio.create_task(standing.watch(session.context))
+    menu = Menu(shell.branch, lambda: standing.names)
+    try:
+        lines = typed_lines(menu, status=lambda: standing.line, home=session.context.home)
+        return await shell.run(lines)
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+
+
+def _app(session: Session) -> App:
+    # The application holds this command too.
+    from perdure.interfaces.cli.app import build
+
+    context = session.context
+    console = Console(file=context.stdout, highlight=False)
+    return build(context.version, console, Console(file=context.stderr, highlight=False))

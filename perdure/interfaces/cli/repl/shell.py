@@ -1,0 +1,102 @@
+"""Reads a line, runs it as a command, tells what went wrong, and goes on."""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+
+from cyclopts import App
+
+from perdure.domain.errors import PerdureError
+from perdure.interfaces.cli.calling import bound_to, without_json
+from perdure.interfaces.cli.output import Output
+from perdure.interfaces.cli.repl.menu import Branch, branch_of
+from perdure.interfaces.cli.repl.words import meaning
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.layout import DIM, line, stack, table
+
+GREETING = "/help shows what there is, Tab completes, /quit leaves; what runs goes on."
+INTERRUPTED = 130
+
+
+class Shell:
+    """One sitting at the prompt.
+
+    Args:
+        session: of the command that opened it.
+        app: the application whose commands it runs.
+    """
+
+    def __init__(self, session: Session, app: App) -> None:
+        self._session = session
+        self._app = app
+        self.branch: Branch = branch_of(app)
+
+    async def run(self, lines: AsyncGenerator[str]) -> int:
+        """Run lines until they end or one of them leaves; the last failure is the exit code."""
+        code = 0
+        async for text in lines:
+            try:
+                ended = await self._line(text)
+            except PerdureError as error:
+                self._session.output.error(error)
+                ended = error.exit_code
+            if ended is None:
+                break
+            code = ended or code
+        return code
+
+    async def _line(self, text: str) -> int | None:
+        """One line; None leaves."""
+        meant = meaning(text, known=tuple(self.branch.branches))
+        match meant.type:
+            case "nothing":
+                return 0
+            case "leave":
+                return None
+            case "help":
+                return await self._help(meant.words)
+            case "command":
+                return await self._command(meant.words)
+
+    async def _help(self, words: tuple[str, ...]) -> int:
+        if words:
+            return await self._command((*words, "--help"))
+        rows = [(f"/{name}", branch.about) for name, branch in sorted(self.branch.branches.items())]
+        rows += [("/help COMMAND", "More about one."), ("/quit", "Leave; what runs goes on.")]
+        self._session.output.tell(stack(table(("command", "does"), rows), line((GREETING, DIM))))
+        return 0
+
+    async def _command(self, words: tuple[str, ...]) -> int:
+        """Run a command in a session of its own; Ctrl-C ends it, and not the shell."""
+        plain, as_json = without_json(words)
+        context = self._session.context
+        output = Output(context.stdout, context.stderr, as_json=as_json)
+        session = replace(self._session, output=output, following=None)
+        command, bound, ignored = bound_to(self._app, plain)
+        if "session" not in ignored:
+            _ = command(*bound.args, **bound.kwargs)
+            return 0
+        work = command(*bound.args, **bound.kwargs, session=session)
+        try:
+            return await _interruptible(work)
+        except asyncio.CancelledError:
+            if session.following is not None:
+                output.note(f"{session.following} goes on. Watch it: /watch {session.following}")
+            return INTERRUPTED
+
+
+async def _interruptible(work: Coroutine[object, object, int | None]) -> int:
+    """Let Ctrl-C cancel the work alone."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(work)
+    listening = False
+    with suppress(ValueError, RuntimeError):  # not the main thread: somebody else has the signals
+        loop.add_signal_handler(signal.SIGINT, task.cancel)
+        listening = True
+    try:
+        return await task or 0
+    finally:
+        if listening:
+            loop.remove_signal_handler(signal.SIGINT)
