@@ -20,7 +20,7 @@ Spec = dict[str, JsonValue]
         ({"tools": {"allow": ["*"]}}, ("tools.allow",)),
         ({"tools": {"mcp": [{"command": ["npx", "x"]}]}}, ("tools.mcp",)),
         ({"tools": {"mcp": ["git"]}}, ("tools.mcp",)),
-        ({"tools": {"mcp": [{"url": "https://a.b"}]}}, ("tools.mcp[0].url",)),
+        ({"tools": {"mcp": [{"url": "https://a.b"}]}}, ("tools.mcp",)),
         ({"models": {"base_url": "https://a.b"}}, ("models.base_url",)),
         ({"roles": [{"name": "coder", "access": "full"}]}, ("roles[0].access",)),
         (
