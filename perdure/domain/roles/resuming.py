@@ -85,9 +85,15 @@ def role_fork(
 
 
 def completed(state: RoleState, records: Sequence[IterationRecord]) -> RoleState:
-    """A stored state with its records; that of an iteration which is done again is left out."""
+    """A stored state with its records; that of an iteration which is done again is left out.
+
+    There the files are those that its finished stages left.
+    """
     upto = state.iteration - 1 if state.begun else state.iteration
-    return with_records(state, [record for record in records if record.index <= upto])
+    full = with_records(state, [record for record in records if record.index <= upto])
+    if not state.begun or state.tree is None:
+        return full
+    return full.model_copy(update={"tree": state.tree})
 
 
 _FRESH: dict[str, object] = {

@@ -1,0 +1,62 @@
+"""From where a run of roles is taken up again."""
+
+from datetime import UTC, datetime
+
+from perdure.domain.budget import Budget, BudgetLimits, Spent
+from perdure.domain.refs import Ref
+from perdure.domain.result import IterationRecord, StageRecord
+from perdure.domain.resuming import as_stored
+from perdure.domain.roles.resuming import between_iterations, completed, last_state
+from perdure.domain.roles.state import RoleState, StageDone
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def done(name: str, status: str) -> StageDone:
+    record = StageRecord(name=name, role=name, status=status)  # type: ignore[arg-type]
+    return StageDone(record=record, ref=Ref(hash=f"sha256:{name}"))
+
+
+def state(**fields: object) -> RoleState:
+    spent = Spent(tokens=500)
+    core = RoleState(started_at=NOW, budget=Budget(limits=BudgetLimits(), spent=spent))
+    return core.model_copy(update=fields)
+
+
+def test_a_failed_stage_is_done_again_and_those_before_it_stay() -> None:
+    core = state(
+        iteration=2,
+        stage=1,
+        failure="reviewer: broke",
+        tree="tree-of-the-coder",
+        rejections=2,
+        topics=("a",),
+        done=[done("coder", "completed"), done("reviewer", "failed")],
+    )
+    stored = RoleState.model_validate(as_stored(last_state(core)))
+    assert (stored.begun, stored.iteration, stored.stage, stored.attempt) == (True, 2, 1, 2)
+    assert [one.record.name for one in stored.done] == ["coder"]
+    assert (stored.rejections, stored.topics, stored.failure) == (0, (), None)
+
+    records = [
+        IterationRecord(index=1, tree_ref="tree-of-the-first"),
+        IterationRecord(index=2, tree_ref="tree-of-the-coder"),
+    ]
+    again = completed(stored, records)
+    assert [record.index for record in again.records] == [1]
+    assert again.tree == "tree-of-the-coder"
+
+
+def test_between_iterations_nothing_of_the_one_that_has_begun_is_kept() -> None:
+    core = state(
+        iteration=3,
+        begun=True,
+        stage=1,
+        done=[done("coder", "completed")],
+        notes=["mind the gap"],
+        began=Spent(tokens=400),
+    )
+    stored = RoleState.model_validate(as_stored(between_iterations(core)))
+    assert (stored.begun, stored.iteration, stored.stage, stored.done) == (False, 2, 0, [])
+    assert stored.control.guidance == ["mind the gap"]
+    assert stored.budget.spent.tokens == 400
