@@ -10,6 +10,7 @@ MOST_CHARACTERS = 400_000
 MOST_STARTS = 40
 MOST_CUTS = 200
 DEEPEST = 60
+LEFT_OUT = "[… nested too deeply …]"
 
 _FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\n(?P<body>.*?)```", re.DOTALL)
 _CLOSING = {"{": "}", "[": "]"}
@@ -43,7 +44,26 @@ def value_of(text: str) -> JsonValue:
         value: JsonValue = json.loads(stripped)
     except (ValueError, RecursionError):
         return text
-    return value
+    return storable(value)
+
+
+def storable(value: JsonValue, depth: int = DEEPEST) -> JsonValue:
+    """A value as it can be kept: valid UTF-8, and nothing below `depth` levels of nesting.
+
+    An escape in JSON can make half of a character, and models nest as deep as they like: neither
+    can be written down again.
+    """
+    match value:
+        case str():
+            return _utf8(value)
+        case list():
+            return [storable(one, depth - 1) for one in value] if depth else LEFT_OUT
+        case dict():
+            if not depth:
+                return LEFT_OUT
+            return {_utf8(name): storable(one, depth - 1) for name, one in value.items()}
+        case _:
+            return value
 
 
 def as_text(value: JsonValue) -> str:
@@ -66,7 +86,7 @@ def _objects(text: str) -> tuple[Found, ...]:
                 found.append(Found(fields, cut=True))
             end = len(text) if fields and not ends else start + 1
         else:
-            found.append(Found(value))
+            found.append(Found(_fields(value)))
         start = text.find("{", end)
     return tuple(found)
 
@@ -79,8 +99,16 @@ def _unfinished(text: str, start: int) -> tuple[dict[str, JsonValue], bool]:
             fields: dict[str, JsonValue] = json.loads(f"{text[start:end]}{closers}")
         except (ValueError, RecursionError):
             continue
-        return fields, ends
+        return _fields(fields), ends
     return {}, ends
+
+
+def _fields(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {_utf8(name): storable(value) for name, value in given.items()}
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _places(text: str, start: int) -> tuple[list[tuple[int, str]], bool]:

@@ -87,3 +87,33 @@ def test_a_confidence_that_is_none_is_dropped(value: JsonValue) -> None:
 def test_any_text_gives_a_result(text: str) -> None:
     found = read_worker(text)
     assert WorkerResult.model_validate_json(found.model_dump_json()) == found
+
+
+def _nested(levels: int) -> dict[str, object]:
+    value: dict[str, object] = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+UNSTORABLE = {
+    "a deep result": {"result": _nested(300)},
+    "a deep schema": {
+        "result": "x",
+        "tools_needed": [{"name": "a.b", "code": "x", "schema": _nested(300)}],
+    },
+    "half a character in the result": {"result": "\ud800"},
+    "half a character in a finding": {"result": "x", "findings": ["\ud800"]},
+    "half a character in a name": {"result": {"\ud800": 1}},
+    "half a character in code": {
+        "result": "x",
+        "tools_needed": [{"name": "a.b", "code": "'\ud800'"}],
+    },
+}
+
+
+@pytest.mark.parametrize("reply", UNSTORABLE.values(), ids=UNSTORABLE)
+def test_what_a_worker_says_can_always_be_written_down(reply: dict[str, object]) -> None:
+    read = read_worker(json.dumps(reply))
+    assert read.result is not None
+    assert WorkerResult.model_validate_json(read.model_dump_json()) == read

@@ -94,6 +94,8 @@ def read_draft(value: object) -> ToolDraft | Unreadable:
 
 def drafted(needed: NeededTool) -> ToolDraft | Unreadable:
     """A tool that a worker's result asks for; what it says of the tool becomes the schema's."""
+    if not _is_text(needed.model_dump(mode="python")):
+        return Unreadable("a tool holds half of a character (a lone surrogate)")
     schema = needed.parameters
     if needed.description and schema and "description" not in schema:
         schema = {**schema, "description": needed.description}
@@ -143,6 +145,15 @@ def _first(value: Mapping[str, JsonValue], names: Sequence[str]) -> JsonValue:
 
 def _length(value: JsonValue | Sequence[JsonValue]) -> int:
     return len(json.dumps(value, separators=(",", ":")))
+
+
+def _is_text(value: object) -> bool:
+    """Whether everything in a value can be written as UTF-8."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _short(name: str) -> str:

@@ -5,8 +5,9 @@ from drafts import COUNT, draft
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.domain.delegation.results import NeededTool
 from perdure.domain.delegation.settings import ToolsFactorySettings
-from perdure.domain.delegation.tools.draft import ToolDraft, Unreadable, read_draft
+from perdure.domain.delegation.tools.draft import ToolDraft, Unreadable, drafted, read_draft
 from perdure.domain.delegation.tools.limits import check_limits
 from perdure.domain.delegation.tools.naming import RESERVED, check_name
 from perdure.domain.delegation.tools.refusals import STAGES, ToolRefused, refused
@@ -156,3 +157,12 @@ def test_whether_a_repair_may_help_is_a_matter_of_the_stage(stage: str) -> None:
     found = refused(stage, 400, "validation", "x" * 2_000)  # pyright: ignore[reportArgumentType]
     assert found.repairable == (stage in {"static", "schema", "smoke", "dry_run"})
     assert len(found.message) <= 600
+
+
+def test_a_worker_asks_for_a_tool_in_its_result() -> None:
+    needed = NeededTool(name="a.b", code=COUNT, parameters={"type": "object"}, description="Count.")
+    made = drafted(needed)
+    assert isinstance(made, ToolDraft)
+    assert made.parameters == {"type": "object", "description": "Count."}
+    half = drafted(needed.model_copy(update={"code": "'\ud800'"}))
+    assert isinstance(half, Unreadable)
