@@ -9,12 +9,10 @@ from perdure.domain.execution import execution_needs
 from perdure.domain.problems import shown
 from perdure.domain.roles.definition import Capability
 from perdure.domain.roles.snapshots import resolve_loop
-from perdure.domain.run import ROLES
 from perdure.interfaces.api.caller import Caller
 from perdure.interfaces.api.facts import ApiSite
-from perdure.interfaces.api.problems import Refused, invalid
+from perdure.interfaces.api.problems import invalid
 
-SCRIPTED = "scripted:"
 Spec = dict[str, JsonValue]
 
 
@@ -22,10 +20,8 @@ async def require_trust(site: ApiSite, caller: Caller, spec: Spec) -> None:
     """Refuse what asks for more than the token may: programs, addresses, folders nobody serves.
 
     Raises:
-        Refused: 403 without the scope `execute`; 422 for a scripted model, which is no file's to
-            read here.
+        Refused: 403 without the scope `execute`; 422 for a folder that is none.
     """
-    _refuse_scripts(spec)
     folder = spec.get("workspace")
     await require_served(site, caller, folder)
     if caller.has("execute"):
@@ -76,23 +72,3 @@ def _is_folder(text: str) -> bool:
         return Path(text).is_absolute() and Path(text).is_dir()
     except (OSError, ValueError):
         return False
-
-
-def _refuse_scripts(spec: Spec) -> None:
-    models = spec.get("models")
-    if not isinstance(models, dict):
-        return
-    wrong = [
-        (f"models.{role}", f"found {shown(name)}; scripted models are not started over REST")
-        for role in ROLES
-        for name in _names(models.get(role))
-        if name.startswith(SCRIPTED)
-    ]
-    if wrong:
-        told = "; ".join(f"{path}: {words}" for path, words in wrong)
-        raise Refused(422, "invalid_input", told, errors=wrong)
-
-
-def _names(value: JsonValue) -> list[str]:
-    given = value if isinstance(value, list) else [value]
-    return [name for name in given if isinstance(name, str)]

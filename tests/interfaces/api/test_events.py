@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from installation import eventually
-from rest import Rest, scripted, served
+from rest import Rest, client_of, scripted, served
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.interfaces.api.app import build_app
@@ -138,3 +138,27 @@ async def test_an_unknown_run_has_no_events(slow: Rest) -> None:
 def test_each_application_has_its_own_feeds(slow: Rest) -> None:
     first, second = build_app(slow.api), build_app(slow.api)
     assert first.state.feeds is not second.state.feeds
+
+
+async def test_the_door_closes_under_open_streams(slow: Rest) -> None:
+    run = await slow.start(TASK)
+    await slow.client.post(f"{LOOPS}/{run}/pause")
+    heard = asyncio.Event()
+
+    async def listen(other: Rest, text: str) -> None:
+        headers = {"authorization": f"Bearer {text}"}
+        async with (
+            client_of(other.url, headers) as client,
+            client.stream("GET", f"{LOOPS}/{run}/events") as stream,
+        ):
+            async for _ in stream.aiter_lines():
+                heard.set()
+
+    async with served(slow.site) as other:
+        listening = asyncio.create_task(listen(other, await other.token("read")))
+        await heard.wait()
+    await asyncio.wait({listening}, timeout=15)
+    assert listening.done()
+    listening.exception()  # the connection may have been cut in the middle
+    await slow.client.post(f"{LOOPS}/{run}/stop", json={"mode": "now"})
+    await slow.ended(run)
