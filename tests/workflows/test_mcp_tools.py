@@ -11,6 +11,7 @@ import pytest
 import yaml
 from agent_runs import books_agree, call, calls, results, script, task
 from installation import Installation
+from loop_scripts import APPROVED, PAIR, STAGES
 
 from perdure.domain.errors import InvalidInput
 
@@ -72,6 +73,42 @@ async def test_an_agent_run_uses_a_git_server_in_its_own_working_copy(
     assert "is not of type" in wrong.text
     assert result.tools_used == {"mcp.git.git_log": 1, "mcp.git.git_status": 1}
     await books_agree(site, result)
+
+
+async def test_a_stage_of_a_loop_uses_it_within_its_access(
+    bare: Installation, repository: Path
+) -> None:
+    writer = {**STAGES[0], "access": "full"}
+    reader = {**STAGES[1], "access": "readonly"}
+    (bare.home / "loops").mkdir()
+    (bare.home / "loops" / "pair.yaml").write_text(
+        yaml.safe_dump({**PAIR, "roles": [writer, reader]})
+    )
+    look = [call("mcp.git.git_log", repo_path=".")]
+    replies = {
+        "replies": [
+            {"when": {"role": "writer"}, "tool_calls": look},
+            {"when": {"role": "writer"}, "text": "I looked."},
+            {"when": {"role": "reviewer"}, "tool_calls": look},
+            {"when": {"role": "reviewer"}, "text": APPROVED},
+        ]
+    }
+    async with worker_with(bare, git={"command": [GIT], "cwd": "workspace"}) as site:
+        result = await site.run(
+            {
+                "kind": "roles",
+                "goal": "look",
+                "workspace": str(repository),
+                "roles": {"definition": "pair", "parameters": {"topic": "git"}},
+                "tools": {"mcp": ["git"]},
+            },
+            replies,
+        )
+    assert result.outcome == "accepted"
+    assert result.tools_used["mcp.git.git_log"] >= 1
+    stages = [stage for record in result.iterations for stage in record.stages]
+    assert [stage.name for stage in stages] == ["write", "review"]
+    assert result.tools_used["mcp.git.git_log"] >= 1
 
 
 async def test_the_pinned_tools_are_in_history(bare: Installation, repository: Path) -> None:
