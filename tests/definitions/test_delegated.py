@@ -21,7 +21,16 @@ def sources_are_named(result: RunResult) -> bool:
     return named and result.skills == ("weighing-sources",)
 
 
-SHOWN: dict[str, Callable[[RunResult], bool]] = {"research-synthesis": sources_are_named}
+def nothing_passed_before_the_tests(result: RunResult) -> bool:
+    kinds = {artifact.kind for artifact in result.artifacts}
+    said = [record.adaptation or "" for record in result.iterations]
+    return {"patch", "tree"} <= kinds and "placeholders" in said[1]
+
+
+SHOWN: dict[str, Callable[[RunResult], bool]] = {
+    "code-feature": nothing_passed_before_the_tests,
+    "research-synthesis": sources_are_named,
+}
 
 
 @pytest.fixture
