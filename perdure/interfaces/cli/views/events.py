@@ -155,6 +155,12 @@ def _stage(event: Event, limit: int | None) -> Text:
 
 
 def _verdict(event: Event, limit: int | None) -> Text:
+    gate = _word(event.data, "gate")
+    if gate:
+        said = f" not complete ({gate.replace('_', ' ')}) · "
+        return line(
+            ("[verdict]", WARN), said, "; ".join(map(one_line, _words(event.data, "missing")))
+        )
     word, why = _word(event.data, "verdict"), _word(event.data, "text")
     style = GOOD if word in {"approved", "achieved"} else WARN
     found = _number(event.data, "open")

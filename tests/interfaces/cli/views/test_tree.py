@@ -142,6 +142,11 @@ def test_the_history_tells_decisions_with_reasons() -> None:
             {"strategy": "simplify", "why": "confidence changed by 0"},
             "[strategy] simplify · confidence changed by 0",
         ),
+        (
+            "verdict",
+            {"gate": "success_criteria", "missing": ["two sources", "a table"]},
+            "[verdict] not complete (success criteria) · two sources; a table",
+        ),
         ("skill_saved", {"name": "counting", "version": 2}, "[skill] counting"),
     ],
 )
