@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from pydantic import JsonValue
 from temporalio import workflow
 
 from activities.shelve import Shelve
@@ -32,12 +33,14 @@ from perdure.domain.delegation.directives import (
 )
 from perdure.domain.delegation.ends import delegation_result, fold, record_of, returned
 from perdure.domain.delegation.plan import plan_view
+from perdure.domain.delegation.resuming import between_decisions
 from perdure.domain.delegation.stall import Verdict
 from perdure.domain.delegation.state import DelegationInput, DelegationState
 from perdure.domain.delegation.tools.toolbox import Toolbox
 from perdure.domain.delegation.workers import hypothesis_envelope
 from perdure.domain.gates import CHOICES
 from perdure.domain.result import RunResult
+from perdure.domain.resuming import as_stored
 from perdure.domain.run import DelegationSpec
 from workflows import options
 from workflows.deciding import Deciding
@@ -93,6 +96,14 @@ class DelegationLoop(Deciding):
             state=self.core,
             started_at=self.core.started_at,
         )
+
+    def iteration_state(self) -> dict[str, JsonValue]:
+        """The state after the newest finished iteration."""
+        return as_stored(between_decisions(self.core))
+
+    def last_state(self) -> dict[str, JsonValue]:
+        """The state after the last iteration."""
+        return as_stored(between_decisions(self.core, ended=True))
 
     async def drive(self) -> RunResult:
         """Open, then decide and obey until a decision or a limit ends it."""

@@ -55,6 +55,12 @@ def child_id(parent: str, number: int, name: str) -> str:
     return f"{parent}.w{number}-{slug}" if slug else f"{parent}.w{number}"
 
 
+def child_number(child: str, parent: str) -> int:
+    """The number in the id of a direct child; 0 for an id of another form."""
+    found = re.match(r"w(\d+)", child.removeprefix(f"{parent}."))
+    return int(found[1]) if found else 0
+
+
 def is_below(run: str, ancestor: str) -> bool:
     """Whether a run of the same tree works for another, directly or not."""
     return run.startswith(f"{ancestor}.")

@@ -11,6 +11,7 @@ from perdure.domain.children import (
     CHILDREN_KEPT,
     ChildStatus,
     child_id,
+    child_number,
     fractions,
     is_below,
     lineage,
@@ -40,6 +41,13 @@ LIMITS = BudgetLimits(
 def test_a_child_is_named_after_its_parent(name: str, id: str) -> None:
     assert child_id("r", 3, name) == id
     assert is_below(id, "r")
+
+
+@pytest.mark.parametrize(
+    ("child", "number"), [("r.w12-a", 12), ("r.w3", 3), ("r.other", 0), ("x", 0)]
+)
+def test_the_number_of_a_child(child: str, number: int) -> None:
+    assert child_number(child, "r") == number
 
 
 def test_lineage_names_every_ancestor() -> None:

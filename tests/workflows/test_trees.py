@@ -22,7 +22,7 @@ from installation import Installation, eventually, installation
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.messages import Pause, Resume, Stop
+from perdure.domain.messages import Pause, Resume, Retry, Stop
 from perdure.domain.run import Timing
 from perdure.interfaces.gateway import RunFilter
 
@@ -389,3 +389,31 @@ async def test_a_spent_budget_ends_with_the_best_and_a_last_word(site: Installat
     assert result.partial
     assert "half of it" in (result.output or "")
     await books_of_the_tree_agree(site, result)
+
+
+async def test_a_failed_run_is_retried_with_its_course_and_its_spend(site: Installation) -> None:
+    broken = {"when": {"role": "manager"}, "error": {"status": 400, "message": "no"}}
+    told = {"role": "manager", "contains": "w1 found steel"}
+    run = await site.start(
+        delegation(),
+        script(delegates("w1"), works("w1"), broken, {**completes(), "when": told}),
+    )
+    failed = await site.gateway.result(run)
+    assert (failed.outcome, failed.reason) == ("failed", "model_error")
+    await site.gateway.verb(run, Retry(by="t"))
+    result = await site.gateway.result(run)
+    assert result.outcome == "accepted"
+    assert result.spend.workers == 1
+    await books_of_the_tree_agree(site, result)
+
+
+async def test_a_fork_goes_on_from_a_decision_with_children_of_its_own(site: Installation) -> None:
+    told = {"role": "manager", "contains": "w1 found steel"}
+    replies = ({**completes(), "when": told}, delegates("w1"), works("w1"))
+    run = await site.start(delegation(), script(*replies))
+    await site.gateway.result(run)
+    spec = await site.gateway.fork_spec(run, 1)
+    fork = await site.gateway.fork(run, 1, spec)
+    result = await site.gateway.result(fork)
+    assert (result.outcome, result.spend.workers) == ("accepted", 0)
+    assert result.forked_from is not None and result.forked_from.run == run

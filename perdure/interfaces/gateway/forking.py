@@ -8,6 +8,8 @@ from datetime import datetime
 
 from perdure.domain.agent.ends import agent_budget
 from perdure.domain.agent.settings import resolve
+from perdure.domain.delegation.resuming import delegation_fork
+from perdure.domain.delegation.state import DelegationState
 from perdure.domain.errors import InvalidInput, NotAllowed
 from perdure.domain.refine.resuming import refine_fork
 from perdure.domain.refine.state import RefineState
@@ -15,7 +17,7 @@ from perdure.domain.result import IterationRecord, Origin
 from perdure.domain.resuming import fork_of, inherited, with_records
 from perdure.domain.roles.resuming import role_fork
 from perdure.domain.roles.state import RoleState
-from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec
+from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.domain.state import AgentState, CoreState
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.gateway.starting import Beginning, Starter
@@ -67,6 +69,9 @@ def _first_state(
     if isinstance(spec, RefineSpec) and isinstance(state, RefineState):
         known = before.rubric if isinstance(before, RefineSpec) else spec.rubric
         return refine_fork(state, spec, before=known, now=now, origin=origin)
+    if isinstance(spec, DelegationSpec) and isinstance(state, DelegationState):
+        told = before if isinstance(before, DelegationSpec) else spec
+        return delegation_fork(state, spec, before=told, now=now, origin=origin)
     if isinstance(spec, RolesSpec) and isinstance(state, RoleState):
         return role_fork(state, spec, before=before, now=now, origin=origin)
     if not isinstance(spec, AgentSpec) or not isinstance(state, AgentState):

@@ -6,6 +6,9 @@ from datetime import datetime
 from perdure.domain.agent.ends import agent_budget
 from perdure.domain.agent.settings import resolve
 from perdure.domain.budget import Budget
+from perdure.domain.children import child_number
+from perdure.domain.delegation.resuming import cleared as cleared_course
+from perdure.domain.delegation.state import DelegationState
 from perdure.domain.errors import NotAllowed, NotFound, PerdureError
 from perdure.domain.messages import Receipt, Retry
 from perdure.domain.ports import BlobStore, Journal, RecordStore, StoredRun
@@ -14,7 +17,7 @@ from perdure.domain.refine.state import RefineState
 from perdure.domain.resuming import Booked, anew, booked, forgiving_agent, retry_of
 from perdure.domain.roles.resuming import first_state
 from perdure.domain.roles.state import RoleState
-from perdure.domain.run import AgentSpec, RefineSpec, RolesSpec
+from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.domain.state import AgentState, CoreState
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.gateway.faults import unknown_run
@@ -23,6 +26,7 @@ from perdure.interfaces.gateway.starting import Starter, order_of
 from perdure.interfaces.gateway.statuses import first_status, torn_lifecycle
 from perdure.interfaces.gateway.stored_states import StoredStates
 
+MOST_CHILDREN = 10_000
 HAD_EFFECT = "had its effect"
 
 
@@ -75,6 +79,7 @@ class Retrying:
         if look is not None:
             # Nothing that the failed execution left behind may still spend.
             await self._journal.seal_and_sum(look.execution)
+        children = await self._closed_children(row.id)
         following = retry_of(
             _usable(state) or _fresh(spec, row.started_at, state),
             booked=await self._booked(row.id),
@@ -83,6 +88,8 @@ class Retrying:
             note=message.note,
             request_id=message.request_id,
         )
+        started = max(children, following.children_started)
+        following = following.model_copy(update={"children_started": started})
         digest = look.memo.get("spec", "") if look is not None else ""
         order = order_of(spec, row.id, site, digest=digest, state=following, again=True)
         await self._reopen(row, spec)
@@ -93,6 +100,14 @@ class Retrying:
             raise
         if not started:
             raise _taken(row.id)
+
+    async def _closed_children(self, run: str) -> int:
+        """Let nothing below the failed execution spend any more; the highest number of a child."""
+        rows = await self._records.find_runs(prefix=f"{run}.", limit=MOST_CHILDREN)
+        children = [row.id for row in rows if row.parent == run]
+        for child in children:
+            await self._journal.seal_tree(root=run, run=child)
+        return max((child_number(child, run) for child in children), default=0)
 
     async def _booked(self, run: str) -> Booked:
         return booked(await self._journal.tree(root=run, run=run))
@@ -148,6 +163,8 @@ def _usable(state: CoreState | None) -> CoreState | None:
     match state:
         case RefineState() if state.iteration > 0:
             return cleared(state)
+        case DelegationState() if state.course.iteration > 0:
+            return cleared_course(state)
         case RoleState() if state.begun or state.iteration > 0:
             return state
         case AgentState() if state.turn.head is not None and state.record_count > 0:
@@ -161,6 +178,8 @@ def _fresh(spec: Spec, at: datetime, before: CoreState | None) -> CoreState:
     fresh: CoreState
     if isinstance(spec, AgentSpec):
         fresh = AgentState(started_at=at, budget=agent_budget(spec, resolve(spec.agent)))
+    elif isinstance(spec, DelegationSpec):
+        fresh = DelegationState(started_at=at, budget=Budget(limits=spec.budget))
     elif isinstance(spec, RolesSpec):
         fresh = first_state(spec, at=at)
     else:

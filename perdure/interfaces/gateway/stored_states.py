@@ -5,6 +5,7 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
+from perdure.domain.delegation.state import DelegationState
 from perdure.domain.errors import InvalidInput, NotAllowed, StoreError
 from perdure.domain.ports import BlobStore, RecordStore, StoredRun
 from perdure.domain.refine.resuming import completed
@@ -99,6 +100,8 @@ def _read(kind: str, address: str, data: bytes, iteration: int, at: datetime) ->
     """A stored state; for an agent's turn the link of its transcript says everything."""
     if kind == "refine":
         return RefineState.model_validate(StoredState.model_validate_json(data).state)
+    if kind == "delegation":
+        return DelegationState.model_validate(StoredState.model_validate_json(data).state)
     if kind == "roles":
         return RoleState.model_validate(StoredState.model_validate_json(data).state)
     try:

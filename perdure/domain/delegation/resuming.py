@@ -1,0 +1,35 @@
+"""From what a delegation run is taken up again, by a retry or a fork, between two decisions."""
+
+from datetime import datetime
+
+from perdure.domain.delegation.state import DelegationState, Turnover
+from perdure.domain.result import Origin
+from perdure.domain.resuming import fork_of, slim
+from perdure.domain.run import DelegationSpec
+
+
+def between_decisions(state: DelegationState, *, ended: bool = False) -> DelegationState:
+    """The state after the newest finished iteration; at the `ended` with what people asked."""
+    return slim(state, whole_control=ended).model_copy(
+        update={"stage": "manage", "turnover": Turnover(), "unwritten": [], "children": []}
+    )
+
+
+def cleared(state: DelegationState) -> DelegationState:
+    """A failed state that may go on: unreadable replies are forgiven, and no end is decided."""
+    course = state.course.model_copy(update={"unreadable": 0})
+    return state.model_copy(update={"course": course, "verdict": "", "claimed": None})
+
+
+def delegation_fork(
+    state: DelegationState,
+    spec: DelegationSpec,
+    *,
+    before: DelegationSpec,
+    now: datetime,
+    origin: Origin,
+) -> DelegationState:
+    """The first state of a new run that goes on from another's; its children are its own."""
+    say = None if spec.goal == before.goal else f"The task is now: {spec.goal}"
+    forked = fork_of(cleared(state), now=now, limits=spec.budget, origin=origin, say=say)
+    return forked.model_copy(update={"by_child": {}, "children_started": 0})
