@@ -29,7 +29,6 @@ ROLES_IDLE: Mapping[str, str] = {
     "models.planner": "the stages of a definition have models of their own, or the executor's",
 }
 DELEGATION_IDLE: Mapping[str, str] = {
-    "recall": "a manager begins with its task alone",
     "models.planner": "the manager plans itself",
     "rubric": "the final deliverable is scored by the reviewers' mean",
 }
