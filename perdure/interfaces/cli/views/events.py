@@ -181,6 +181,12 @@ def _child(event: Event, limit: int | None) -> Text:
     return line((f"[child {name}]", WARN if bad else DIM), text)
 
 
+def _strategy(event: Event, limit: int | None) -> Text | None:
+    """A manager's; an iteration of refine names its own."""
+    name, why = _word(event.data, "strategy"), one_line(_word(event.data, "why"))
+    return line(("[strategy]", WARN), f" {' · '.join(filter(None, (name, why)))}") if name else None
+
+
 _TELLERS: Mapping[EventType, Teller] = {
     "run_started": _named("start", "goal", "model", "executor"),
     "recalled": _recalled,
@@ -194,7 +200,7 @@ _TELLERS: Mapping[EventType, Teller] = {
     "budget_warning": _budget,
     "stage_finished": _stage,
     "child_finished": _child,
-    "strategy_switched": _named("strategy", "strategy", "why", style=WARN),
+    "strategy_switched": _strategy,
     "skill_saved": _named("skill", "name"),
     "verdict": _verdict,
     "gate_opened": _gate_opened,
