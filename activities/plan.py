@@ -11,9 +11,9 @@ from perdure.domain.refine.planning import (
     plan_schema,
     read_plan,
 )
-from perdure.domain.refine.planning import Plan as PlanText
+from perdure.domain.refine.planning import Plan as Steps
 
-NO_PLAN = PlanText()
+NO_PLAN = Steps()
 
 
 class Plan:

@@ -5,8 +5,8 @@ from decimal import Decimal
 import pytest
 
 from perdure.domain.models import ModelCard, Price
-from perdure.domain.run import RUN_SPEC, AgentSpec, RefineSpec
-from perdure.interfaces.gateway.facts import QueueState
+from perdure.domain.run import RUN_SPEC
+from perdure.interfaces.gateway.facts import QueueState, Spec
 from perdure.interfaces.plan import iteration_limit, plan_run, worst_case
 
 PRICE = Price(input_per_million=Decimal(3), output_per_million=Decimal(15))
@@ -15,7 +15,7 @@ RUBRIC = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "m
 JUDGED = [*RUBRIC, {"name": "tone", "evaluator": {"judge": {}}}]
 
 
-def spec(**fields: object) -> AgentSpec | RefineSpec:
+def spec(**fields: object) -> Spec:
     return RUN_SPEC.validate_python({"kind": "refine", "goal": "g", "rubric": RUBRIC, **fields})
 
 
@@ -49,7 +49,7 @@ def test_worst_case(budget: dict[str, object], price: Price | None, told: str) -
     ],
     ids=["default", "own", "budget", "agent"],
 )
-def test_iteration_limit(given: AgentSpec | RefineSpec, limit: int) -> None:
+def test_iteration_limit(given: Spec, limit: int) -> None:
     assert iteration_limit(given) == limit
 
 
