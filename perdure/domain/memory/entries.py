@@ -89,6 +89,11 @@ class Skill(Remembered):
     proposed_by: str = ""
     earlier: tuple[OldText, ...] = ()
 
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions whose texts are kept, the current one last."""
+        return (*(old.version for old in self.earlier), self.version)
+
     def had(self, text: str) -> bool:
         """Whether a text is this version's, or that of one before it."""
         return text == self.text or any(text == old.text for old in self.earlier)

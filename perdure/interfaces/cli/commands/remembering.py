@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import App, Group, Parameter
 
 from perdure.domain.errors import NotFound, StoreError
-from perdure.domain.memory.entries import Kind, MemoryEntry, Skill
+from perdure.domain.memory.entries import Kind, MemoryEntry, OldText, Skill
 from perdure.domain.memory.proposals import approved, one_proposal, proposals
 from perdure.domain.memory.ranking import rank
 from perdure.domain.memory.words import question
@@ -16,7 +16,13 @@ from perdure.domain.problems import nearest_name
 from perdure.interfaces.cli.commands.given import Given
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import GOOD, line
-from perdure.interfaces.cli.views.memory import entry_data, memory_view, skill_view, skills_view
+from perdure.interfaces.cli.views.memory import (
+    entry_data,
+    memory_view,
+    old_text_view,
+    skill_view,
+    skills_view,
+)
 from perdure.interfaces.cli.views.wording import one_line
 from perdure.interfaces.skill_files import read_skill
 
@@ -131,16 +137,22 @@ async def list_skills(*, category: str | None = None, session: Given) -> None:
         session.output.show(skills_view(found), data)
 
 
-async def show(name: Name, /, *, session: Given) -> None:
-    """One skill with its text.
+async def show(name: Name, /, *, version: int | None = None, session: Given) -> None:
+    """One skill with its text, as it is or as it was.
 
     Args:
         name: The skill's name.
+        version: The version to show; left out: the one that runs are given.
     """
     now = session.context.now()
     async with session.connected() as services:
         skill = await _skill(services.memory, name)
-        session.output.show(skill_view(skill, now), {"type": "skill", **entry_data(skill, now)})
+        if version is None or version == skill.version:
+            session.output.show(skill_view(skill, now), {"type": "skill", **entry_data(skill, now)})
+            return
+        old = _earlier(skill, version)
+        data = {"type": "skill_version", "name": skill.name, **old.model_dump(mode="json")}
+        session.output.show(old_text_view(skill, old), data)
 
 
 async def add(file: Path, /, *, session: Given) -> None:
@@ -222,6 +234,14 @@ def _tell_forgotten(session: Session, entry: MemoryEntry) -> None:
 async def _skills(memory: MemoryStore, category: str | None) -> list[Skill]:
     found = await memory.list(kinds=("skill",), category=category, limit=SKILLS_AT_MOST)
     return [entry for entry in found if isinstance(entry, Skill)]
+
+
+def _earlier(skill: Skill, version: int) -> OldText:
+    found = next((old for old in skill.earlier if old.version == version), None)
+    if found is None:
+        kept = ", ".join(str(number) for number in skill.versions)
+        raise NotFound(f"There is no version {version} of {skill.name}.", cure=f"Kept are: {kept}.")
+    return found
 
 
 async def _skill(memory: MemoryStore, name: str) -> Skill:

@@ -6,7 +6,15 @@ from datetime import datetime
 from rich.console import RenderableType
 from rich.text import Text
 
-from perdure.domain.memory.entries import Episode, Event, MemoryEntry, Pattern, Skill, may_enter
+from perdure.domain.memory.entries import (
+    Episode,
+    Event,
+    MemoryEntry,
+    OldText,
+    Pattern,
+    Skill,
+    may_enter,
+)
 from perdure.domain.memory.fading import confidence_left
 from perdure.domain.memory.proposals import proposals
 from perdure.domain.memory.telling import provenance
@@ -56,11 +64,23 @@ def skill_view(skill: Skill, now: datetime) -> RenderableType:
             ("effectiveness", f"{score(skill.effectiveness)} after {skill.judged} ended runs"),
             ("uses", _uses(skill, now)),
             ("from", " · ".join(filter(None, (_from(skill), one_line(skill.source))))),
-            ("earlier versions", ", ".join(str(old.version) for old in skill.earlier) or None),
+            ("earlier versions", _earlier(skill)),
             ("", _warning(skill)),
         )
     )
     return stack(facts, line(), Text(safe(skill.text).rstrip()))
+
+
+def old_text_view(skill: Skill, old: OldText) -> RenderableType:
+    """An earlier version of a skill, and that runs are given another one."""
+    facts = pairs(
+        (
+            ("skill", Text(skill.name, style="bold")),
+            ("version", f"{old.version}; runs are given version {skill.version}"),
+            ("from", one_line(old.source) or None),
+        )
+    )
+    return stack(facts, line(), Text(safe(old.text).rstrip()))
 
 
 def entry_data(entry: MemoryEntry, now: datetime) -> dict[str, object]:
@@ -136,6 +156,14 @@ def _uses(skill: Skill, now: datetime) -> str:
 
 def _from(skill: Skill) -> str:
     return "proposed by a run" if skill.approved is False else provenance(skill)
+
+
+def _earlier(skill: Skill) -> str | None:
+    if not skill.earlier:
+        return None
+    kept = ", ".join(str(old.version) for old in skill.earlier)
+    name, newest = one_line(skill.name), skill.earlier[-1].version
+    return f"{kept} (perdure skills show {name} --version {newest})"
 
 
 def _warning(skill: Skill) -> Text | None:

@@ -99,6 +99,28 @@ def test_an_empty_memory_says_so(tmp_path: Path) -> None:
     assert "perdure skills add FILE.md" in empty.out
 
 
+def test_earlier_versions_of_a_skill_are_printed(perdure: Installation) -> None:
+    for more in ("", "Then tell.\n", "Then wait.\n"):
+        (perdure.folder / "limits.md").write_text(SKILL + more, encoding="utf-8")
+        assert perdure.run("skills", "add", "limits.md") == 0
+    assert perdure.run("skills", "show", "rate-limits") == 0
+    assert "1, 2 (perdure skills show rate-limits --version 2)" in perdure.out
+    assert "Then wait." in perdure.out
+    assert perdure.run("skills", "show", "rate-limits", "--version", "2") == 0
+    assert "2; runs are given version 3" in perdure.out
+    assert "Then tell." in perdure.out
+    assert "Then wait." not in perdure.out
+    assert perdure.run("skills", "show", "rate-limits", "--version", "1", "--json") == 0
+    told = json.loads(perdure.out)
+    assert (told["type"], told["version"]) == ("skill_version", 1)
+    assert told["text"].rstrip().endswith("Count, then refuse.")
+    assert perdure.run("skills", "show", "rate-limits", "--version", "3") == 0
+    assert "Then wait." in perdure.out
+    assert perdure.run("skills", "show", "rate-limits", "--version", "9") == 4
+    assert "There is no version 9 of rate-limits." in perdure.err
+    assert "1, 2, 3" in perdure.err
+
+
 def test_a_skill_is_added_shown_changed_and_forgotten(perdure: Installation) -> None:
     assert perdure.run("skills", "add", "limits.md") == 0
     assert "rate-limits is added as version 1" in perdure.out
