@@ -27,8 +27,17 @@ def nothing_passed_before_the_tests(result: RunResult) -> bool:
     return {"patch", "tree"} <= kinds and "placeholders" in said[1]
 
 
+def a_made_tool_did_the_counting(result: RunResult) -> bool:
+    """The figures of the answer are those that the tool returned for the table of the example."""
+    made = result.tools_created == ("table.figures",) and result.tools_used["table.figures"] == 1
+    output = result.output or ""
+    facts = ("| fountain | 5 | 375.70 |", "| north gate | 5 | 361.00 |", "| station | 4 | 301.25 |")
+    return made and all(fact in output for fact in facts)
+
+
 SHOWN: dict[str, Callable[[RunResult], bool]] = {
     "code-feature": nothing_passed_before_the_tests,
+    "data-analysis": a_made_tool_did_the_counting,
     "research-synthesis": sources_are_named,
 }
 
