@@ -10,11 +10,11 @@ from activities.translate import translated
 from perdure.domain.ports import ArtifactStore, BlobStore
 from perdure.domain.projects.reach import Reach
 from perdure.domain.projects.records import LOOP_OUTPUT, Artifact
-from perdure.domain.roles.reviewing import review_of
+from perdure.domain.roles.reviewing import review_of, verdict_line
 from perdure.domain.roles.signals import read_signal
 from perdure.domain.roles.state import StageQuestion
 from perdure.domain.roles.steps import ReadStageReport, ReadStageRequest
-from perdure.domain.roles.verdict import read_verdict
+from perdure.domain.roles.verdict import Verdict, read_verdict
 from perdure.domain.steps import Frame
 
 LINE_CHARACTERS = 200
@@ -44,12 +44,13 @@ class ReadStage:
         signal = read_signal(text)
         frame = await self._frames.load(step.frame)
         await self._artifacts.add_artifact(self._artifact(step, frame, text))
+        verdict = read_verdict(text) if step.gate else None
         return ReadStageReport(
-            line=first_line(text),
+            line=_line(text, verdict),
             question=None
             if signal is None
             else StageQuestion(kind=signal.kind, text=signal.question),
-            review=review_of(read_verdict(text), text) if step.gate else None,
+            review=None if verdict is None else review_of(verdict, text),
             text=await self._blobs.put_text(text) if step.measure else None,
         )
 
@@ -68,6 +69,13 @@ class ReadStage:
             bytes=len(text.encode()),
             created_at=self._now(),
         )
+
+
+def _line(text: str, verdict: Verdict | None) -> str:
+    """What a stage said in one line; of a structure, the verdict that it holds."""
+    if verdict is None or not (verdict.structured or verdict.problems):
+        return first_line(text)
+    return verdict_line(verdict)[:LINE_CHARACTERS]
 
 
 def first_line(text: str) -> str:

@@ -32,6 +32,11 @@ async def test_a_team_works_until_the_review_approves(site: Installation) -> Non
     assert [record.decision for record in records] == ["continue", "accept"]
     assert [stage.name for stage in records[0].stages] == ["plan", "coder", "reviewer"]
     assert {stage.status for stage in records[1].stages} == {"completed"}
+    lines = [stage.line for record in records for stage in record.stages]
+    assert lines == [
+        *("the plan", "first draft", "rejected: not yet"),
+        *("the plan", "second draft", "approved: fine"),
+    ]
     assert [verdict.kind for record in records for verdict in record.verdicts] == [
         "rejected",
         "approved",

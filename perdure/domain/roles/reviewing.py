@@ -29,6 +29,14 @@ def review_of(verdict: Verdict, text: str) -> Review:
     )
 
 
+def verdict_line(verdict: Verdict) -> str:
+    """A verdict in one line: its word, and why, in the reviewer's words where there are any."""
+    named = "; ".join(finding.title for finding in verdict.open_findings)
+    unread = "; ".join(verdict.problems)
+    why = " ".join((verdict.rationale or named or unread).split())
+    return f"{verdict.decision}: {why}" if why else verdict.decision
+
+
 def topic(text: str) -> str:
     """The words that tell a finding apart, however it is put."""
     return " ".join(sorted(set(terms(text)))[: TOPIC_WORDS * 4])

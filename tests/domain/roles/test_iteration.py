@@ -1,12 +1,14 @@
 """How iterations are compared, and when the same findings came back."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.refs import Ref
 from perdure.domain.roles.iteration import better
-from perdure.domain.roles.reviewing import came_back, review_of, topic
+from perdure.domain.roles.reviewing import came_back, review_of, topic, verdict_line
 from perdure.domain.roles.state import KeptIteration
 from perdure.domain.roles.verdict import read_verdict
 
@@ -60,3 +62,32 @@ def test_a_review_is_bounded_whatever_was_said(text: str) -> None:
     review = review_of(read_verdict(text), text)
     assert len(review.model_dump_json()) < 30_000
     assert review.open >= len(review.findings) or not review.listed
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"rationale": "It is\n  slow."}, "rejected: It is slow."),
+        (
+            {
+                "findings": [
+                    {"title": "no tests", "severity": "blocker"},
+                    {"title": "slow", "severity": "important"},
+                ]
+            },
+            "rejected: no tests; slow",
+        ),
+        ({}, "rejected"),
+        ({"requirements_met": True, "quality_pass": True, "rationale": "Fine."}, "approved: Fine."),
+    ],
+    ids=["in the reviewer's words", "by its findings", "without a word", "approved"],
+)
+def test_a_verdict_in_one_line(fields: dict[str, object], told: str) -> None:
+    given = {"requirements_met": False, "quality_pass": False, "findings": [], **fields}
+    assert verdict_line(read_verdict(json.dumps(given))) == told
+
+
+def test_a_verdict_that_cannot_be_used_says_why() -> None:
+    told = verdict_line(read_verdict('{"requirements_met": "perhaps", "quality_pass": 7}'))
+    assert told.startswith("unclear: ")
+    assert "requirements_met" in told

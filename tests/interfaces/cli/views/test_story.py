@@ -95,6 +95,10 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
             "[code] failed · refusal",
         ),
         (
+            event(3, "stage_finished", stage="code", status="completed", text='{"a": 1}'),
+            "[code] completed",
+        ),
+        (
             event(4, "verdict", verdict="rejected", by="review", open=2, text="No test."),
             "[verdict] rejected · 2 open · No test.",
         ),
@@ -114,7 +118,7 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
     ],
     ids=[
         "recalled", "nothing known", "no memory", "a plan", "a long plan", "a question",
-        "no plan", "no plan wanted", "a stage begins", "a stage", "a failed stage",
+        "no plan", "no plan wanted", "a stage begins", "a stage", "a failed stage", "a structure",
         "a rejection", "an approval", "missing", "saved", "hardly saved",
     ],
 )  # fmt: skip
