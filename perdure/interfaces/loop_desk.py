@@ -28,7 +28,7 @@ from perdure.domain.run import RUN_SPEC, Spec
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import RunFilter
 from perdure.interfaces.services import RunGateway
-from perdure.interfaces.submission import Flags, Surroundings, load_data, store
+from perdure.interfaces.submission import Flags, Submission, Surroundings, load_data, store
 
 STARTED_BY = "started_by"
 ROOT_RUN = "root_run"
@@ -66,8 +66,8 @@ class Loops:
         library = await self.definitions_kept.library(self.workspace)
         return tuple(_facts(library.definitions[name]) for name in sorted(library.definitions))
 
-    async def start(self, ask: LoopAsk) -> LoopStarted:
-        """Start a run of a definition; one with a caller stays within the caller's bounds."""
+    def submission(self, ask: LoopAsk) -> Submission:
+        """What a start would submit."""
         data: dict[str, JsonValue] = {
             "kind": "roles",
             "goal": ask.goal,
@@ -79,7 +79,11 @@ class Loops:
         }
         if (workspace := ask.workspace or self.workspace) is not None:
             data["workspace"] = workspace
-        submission = load_data(data, self.flags, surroundings=self.surroundings)
+        return load_data(data, self.flags, surroundings=self.surroundings)
+
+    async def start(self, ask: LoopAsk) -> LoopStarted:
+        """Start a run of a definition; one with a caller stays within the caller's bounds."""
+        submission = self.submission(ask)
         spec = await store(submission, self.blobs)
         if ask.caller:
             spec = _below(spec, ask.caller, await self._spec(ask.caller))

@@ -1,22 +1,21 @@
 """What a run would do and could cost at most, told before it starts."""
 
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Iterator, Mapping, Sequence
 
 from perdure.domain.agent.settings import resolve
 from perdure.domain.base import Frozen
-from perdure.domain.budget import MAX_ITERATIONS, worst_cost
+from perdure.domain.budget import MAX_ITERATIONS
 from perdure.domain.models import ModelCard
 from perdure.domain.names import LoopKind
 from perdure.domain.refine.planning import wants_plan
-from perdure.domain.roles.limits import planned_rounds
-from perdure.domain.roles.seats import level_of
+from perdure.domain.roles.limits import planned_rounds, wants_goal_judge, with_rounds
 from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec, Spec
-from perdure.domain.tokens import estimate
-from perdure.domain.usage import Usage
 from perdure.interfaces.gateway.facts import QueueState
+from perdure.interfaces.planned_stages import PlannedStage, ends_when, planned_stages
+from perdure.interfaces.worst_case import WorstCase, worst_case
 
 SHOWN_ROLES = ("executor", "planner", "evaluator")
+OF_MANAGERS = ("manager", "worker", "critic")
 
 
 class PlannedModel(Frozen):
@@ -27,24 +26,10 @@ class PlannedModel(Frozen):
     card: ModelCard | None = None
 
 
-class WorstCase(Frozen):
-    """The most that a run may spend. No call starts that does not fit into the limits.
-
-    `one_call_usd` is the price of one call that reads the goal and writes all it may.
-    """
-
-    tokens: int | None
-    cost_usd: Decimal | None
-    active_time_s: float | None
-    wall_time_s: float | None
-    model_calls: int | None
-    one_call_usd: Decimal | None
-    sentence: str
-
-
 class RunPlan(Frozen):
     """The answer to `run --dry-run`.
 
+    `stages` and `ends` are those of a loop of roles, `crew` is what a manager may hand out.
     `unknown` says why nobody can tell who is ready: no services run that could be asked.
     """
 
@@ -56,6 +41,9 @@ class RunPlan(Frozen):
     models: tuple[PlannedModel, ...]
     iterations: int
     steps: tuple[str, ...]
+    stages: tuple[PlannedStage, ...] = ()
+    ends: str | None = None
+    crew: str | None = None
     checks: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
     worst: WorstCase
@@ -80,7 +68,8 @@ def plan_run(
 ) -> RunPlan:
     """Put the plan together; `cards` are by model name, for those that are known."""
     models = tuple(_models(spec, cards, default_model))
-    executor = models[0].card
+    stages = _stages(spec, models[0].chain)
+    at_work = [cards.get(name) for name in _at_work(spec, stages, models)]
     return RunPlan(
         kind=spec.kind,
         goal=spec.goal,
@@ -89,10 +78,13 @@ def plan_run(
         access=spec.tools.access or "readonly, where the model can choose tools",
         models=models,
         iterations=iteration_limit(spec),
-        steps=_steps(spec, models),
+        steps=_steps(spec, models, stages),
+        stages=stages,
+        ends=_ends(spec),
+        crew=_crew(spec),
         checks=_named(spec, judged=False),
         judged=_named(spec, judged=True),
-        worst=worst_case(spec, executor),
+        worst=worst_case(spec, at_work),
         queues=tuple(queues),
         unknown=unknown,
         warnings=(*warnings, *_warnings(spec, models)),
@@ -113,55 +105,21 @@ def iteration_limit(spec: Spec) -> int:
     return min(own, spec.budget.iterations) if spec.budget.iterations else own
 
 
-def worst_case(spec: Spec, card: ModelCard | None) -> WorstCase:
-    """The limits in force, and what they come to in words."""
-    budget = spec.budget
-    price = card.price if card else None
-    one = None
-    if card is not None and price is not None:
-        usage = Usage(input_tokens=estimate(spec.goal).total, output_tokens=card.max_output)
-        one = worst_cost(price, usage)
-    return WorstCase(
-        tokens=budget.tokens or None,
-        cost_usd=budget.cost_usd or None,
-        active_time_s=budget.active_time or None,
-        wall_time_s=budget.wall_time or None,
-        model_calls=budget.model_calls or None,
-        one_call_usd=one,
-        sentence=_worst_sentence(spec, card),
-    )
-
-
-def _worst_sentence(spec: Spec, card: ModelCard | None) -> str:
-    limit = spec.budget.cost_usd
-    if card is not None and card.price is not None and _is_free(card):
-        return "Nothing: this model costs no money."
-    if card is None or card.price is None:
-        if spec.budget.unknown_price == "block" and limit:
-            return "The model's price is unknown, so with a cost limit the run will not call it."
-        return "Unknown: the model has no known price."
-    if not limit:
-        tokens = spec.budget.tokens
-        if not tokens:
-            return "Unlimited: the run has neither a cost nor a token limit."
-        most = worst_cost(card.price, Usage(output_tokens=tokens))
-        return f"{most:.2f} USD, if all {tokens:,} tokens were written by {card.name}."
-    return f"{limit} USD: no call starts that does not fit into what is left."
-
-
-def _is_free(card: ModelCard) -> bool:
-    price = card.price
-    return price is not None and price.input_per_million == price.output_per_million == 0
+def models_of(spec: Spec, default_model: str) -> tuple[str, ...]:
+    """The first model of every role and stage: what a plan wants to know the cards of."""
+    executor = spec.models.chain("executor") or (default_model,)
+    chains = [
+        *(spec.models.chain(role) or executor for role in (*SHOWN_ROLES, *OF_MANAGERS)),
+        *(stage.models for stage in _all_of(_stages(spec, executor))),
+    ]
+    return tuple(dict.fromkeys(chain[0] for chain in chains if chain))
 
 
 def _models(
     spec: Spec, cards: Mapping[str, ModelCard], default_model: str
 ) -> Sequence[PlannedModel]:
-    judged = _named(spec, judged=True)
     found: list[PlannedModel] = []
-    for role in SHOWN_ROLES:
-        if role == "evaluator" and not judged:
-            continue
+    for role in _shown_roles(spec):
         chain = spec.models.chain(role) or (default_model,)
         if role == "planner" and not _plans(spec, cards.get(chain[0])):
             continue
@@ -169,7 +127,42 @@ def _models(
     return found
 
 
-def _steps(spec: Spec, models: Sequence[PlannedModel]) -> tuple[str, ...]:
+def _shown_roles(spec: Spec) -> tuple[str, ...]:
+    match spec:
+        case DelegationSpec():
+            return OF_MANAGERS if spec.delegation.critique.enabled else OF_MANAGERS[:-1]
+        case RolesSpec():
+            return ("executor", "evaluator") if _asks_goal_judge(spec) else ("executor",)
+        case AgentSpec() | RefineSpec():
+            judged = _named(spec, judged=True)
+            return SHOWN_ROLES if judged else SHOWN_ROLES[:-1]
+
+
+def _at_work(
+    spec: Spec, stages: Sequence[PlannedStage], models: Sequence[PlannedModel]
+) -> tuple[str, ...]:
+    """The first models of those that do the work, each once."""
+    match spec:
+        case RolesSpec() if stages:
+            chains = [stage.models for stage in _all_of(stages)]
+        case DelegationSpec():
+            chains = [planned.chain for planned in models]
+        case _:
+            chains = [models[0].chain]
+    names = tuple(dict.fromkeys(chain[0] for chain in chains if chain))
+    return names or models[0].chain[:1]
+
+
+def _all_of(stages: Sequence[PlannedStage]) -> Iterator[PlannedStage]:
+    """Every stage, those of loops inside included."""
+    for stage in stages:
+        yield stage
+        yield from _all_of(stage.stages)
+
+
+def _steps(
+    spec: Spec, models: Sequence[PlannedModel], stages: Sequence[PlannedStage]
+) -> tuple[str, ...]:
     match spec:
         case AgentSpec():
             steps = ("model call", "tools it asks for", "until it answers in text")
@@ -179,17 +172,49 @@ def _steps(spec: Spec, models: Sequence[PlannedModel]) -> tuple[str, ...]:
             before = [*(["recall"] if spec.recall else []), *(["plan"] if planned else [])]
             return (*before, "execute", "evaluate", "decide", "refine")
         case RolesSpec():
-            return _stages(spec)
+            named = tuple(stage.name for stage in stages)
+            return named or (f"the stages of {spec.roles.definition}, in order",)
         case DelegationSpec():
-            return ("manager decides", "workers work", "review", "until it is complete")
+            review = ("review",) if spec.delegation.critique.enabled else ()
+            return ("manager decides", "workers work", *review)
 
 
-def _stages(spec: RolesSpec) -> tuple[str, ...]:
-    if spec.roles.snapshot is None:
-        return (f"the stages of {spec.roles.definition}, in order", "its condition")
-    definition = spec.roles.snapshot.definition
-    named = tuple(f"{role.name} ({level_of(role, spec.tools)})" for role in definition.roles)
-    return (*named, f"until {definition.termination_condition.type.replace('_', ' ')}")
+def _stages(spec: Spec, executor: tuple[str, ...]) -> tuple[PlannedStage, ...]:
+    if not isinstance(spec, RolesSpec) or spec.roles.snapshot is None:
+        return ()
+    return planned_stages(spec.roles.snapshot, spec.tools, executor)
+
+
+def _ends(spec: Spec) -> str | None:
+    match spec:
+        case RolesSpec() if spec.roles.snapshot is not None:
+            condition = spec.roles.snapshot.definition.termination_condition
+            return ends_when(with_rounds(condition, spec.roles.max_iterations))
+        case DelegationSpec():
+            return "the manager completes the task and the gates accept it"
+        case _:
+            return None
+
+
+def _crew(spec: Spec) -> str | None:
+    """How many workers a manager may have, and how deep."""
+    if not isinstance(spec, DelegationSpec):
+        return None
+    own = spec.delegation
+    each, below = own.workers_per_iteration, own.submanagers
+    told = [
+        f"up to {each} workers an iteration" if each else "any number of workers an iteration",
+        f"{own.parallel} at once",
+        *([f"{spec.budget.workers} in all"] if spec.budget.workers else []),
+    ]
+    if below.per_run and spec.budget.depth:
+        told.append(f"{below.per_run} of them managers, {spec.budget.depth} levels deep")
+    return ", ".join(told)
+
+
+def _asks_goal_judge(spec: RolesSpec) -> bool:
+    snapshot = spec.roles.snapshot
+    return snapshot is not None and wants_goal_judge(snapshot.definition.termination_condition)
 
 
 def _plans(spec: Spec, planner: ModelCard | None) -> bool:

@@ -68,8 +68,8 @@ class RunGateway(Protocol):
         """Start a run and return its id."""
         ...
 
-    async def check(self, spec: Spec) -> None:
-        """Refuse a specification that cannot run here, without a server; raises `InvalidInput`."""
+    async def check(self, spec: Spec) -> Spec:
+        """The specification as it would run here; asks no server; raises `InvalidInput`."""
         ...
 
     async def fork_spec(self, run: str, iteration: int) -> Spec:

@@ -4,10 +4,14 @@ from decimal import Decimal
 
 import pytest
 
+from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.models import ModelCard, Price
+from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot
 from perdure.domain.run import RUN_SPEC
 from perdure.interfaces.gateway.facts import QueueState, Spec
-from perdure.interfaces.plan import iteration_limit, plan_run, worst_case
+from perdure.interfaces.plan import iteration_limit, models_of, plan_run
+from perdure.interfaces.planned_stages import ends_when
+from perdure.interfaces.worst_case import worst_case
 
 PRICE = Price(input_per_million=Decimal(3), output_per_million=Decimal(15))
 FREE = Price(input_per_million=Decimal(0), output_per_million=Decimal(0))
@@ -36,7 +40,7 @@ def card(price: Price | None, **facts: object) -> ModelCard:
     ids=["limited", "by tokens", "unlimited", "blocked", "unverified", "free"],
 )
 def test_worst_case(budget: dict[str, object], price: Price | None, told: str) -> None:
-    assert told in worst_case(spec(budget=budget), card(price)).sentence
+    assert told in worst_case(spec(budget=budget), [card(price)]).sentence
 
 
 @pytest.mark.parametrize(
@@ -68,6 +72,133 @@ def test_a_plan_names_models_by_role_and_warns() -> None:
     assert plan.judged == ("tone",)
     assert plan.ready
     assert plan.warnings == ("first", "m does not judge: checks alone decide.")
+
+
+def loop(*roles: dict[str, object], condition: dict[str, object], **below: object) -> LoopSnapshot:
+    definition = LoopDefinition.model_validate(
+        {"name": "team", "roles": roles, "termination_condition": condition}
+    )
+    return LoopSnapshot.model_validate(
+        {"definition": definition, "version": "1", "nested": {**below}}
+    )
+
+
+REVIEWED: dict[str, object] = {
+    "type": "evaluation_bound",
+    "criteria": "It works.",
+    "max_review_rounds": 4,
+}
+INNER = loop(
+    {"name": "tester", "prompt": "p", "model": "dear"},
+    condition={"type": "iteration_bound", "iterations": 1},
+)
+SNAPSHOT = loop(
+    {"name": "plan", "role": "planner", "prompt": "p", "access": "readonly", "budget": 0.25},
+    {"name": "try", "prompt": "p", "loop": "tests"},
+    {"name": "review", "prompt": "p", "access": "full"},
+    condition=REVIEWED,
+    **{"try": INNER},
+)
+
+
+def of_roles(**fields: object) -> Spec:
+    settings = {"definition": "team", "snapshot": SNAPSHOT.model_dump(mode="json", by_alias=True)}
+    own = fields.pop("roles", {})
+    assert isinstance(own, dict)
+    return RUN_SPEC.validate_python(
+        {"kind": "roles", "goal": "g", "roles": {**settings, **own}, **fields}
+    )
+
+
+def test_a_plan_of_roles_shows_the_stages_of_the_definition_it_names() -> None:
+    given = of_roles(models={"executor": "m"}, tools={"access": "readonly-shell"})
+    assert set(models_of(given, "other")) == {"m", "dear"}
+    plan = plan_run(given, cards={"m": card(FREE)}, queues=(), default_model="other")
+    assert plan.steps == ("plan", "try", "review")
+    assert (plan.iterations, plan.ends) == (4, "the review approves, or after 4 iterations")
+    first, second, third = plan.stages
+    assert (first.role, first.access, first.models, first.share) == (
+        *("planner", "readonly", ("m",)),
+        0.25,
+    )
+    assert (second.loop, second.access, second.gate) == ("tests", None, False)
+    assert [(one.name, one.models) for one in second.stages] == [("tester", ("dear",))]
+    assert (third.access, third.gate) == ("readonly-shell", True)
+    assert [planned.role for planned in plan.models] == ["executor"]
+
+
+def test_rounds_that_the_task_asks_for_replace_those_of_the_definition() -> None:
+    plan = plan_run(of_roles(roles={"max_iterations": 2}), cards={}, queues=(), default_model="m")
+    assert (plan.iterations, plan.ends) == (2, "the review approves, or after 2 iterations")
+
+
+def test_the_dearest_model_of_any_stage_makes_the_worst_case() -> None:
+    unlimited = of_roles(models={"executor": "m"}, budget={"cost_usd": 0, "tokens": 1_000_000})
+    dear = ModelCard(name="dear", price=PRICE)
+    cards = {"m": card(FREE), "dear": dear}
+    plan = plan_run(unlimited, cards=cards, queues=(), default_model="m")
+    assert plan.worst.sentence == "15.00 USD, if all 1,000,000 tokens were written by dear."
+    assert plan.worst.one_call_usd is not None
+    assert plan.worst.one_call_usd > 0
+    unknown = {"m": card(FREE), "dear": ModelCard(name="dear", price=None)}
+    limited = of_roles(models={"executor": "m"})
+    told = plan_run(limited, cards=unknown, queues=(), default_model="m").worst.sentence
+    assert "The price of dear is unknown" in told
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ({"type": "goal_bound", "max_iterations": 1}, "goal achieved, or after 1 iteration"),
+        ({"type": "time_bound", "seconds": 90}, "after 90 s"),
+        ({"type": "timeout", "seconds": 90}, "after 90 s of work"),
+        ({"type": "time_bound", "until": "2030-01-01T00:00:00Z"}, "at 2030-01-01T00:00:00+00:00"),
+        (
+            {"type": "tool_bound", "tool": "probe", "operator": ">=", "value": 3},
+            "probe gives a number >= 3",
+        ),
+        ({"type": "manual"}, "somebody stops it"),
+        (
+            {
+                "type": "combined",
+                "operator": "and",
+                "conditions": [REVIEWED, {"type": "iteration_bound", "iterations": 2}],
+            },
+            "(the review approves, or after 4 iterations) and after 2 iterations",
+        ),
+    ],
+    ids=["goal", "time", "work", "moment", "tool", "manual", "both"],
+)
+def test_what_ends_a_loop_is_told_in_words(condition: dict[str, object], told: str) -> None:
+    snapshot = loop({"role": "coder", "prompt": "p"}, condition=condition)
+    assert ends_when(snapshot.definition.termination_condition).endswith(told)
+
+
+def test_a_plan_of_a_delegation_names_its_people_and_how_many_there_may_be() -> None:
+    given = RUN_SPEC.validate_python(
+        {
+            "kind": "delegation",
+            "goal": "g",
+            "models": {"executor": "m", "worker": "w"},
+            "delegation": {"max_iterations": 9},
+        }
+    )
+    plan = plan_run(given, cards={}, queues=(), default_model="m")
+    assert [(one.role, one.chain) for one in plan.models] == [
+        ("manager", ("m",)),
+        ("worker", ("w",)),
+        ("critic", ("m",)),
+    ]
+    assert plan.iterations == 9
+    assert plan.crew == (
+        "up to 6 workers an iteration, 16 at once, 500 in all, 6 of them managers, 4 levels deep"
+    )
+    assert (plan.worst.workers, plan.worst.tool_calls) == (500, 1_500)
+    alone = given.model_copy(
+        update={"delegation": DelegationSettings.model_validate({"critique": {"enabled": False}})}
+    )
+    names = [one.role for one in plan_run(alone, cards={}, queues=(), default_model="m").models]
+    assert names == ["manager", "worker"]
 
 
 def test_a_missing_worker_makes_it_not_ready() -> None:

@@ -153,14 +153,16 @@ class Gateway:
         named = checked_id(run_id) if run_id is not None else None
         return await self._starter.start(spec, run=named, key=idempotency_key)
 
-    async def check(self, spec: Spec) -> None:
-        """Refuse a specification that cannot run here; asks no server.
+    async def check(self, spec: Spec) -> Spec:
+        """The specification as it would run here: models, access, the loop that it names.
+
+        Asks no server.
 
         Raises:
             InvalidInput: it names models, tools or checks that are not there, or has patterns or
                 schemas that cannot be used.
         """
-        await self._resolve(spec)
+        return await self._resolve(spec)
 
     async def fork_spec(self, run: str, iteration: int) -> Spec:
         """What a fork from an iteration of a run is told, before anything is changed.

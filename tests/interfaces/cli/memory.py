@@ -85,6 +85,7 @@ class MemoryGateway:
     attempts: list[AttemptRow] = field(default_factory=list)
     schedule: MiningSchedule | None = None
     mined: MineReport = field(default_factory=lambda: MineReport(events=4, found=2, proposed=1))
+    filled_in: Callable[[Spec], Spec] = field(default=lambda spec: spec)
     forkable: Spec | None = None
     forked: list[tuple[str, int]] = field(default_factory=list)
 
@@ -101,9 +102,10 @@ class MemoryGateway:
             return made
         return run_id or RUN
 
-    async def check(self, spec: Spec) -> None:
+    async def check(self, spec: Spec) -> Spec:
         if self.check_error is not None:
             raise self.check_error
+        return self.filled_in(spec)
 
     async def fork_spec(self, run: str, iteration: int) -> Spec:
         if run in self.refusals:

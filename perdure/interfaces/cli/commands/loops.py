@@ -12,13 +12,13 @@ from perdure.domain.loops import LoopAction, LoopAsk
 from perdure.domain.outcomes import Lifecycle
 from perdure.interfaces.cli.commands import look
 from perdure.interfaces.cli.commands.given import Given, OneRun
-from perdure.interfaces.cli.commands.running import follow_started
+from perdure.interfaces.cli.commands.running import follow_started, show_plan
 from perdure.interfaces.cli.commands.submitting import surroundings
 from perdure.interfaces.cli.session import ALL, LAST, Session
 from perdure.interfaces.cli.views.loops import controlled_view, loop_definitions_view, loops_view
 from perdure.interfaces.loop_desk import NO_FLAGS, Loops
 from perdure.interfaces.services import Services
-from perdure.interfaces.submission import Flags
+from perdure.interfaces.submission import Flags, store
 
 Targets = Annotated[str, Parameter(name="ID|all")]
 Param = Annotated[tuple[str, ...], Parameter(name="--param", negative="")]
@@ -89,6 +89,7 @@ async def start(
     model: str | None = None,
     set_: Settings = (),
     detach: bool = False,
+    dry_run: bool = False,
     session: Given,
 ) -> int:
     """Start a loop and follow it to its end.
@@ -104,6 +105,7 @@ async def start(
         model: The model that does the work.
         set_: Any other field as path=value, such as budget.tokens=50000; may be repeated.
         detach: Print the id and leave; `perdure watch` follows later.
+        dry_run: Start nothing; show the stages, what it could cost at most, who is ready.
     """
     ask = LoopAsk(
         definition=definition,
@@ -113,8 +115,12 @@ async def start(
     )
     folder = await _workspace(session, workspace, definition)
     flags = Flags(budget=budget, model=model, sets=set_)
-    async with session.connected(start=True) as services:
+    async with session.connected(start=not dry_run) as services:
         loops = loops_over(session, services, flags=flags, workspace=folder)
+        if dry_run:
+            submission = loops.submission(ask)
+            spec = await store(submission, services.blobs)
+            return await show_plan(session, services, spec, notes=submission.notes)
         started = await loops.start(ask)
         for note in started.notes:
             session.output.note(note)

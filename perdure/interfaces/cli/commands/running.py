@@ -11,7 +11,7 @@ from perdure.interfaces.cli.session import LAST, Session
 from perdure.interfaces.cli.views.layout import DIM, line
 from perdure.interfaces.cli.views.plan import plan_view
 from perdure.interfaces.gateway.facts import QueueState, Spec
-from perdure.interfaces.plan import SHOWN_ROLES, plan_run
+from perdure.interfaces.plan import models_of, plan_run
 from perdure.interfaces.services import Services
 from perdure.interfaces.submission import Submission, store
 
@@ -81,21 +81,28 @@ def _detached(session: Session, services: Services, run: str) -> int:
 
 
 async def _dry_run(session: Session, submission: Submission) -> int:
-    """Show the plan; a missing worker is exit code 3, as at a real start.
+    async with session.connected(start=False) as services:
+        spec = await store(submission, services.blobs)
+        return await show_plan(session, services, spec, notes=submission.notes)
+
+
+async def show_plan(
+    session: Session, services: Services, spec: Spec, *, notes: Sequence[str]
+) -> int:
+    """Show what a run would do; a missing worker is exit code 3, as at a real start.
 
     Services that do not run are no failure: a real start would start the embedded ones.
     """
-    async with session.connected(start=False) as services:
-        spec = await store(submission, services.blobs)
-        queues, unknown = await _readiness(services, spec)
-        plan = plan_run(
-            spec,
-            cards=await _cards(session, services, spec),
-            queues=queues,
-            default_model=session.context.default_model,
-            unknown=unknown,
-            warnings=submission.notes,
-        )
+    resolved = await services.gateway.check(spec)
+    queues, unknown = await _readiness(services, spec)
+    plan = plan_run(
+        resolved,
+        cards=await _cards(session, services, resolved),
+        queues=queues,
+        default_model=session.context.default_model,
+        unknown=unknown,
+        warnings=notes,
+    )
     session.output.show(plan_view(plan), plan)
     return 0 if plan.ready or unknown else 3
 
@@ -109,10 +116,9 @@ async def _readiness(services: Services, spec: Spec) -> tuple[Sequence[QueueStat
 
 
 async def _cards(session: Session, services: Services, spec: Spec) -> dict[str, ModelCard]:
-    """What is known of the first model of each role; unknown ones are left out."""
+    """What is known of the first model of each role and stage; unknown ones are left out."""
     found: dict[str, ModelCard] = {}
-    for role in SHOWN_ROLES:
-        name = (*spec.models.chain(role), session.context.default_model)[0]
+    for name in models_of(spec, session.context.default_model):
         try:
             found[name] = await services.models.card(name)
         except PerdureError:

@@ -1,5 +1,7 @@
 """The picture of a dry run: what would happen, what it could cost at most, who is ready."""
 
+from collections.abc import Iterator, Sequence
+
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -16,7 +18,9 @@ from perdure.interfaces.cli.views.layout import (
 )
 from perdure.interfaces.cli.views.wording import duration, model_name, money, one_line
 from perdure.interfaces.gateway.facts import QueueState
-from perdure.interfaces.plan import PlannedModel, RunPlan, WorstCase
+from perdure.interfaces.plan import PlannedModel, RunPlan
+from perdure.interfaces.planned_stages import PlannedStage
+from perdure.interfaces.worst_case import WorstCase
 
 NAMES_SHOWN = 8
 
@@ -31,6 +35,8 @@ def plan_view(plan: RunPlan) -> RenderableType:
         ("tools", plan.access),
         *((planned.role, _model(planned)) for planned in plan.models),
         ("iterations", f"at most {plan.iterations}: {' → '.join(plan.steps)}"),
+        ("ends when", plan.ends),
+        ("workers", plan.crew),
         ("checks", _names(plan.checks)),
         ("judged", _names(plan.judged)),
         ("at most", _limits(plan.worst)),
@@ -40,10 +46,38 @@ def plan_view(plan: RunPlan) -> RenderableType:
     return stack(
         heading("Plan (nothing was started)"),
         pairs(facts),
+        _stages(plan),
         *warnings,
         _queues(plan),
         _verdict(plan),
     )
+
+
+def _stages(plan: RunPlan) -> RenderableType | None:
+    if not plan.stages:
+        return None
+    rows = [_stage(stage, depth) for stage, depth in _with_depth(plan.stages)]
+    return table(("stage", "access", "model", ""), rows, whole=("stage", "access"))
+
+
+def _with_depth(
+    stages: Sequence[PlannedStage], depth: int = 0
+) -> Iterator[tuple[PlannedStage, int]]:
+    for stage in stages:
+        yield stage, depth
+        yield from _with_depth(stage.stages, depth + 1)
+
+
+def _stage(stage: PlannedStage, depth: int) -> tuple[str, str, str, str]:
+    told = (
+        f"runs the loop {stage.loop}" if stage.loop else "",
+        f"role {stage.role}" if stage.role not in {stage.name, stage.loop} else "",
+        "its verdict counts" if stage.gate else "",
+        f"at most {stage.share:.0%} of the tokens" if stage.share is not None else "",
+    )
+    chain = " → ".join(model_name(name) for name in stage.models)
+    name = f"{'  ' * depth}{one_line(stage.name, 40)}"
+    return name, stage.access or "", chain, ", ".join(part for part in told if part)
 
 
 def _model(planned: PlannedModel) -> str:
@@ -70,6 +104,7 @@ def _limits(worst: WorstCase) -> str:
         f"{duration(worst.active_time_s)} of work" if worst.active_time_s else "",
         f"{duration(worst.wall_time_s)} in all" if worst.wall_time_s else "",
         f"{worst.model_calls} model calls" if worst.model_calls else "",
+        f"{worst.tool_calls} tool calls" if worst.tool_calls else "",
     ]
     one = f"; one full call {money(worst.one_call_usd)}" if worst.one_call_usd else ""
     return (", ".join(piece for piece in pieces if piece) or "no limit") + one

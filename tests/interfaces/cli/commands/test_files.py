@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 
+from perdure.domain.run import KINDS
 from perdure.interfaces.definitions import DEFINITIONS
 from perdure.interfaces.submission.defined import definition_names
 from tests.interfaces.cli.memory import Installation
@@ -55,7 +56,7 @@ def test_definitions_are_listed_and_shown(perdure: Installation) -> None:
     assert "product-page " in perdure.out
     for name in definition_names(DEFINITIONS):
         assert perdure.run("definitions", name) == 0
-        assert yaml.safe_load(perdure.out)["kind"] in {"agent", "refine", "roles"}
+        assert yaml.safe_load(perdure.out)["kind"] in KINDS
     assert perdure.run("definitions", "product-pag") == 4
     assert "Did you mean product-page?" in perdure.err
     assert perdure.run("definitions", "--json") == 0

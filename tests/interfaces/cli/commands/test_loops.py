@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from perdure.domain.errors import InvalidInput
 from perdure.domain.messages import Pause, Resume, Retry, Stop
-from perdure.domain.run import RolesSpec
+from perdure.domain.roles.definition import LoopSnapshot
+from perdure.domain.run import RolesSpec, Spec
 from tests.interfaces.cli.memory import Installation
 from tests.interfaces.cli.samples import RUN
 
@@ -51,6 +53,51 @@ def test_a_loop_is_started_with_parameters_and_limits(perdure: Installation) -> 
     assert spec.roles.max_iterations == 2
     assert (spec.models.executor, str(spec.budget.cost_usd)) == ("claude-x", "0.5")
     assert spec.workspace is None
+
+
+def _seated(spec: Spec) -> Spec:
+    assert isinstance(spec, RolesSpec)
+    snapshot = {
+        "version": "1",
+        "definition": {
+            "name": "harness",
+            "roles": [
+                {"name": "code", "prompt": "p", "access": "full"},
+                {"name": "review", "prompt": "p", "access": "readonly"},
+            ],
+            "termination_condition": {"type": "evaluation_bound", "criteria": "It works."},
+        },
+    }
+    update = {"snapshot": LoopSnapshot.model_validate(snapshot)}
+    return spec.model_copy(update={"roles": spec.roles.model_copy(update=update)})
+
+
+def test_a_dry_run_shows_the_stages_and_starts_nothing(perdure: Installation) -> None:
+    perdure.gateway.filled_in = _seated
+    words = ("loops", "start", "harness", "mend it", "--max-iterations", "2", "--dry-run")
+    assert perdure.run(*words) == 0
+    told = " ".join(perdure.out.split())
+    assert "iterations at most 2: code → review" in told
+    assert "ends when the review approves, or after 2 iterations" in told
+    assert "its verdict counts" in told
+    assert "2,000,000 tokens" in told
+    assert perdure.gateway.started == []
+    (perdure.folder / "t.yaml").write_text(
+        "{kind: roles, goal: mend it, roles: {definition: harness}}", encoding="utf-8"
+    )
+    assert perdure.run("run", "t.yaml", "--dry-run", "--json") == 0
+    plan = json.loads(perdure.out.splitlines()[-1])
+    assert [(one["name"], one["access"]) for one in plan["stages"]] == [
+        ("code", "full"),
+        ("review", "readonly"),
+    ]
+    assert (plan["iterations"], perdure.gateway.started) == (5, [])
+
+
+def test_a_dry_run_refuses_what_a_start_would_refuse(perdure: Installation) -> None:
+    perdure.gateway.check_error = InvalidInput("There is no loop 'harnes'.", cure="harness")
+    assert perdure.run("loops", "start", "harnes", "mend it", "--dry-run") == 2
+    assert "There is no loop 'harnes'." in perdure.err
 
 
 def test_in_a_repository_a_loop_works_on_a_copy_of_it(perdure: Installation) -> None:
