@@ -1,5 +1,6 @@
 """How a run can end: the closed table of outcomes and reasons, and the words for a person."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
@@ -98,6 +99,7 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
     },
 }
 
+_THE_RESULT = re.compile(r"; this is [^(.]*(?= \(|\.)")
 _NOT_HEALED = "The model could not be used, and retries did not heal it."
 _NOTHING_TO_RETRY = "The model could not be used, and trying again would not change that."
 # By the code that begins the detail: `model_authentication: …`.
@@ -137,6 +139,11 @@ def explain(outcome: Outcome, reason: str, detail: str = "") -> str:
     if reason == "model_error":
         sentence = _MODEL_ERRORS.get(detail.partition(":")[0], sentence)
     return f"{sentence.removesuffix('.')} ({detail.removesuffix('.')})." if detail else sentence
+
+
+def with_nothing_to_show(explanation: str) -> str:
+    """An explanation that speaks of a result, as it reads for a run that has none."""
+    return _THE_RESULT.sub("; there is nothing to show yet", explanation)
 
 
 def lifecycle(outcome: Outcome) -> Lifecycle:

@@ -4,7 +4,14 @@ import typing
 
 import pytest
 
-from perdure.domain.outcomes import REASONS, Outcome, ended, explain, lifecycle
+from perdure.domain.outcomes import (
+    REASONS,
+    Outcome,
+    ended,
+    explain,
+    lifecycle,
+    with_nothing_to_show,
+)
 
 PAIRS = [(outcome, reason) for outcome, reasons in REASONS.items() for reason in reasons]
 
@@ -20,6 +27,18 @@ def test_every_reason_has_a_sentence(outcome: Outcome, reason: str) -> None:
     assert sentence[0].isupper()
     assert sentence.endswith(".")
     assert explain(outcome, reason, "2 of 3").endswith(" (2 of 3).")
+
+
+@pytest.mark.parametrize("detail", ["", "2.5 of 3"])
+@pytest.mark.parametrize(("outcome", "reason"), PAIRS, ids="/".join)
+def test_no_sentence_speaks_of_a_result_that_is_not_there(
+    outcome: Outcome, reason: str, detail: str
+) -> None:
+    sentence = explain(outcome, reason, detail)
+    told = with_nothing_to_show(sentence)
+    assert "; this is " not in told
+    assert ("there is nothing to show yet" in told) == ("; this is " in sentence)
+    assert told.endswith(f"({detail})." if detail else ".")
 
 
 @pytest.mark.parametrize(

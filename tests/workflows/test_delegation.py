@@ -337,3 +337,12 @@ async def test_inputs_are_handed_on_by_name(site: Installation) -> None:
         ),
     )  # fmt: skip
     assert result.outcome == "accepted"
+
+
+async def test_a_run_without_a_result_does_not_speak_of_one(site: Installation) -> None:
+    task = {"id": "a", "title": "Look", "depends_on": [], "acceptance": ""}
+    result = await site.run(
+        delegation(delegation={"max_iterations": 1}), script(decides("plan", subtasks=[task]))
+    )
+    assert (result.outcome, result.best, result.output) == ("best_effort", None, None)
+    assert "there is nothing to show yet" in result.explanation

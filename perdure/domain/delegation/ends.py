@@ -3,7 +3,7 @@
 from perdure.domain.agent.records import spent_since
 from perdure.domain.agent.turn import Ending
 from perdure.domain.delegation.state import DelegationState, Kept
-from perdure.domain.outcomes import Outcome, explain
+from perdure.domain.outcomes import Outcome, explain, with_nothing_to_show
 from perdure.domain.result import (
     Artifact,
     Decision,
@@ -99,13 +99,14 @@ def delegation_result(
     kept = returned(state, ending)
     outcome, reason, detail = ending.outcome, ending.reason, ending.detail
     score = kept.score if kept else None
+    explanation = state.verdict or explain(outcome, reason, detail)
     accepted = outcome == "accepted"
     return RunResult(
         id=run,
         kind="delegation",
         outcome=outcome,
         reason=reason,
-        explanation=state.verdict or explain(outcome, reason, detail),
+        explanation=explanation if kept else with_nothing_to_show(explanation),
         quality_met=accepted or (score is not None and score >= spec.delegation.evaluation.accept),
         partial=not accepted,
         output_ref=kept.output.hash if kept and kept.output else None,

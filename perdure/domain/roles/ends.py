@@ -1,7 +1,7 @@
 """The result that a run of roles ends with: the best iteration, every verdict, what it cost."""
 
 from perdure.domain.agent.turn import Ending
-from perdure.domain.outcomes import explain
+from perdure.domain.outcomes import explain, with_nothing_to_show
 from perdure.domain.result import Artifact, Exhausted, RunResult
 from perdure.domain.roles.iteration import partial
 from perdure.domain.roles.state import KeptIteration, RoleState
@@ -28,6 +28,7 @@ def role_result(
     """What the run returns."""
     outcome, reason, detail = ending.outcome, ending.reason, ending.detail
     kept = returned(state)
+    told = explanation or explain(outcome, reason, detail)
     review = state.last_review
     is_open = review is not None and review.word != "approved"
     return RunResult(
@@ -35,7 +36,7 @@ def role_result(
         kind="roles",
         outcome=outcome,
         reason=reason,
-        explanation=explanation or explain(outcome, reason, detail),
+        explanation=told if kept else with_nothing_to_show(told),
         quality_met=kept is not None and kept.approved,
         partial=kept is None or kept.partial,
         output_ref=kept.output.hash if kept and kept.output else None,

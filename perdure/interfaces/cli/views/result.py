@@ -126,7 +126,13 @@ def _ending(result: RunResult) -> str:
         return f" · {result.outcome.replace('_', ' ')}"
     if result.quality_met:
         return " · quality met"
-    return " · partial result" if result.partial else " · best kept"
+    if not result.partial:
+        return " · best kept"
+    return " · partial result" if _has_work(result) else " · nothing to show"
+
+
+def _has_work(result: RunResult) -> bool:
+    return bool(result.output or result.output_ref or result.best or result.artifacts)
 
 
 def _scores(result: RunResult) -> str | None:
@@ -138,7 +144,8 @@ def _scores(result: RunResult) -> str | None:
 def _output(result: RunResult) -> RenderableType | None:
     if result.output is None:
         where = f"; read it with `perdure artifact {result.id} {result.output_ref}`"
-        return line(("no output inline" + (where if result.output_ref else ""), DIM), "\n")
+        told = f"no output inline{where}" if result.output_ref else "no output"
+        return line((told, DIM), "\n")
     return Text(safe(result.output).rstrip() + "\n")
 
 

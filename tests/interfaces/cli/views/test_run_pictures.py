@@ -153,6 +153,17 @@ def test_result_tells_what_is_only_an_estimate() -> None:
     assert "unconfirmed" not in plain(result_view(result(spend=nothing)))
 
 
+def test_result_of_a_run_that_has_nothing_to_show() -> None:
+    empty = result(
+        outcome="deadline", quality_met=False, partial=True,
+        output=None, output_ref=None, best=None, artifacts=(),
+    )  # fmt: skip
+    told = plain(result_view(empty))
+    assert told.startswith("no output\n")
+    assert "· nothing to show" in told
+    assert "partial result" not in told
+
+
 def test_result_that_ended_badly() -> None:
     failed = result(
         outcome="failed",
@@ -166,7 +177,7 @@ def test_result_that_ended_badly() -> None:
         open_findings=({"dimension": "tone", "title": "too formal", "fix": "loosen up"},),
     )
     assert plain(result_view(failed)) == snapshot("""\
-no output inline
+no output
 
 [done] 2 iterations, 38k tokens, $0.32 · failed  ▆▇
 run     refine-steel-bottle-7f3a
