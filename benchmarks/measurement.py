@@ -9,13 +9,14 @@ from tempfile import TemporaryDirectory
 from benchmarks.claims import measure_claims
 from benchmarks.conditions import conditions
 from benchmarks.growth import Histories, measure_growth
+from benchmarks.made_tools import measure_tool_calls
 from benchmarks.overhead import measure_overhead
 from benchmarks.report import Report, markdown
 from benchmarks.site import site
 from benchmarks.tokens import measure_tokens
 from perdure.interfaces.chart import line_chart, log_scale
 
-IDS = ("B1", "B2", "B3")
+IDS = ("B1", "B2", "B3", "B8")
 MARKDOWN, JSON, CHART = "benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"
 
 
@@ -25,10 +26,11 @@ class Plan:
 
     Args:
         only: the ids to measure.
-        pairs: interleaved pairs of B1 after the warm-up.
+        pairs: interleaved pairs of B1 and B8 after the warm-up.
         turns: turns of one run of B1.
         long_turns: turns of one run of B2.
         iterations: iterations of the refine run of B3.
+        calls: calls of one side of B8, in each pair.
         keep: a new folder for everything that is made, logs included; None: a temporary one.
     """
 
@@ -37,6 +39,7 @@ class Plan:
     turns: int = 30
     long_turns: int = 200
     iterations: int = 20
+    calls: int = 40
     keep: Path | None = None
 
 
@@ -65,6 +68,15 @@ async def measure(plan: Plan, *, on_run: Callable[[str], None]) -> Report:
                 savings = await measure_tokens(place, iterations=plan.iterations, on_run=on_run)
                 claims = await measure_claims(place, on_run=on_run)
                 found = found.model_copy(update={"savings": savings, "claims": claims})
+            if "B8" in plan.only:
+                tool_calls = await measure_tool_calls(
+                    place.stores,
+                    folder / "programs",
+                    calls=plan.calls,
+                    pairs=plan.pairs,
+                    on_run=on_run,
+                )
+                found = found.model_copy(update={"tool_calls": tool_calls})
             return found
 
 

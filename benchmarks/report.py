@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from benchmarks.claims import Claim
 from benchmarks.conditions import Conditions
 from benchmarks.growth import Growth, Histories
+from benchmarks.made_tools import AT_ONCE, ToolCalls
 from benchmarks.overhead import Overhead
 from benchmarks.pairing import Ratio
 from benchmarks.tokens import Savings
@@ -15,6 +16,7 @@ MOST_WALL, MOST_CPU = 1.25, 1.5
 MOST_DRIFT = 0.02
 MOST_BYTES_TO_DELTA, MOST_EVENTS_TO_DELTA = 1.5, 1.05
 MOST_BYTES, MOST_EVENTS = 4 * 1024, 13
+MOST_CALL = 1.2
 MOST_INPUT = {3: 0.75, 5: 0.55, 10: 0.35, 20: 0.20}
 
 
@@ -26,6 +28,7 @@ class Report(Frozen):
     histories: Histories | None = None
     savings: Savings | None = None
     claims: tuple[Claim, ...] = ()
+    tool_calls: ToolCalls | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ def tables(report: Report) -> Iterator[Table]:
         yield _savings(report.savings)
     if report.claims:
         yield _claims(report.claims)
+    if report.tool_calls is not None:
+        yield _tool_calls(report.tool_calls)
     yield _conditions(report.conditions)
 
 
@@ -88,6 +93,11 @@ def _bars(report: Report) -> Iterator[tuple[str, ...]]:
             most = MOST_INPUT[saving.iterations]
             name = f"B3 input tokens at n = {saving.iterations}, to naive"
             yield _at_most(name, saving.input_ratio, most)
+    if report.tool_calls is not None:
+        for found in report.tool_calls.ratios:
+            name = f"B8 {found.box}, to {found.against}"
+            busy = report.conditions.busy
+            yield _at_most(name, found.call.median, MOST_CALL, unjudged=busy)
 
 
 def _at_most(
@@ -171,6 +181,19 @@ def _claims(claims: Sequence[Claim]) -> Table:
     """What is saved, beside what is claimed."""
     rows = tuple((claim.name, _range(claim), f"{claim.found:.0%}") for claim in claims)
     return Table("B3: the claims, input tokens saved", ("saving", "claimed", "found"), rows)
+
+
+def _tool_calls(result: ToolCalls) -> Table:
+    costs = tuple(
+        (cost.box, f"{cost.call_ms:.3f}", f"{cost.calls_per_s:,.0f}") for cost in result.costs
+    )
+    ratios = tuple(
+        (f"{found.box} / {found.against}", _spread(found.call), f"{found.call.pairs} pairs")
+        for found in result.ratios
+    )
+    columns = ("side", "call ms", f"calls a second, {AT_ONCE} at once")
+    title = f"B8: {result.calls} calls; medians, ratios as median (least to most)"
+    return Table(title, columns, (*costs, *ratios))
 
 
 def _range(claim: Claim) -> str:

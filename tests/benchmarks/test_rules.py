@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.__main__ import plan_of
+from benchmarks.boxes import Box, BoxName
 from benchmarks.claims import Claim
 from benchmarks.conditions import Conditions
 from benchmarks.histories import Recorded, TurnSize, early, late, mean_size, slope
+from benchmarks.made_tools import BoxCost, BoxRatio, ToolCalls, require_same_result
 from benchmarks.overhead import Against, Overhead
 from benchmarks.pairing import Disagreement, Ratio, ratio, require_same_work
 from benchmarks.report import Report, markdown
@@ -158,12 +160,46 @@ def test_times_are_judged_on_a_quiet_machine_alone(load: float, wall: float, sai
     assert row == f"| B1 a turn, to delta: wall | {wall:.3f} | at most 1.25 | {said} |"
 
 
+def box(name: BoxName, said: str, against: BoxName | None = None) -> Box:
+    async def call() -> str:
+        return said
+
+    return Box(name=name, call=call, against=against)
+
+
+async def test_boxes_that_give_another_result_are_refused() -> None:
+    await require_same_result([box("in process", "1"), box("bare interpreter", "1")])
+    with pytest.raises(Disagreement, match="bare interpreter gives 2"):
+        await require_same_result([box("in process", "1"), box("bare interpreter", "2")])
+
+
+@pytest.mark.parametrize(("found", "said"), [(1.1, "yes"), (1.3, "no")])
+def test_a_call_of_a_made_tool_is_held_against_its_bar(found: float, said: str) -> None:
+    against = BoxRatio(
+        box="made tool, sandbox",
+        against="bare interpreter",
+        call=Ratio(median=found, least=found, most=found, pairs=5),
+    )
+    cost = BoxCost(box="made tool, sandbox", call_ms=5.5, calls_per_s=250)
+    report = markdown(
+        Report(
+            conditions=QUIET,
+            tool_calls=ToolCalls(calls=40, costs=(cost,), ratios=(against,)),
+        )
+    )
+    bar = f"| B8 made tool, sandbox, to bare interpreter | {found:.3f} | at most 1.2 | {said} |"
+    assert bar in report.splitlines()
+    assert "| made tool, sandbox | 5.500 | 250 |" in report.splitlines()
+
+
 def test_the_quick_set_is_the_default() -> None:
     plan, _ = plan_of([])
-    assert (plan.only, plan.pairs, plan.long_turns) == (("B1", "B2", "B3"), 5, 200)
+    assert (plan.only, plan.pairs, plan.long_turns) == (("B1", "B2", "B3", "B8"), 5, 200)
 
 
-@pytest.mark.parametrize("given_", [["--only", "B9"], ["--pairs", "0"], ["--turns", "x"]])
+@pytest.mark.parametrize(
+    "given_", [["--only", "B9"], ["--pairs", "0"], ["--turns", "x"], ["--calls", "0"]]
+)
 def test_a_wrong_command_line_is_refused(given_: list[str]) -> None:
     with pytest.raises(SystemExit):
         plan_of(given_)

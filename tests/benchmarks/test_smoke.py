@@ -8,7 +8,7 @@ import pytest
 from benchmarks.measurement import Plan, measure, write
 from benchmarks.report import Report
 
-PLAN = Plan(pairs=2, turns=3, long_turns=12, iterations=3)
+PLAN = Plan(pairs=2, turns=3, long_turns=12, iterations=3, calls=4)
 
 
 @pytest.mark.slow
@@ -42,6 +42,12 @@ async def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     assert report.savings.score == 1
     # Said of savings, and found: none is less than it is said to be.
     assert [claim.name for claim in report.claims if claim.found < claim.least - 0.001] == []
+
+    assert report.tool_calls is not None
+    boxes = {cost.box: cost for cost in report.tool_calls.costs}
+    assert {"made tool, whole call", "made tool, sandbox", "in process"} <= set(boxes)
+    assert boxes["in process"].call_ms < boxes["bare interpreter"].call_ms
+    assert {found.call.pairs for found in report.tool_calls.ratios} == {2}
 
     written = {path.name: path.read_text() for path in write(report, tmp_path / "out")}
     assert set(written) == {"benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"}

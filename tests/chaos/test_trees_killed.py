@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ground import FAST, Ground, ground
 from installation import eventually
-from provider import MODEL, Play
+from provider import MODEL, Line, Play
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
 
@@ -21,6 +21,7 @@ LEVELS = 4
 LEAVES = 33
 RUNS = 40
 KILLS = 3
+CONFIRMED = frozenset({"answered", "duplicate"})
 
 
 def tree() -> dict[str, list[str]]:
@@ -129,11 +130,35 @@ async def _nobody_runs(made: Ground, run: str) -> None:
 
 
 def _ledger_differs_by_lost_attempts(made: Ground, rows: Sequence[AttemptRow]) -> None:
-    """What was billed and is not confirmed belongs to attempts that are marked lost."""
-    billed = sum(line.tokens for line in made.provider.lines())
-    confirmed = sum(row.usage.counted_tokens() for row in rows if row.state == "answered")
-    answered = sum(row.state == "answered" for row in rows)
-    lost = sum(row.state in {"lost", "duplicate"} for row in rows)
-    assert lost >= 1
-    assert billed >= confirmed
-    assert answered <= len(made.provider.lines()) <= answered + lost
+    """Token by token: a line of the ledger is a confirmed attempt, or one that is marked lost."""
+    ledger = made.provider.lines()
+    lines = {(line.input_tokens, line.output_tokens): line for line in ledger}
+    assert len(lines) == len(ledger), "the provider tells its lines apart"
+    askers: dict[str, str] = {}
+    for row in (row for row in rows if row.state in CONFIRMED):
+        line = lines.pop((row.usage.input_tokens, row.usage.output_tokens))
+        assert askers.setdefault(line.hash, row.run) == row.run, "no two runs ask the same"
+    unsent = [row for row in rows if row.state == "failed"]
+    assert not any(row.sent or row.usage.counted_tokens() for row in unsent)
+    lost = [row for row in rows if row.state not in CONFIRMED and row not in unsent]
+    assert {row.state for row in lost} == {"lost"}
+    # A lost attempt without a line died between its entry in the journal and the wire.
+    owners = [_taken(line, lost, askers) for line in lines.values()]
+    assert owners
+    for owner, line in zip(owners, lines.values(), strict=True):
+        assert owner is not None, f"nobody in the journal answers for {line}"
+        assert owner.usage.counted_tokens() >= line.tokens, "what is lost counts at its most"
+
+
+def _taken(line: Line, lost: list[AttemptRow], askers: dict[str, str]) -> AttemptRow | None:
+    """Take the lost attempt that sent a request out of the list.
+
+    A question that was never confirmed belongs to a run that nobody heard: the terminated one.
+    """
+    asker, heard = askers.get(line.hash), set(askers.values())
+    sent = (row for row in lost if (row.run == asker if asker else row.run not in heard))
+    owner = next(sent, None)
+    if owner is not None:
+        lost.remove(owner)
+        askers[line.hash] = owner.run
+    return owner

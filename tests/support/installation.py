@@ -151,7 +151,7 @@ class WorkerProcess:
                 stdout=log,
                 stderr=log,
             )  # fmt: skip
-        await eventually(lambda: ready.exists() or self._ended)
+        await eventually(lambda: ready.exists() or self._ended, seconds=90)
         if self._ended:
             text = (self._installation.home / "worker.log").read_text()
             raise AssertionError(f"the worker ended:\n{text[-3000:]}")

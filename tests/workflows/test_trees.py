@@ -22,6 +22,7 @@ from installation import Installation, eventually, installation
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
 
+from perdure.domain.budget import BudgetLimits
 from perdure.domain.messages import Pause, Resume, Retry, Stop
 from perdure.domain.run import Timing
 from perdure.interfaces.gateway import RunFilter
@@ -29,6 +30,7 @@ from perdure.interfaces.gateway import RunFilter
 SLOW_S = 60.0
 MANAGERS = ("m1", "m2", "m3")
 ALL_ENDED_S = 15.0
+DEAR = {"input_per_million": 0.1, "output_per_million": 160.0}
 
 
 @pytest.fixture
@@ -144,6 +146,54 @@ async def test_r46_the_third_half_of_the_budget_is_refused(site: Installation) -
         ),
     )
     assert (result.outcome, result.spend.workers) == ("accepted", 2)
+
+
+FIFTY = [f"w{number}" for number in range(50)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("budget", "most"),
+    [
+        pytest.param({"tokens": 0, "cost_usd": 0, "model_calls": 52}, 1, id="calls for one left"),
+        # A review reserves 1,024 tokens of output, 0.16 USD. What that leaves pays for a short one,
+        # which is cut, and asked for again.
+        pytest.param({"tokens": 0, "cost_usd": "0.18"}, 3, id="money for one left"),
+    ],
+)
+async def test_r45_fifty_calls_at_once_never_pass_the_one_budget(
+    site: Installation, budget: dict[str, object], most: int
+) -> None:
+    work = [
+        {"worker": name, "instructions": f"Do the part {name}.", "acceptance": "It names steel."}
+        for name in FIFTY
+    ]
+    free = {"usage": {"input_tokens": 0, "output_tokens": 0}}
+    review = {"score": 0.9, "defects": []}
+    run = await site.start(
+        delegation(
+            budget={**budget, "wrap_up": 0},
+            delegation={"workers_per_iteration": 0, "critique": {"enabled": True, "repairs": 0}},
+        ),
+        script(
+            {**decides("delegate", delegations=work), **free},
+            *({**works(name), **free} for name in FIFTY),
+            {"when": {"role": "critic"}, "json": review, "delay_s": 0.5, "times": 50},
+            {**completes(), **free},
+            price=DEAR,
+        ),
+    )
+    result = await site.gateway.result(run)
+    rows = await site.parts.stores.journal.tree(root=run, run=run)
+    reviews = [row for row in rows if row.role == "critic"]
+    assert result.spend.workers == 50
+    assert 1 <= len(reviews) <= most
+    limits = BudgetLimits.model_validate(budget)
+    assert result.spend.model_calls <= (limits.model_calls or 1_000)
+    assert result.spend.cost_usd is not None
+    assert result.spend.cost_usd <= (limits.cost_usd or 1_000)
+    await books_of_the_tree_agree(site, result)
 
 
 async def test_r18_a_terminated_child_gives_its_reservation_back_once(site: Installation) -> None:

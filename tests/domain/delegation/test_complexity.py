@@ -1,6 +1,8 @@
 """Which workers become sub-managers, by word of the manager or by the score of their work."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perdure.domain.delegation.complexity import complexity, promotions, scores
 from perdure.domain.delegation.decisions import Envelope, Priority, Subtask
@@ -86,6 +88,13 @@ def test_three_complex_ones_lift_each_other(
     ("envelopes", "allowed", "wanted", "notes"),
     [
         ([COMPLEX], 3, set(), 0),
+        ([work("x", sub_manager=True)], 1, {0}, 0),
+        ([work("Fetch it.", sub_manager=True)], 3, {0}, 0),
+        ([work("x", sub_manager=True)] * 2, 3, {0, 1}, 0),
+        ([work("x", sub_manager=True)] * 4, 9, {0, 1, 2}, 1),
+        ([work("x", sub_manager=True)] * 5, 9, {0, 1, 2}, 2),
+        ([COMPLEX] * 3 + [work("x", sub_manager=True)], 2, {0, 3}, 0),
+        ([work(words(200), sub_manager=False)] * 3, 3, set(), 0),
         ([COMPLEX] * 3, 3, {0, 1}, 0),
         ([COMPLEX] * 4, 9, {0, 1, 2}, 0),
         ([COMPLEX] * 3, 1, {0}, 0),
@@ -101,3 +110,28 @@ def test_promotions(envelopes: list[Envelope], allowed: int, wanted: set[int], n
     found = promotions(envelopes, PLAN, allowed=allowed)
     assert found.places == wanted
     assert len(found.notes) == notes
+
+
+ANY_WORK = st.builds(
+    work,
+    st.sampled_from(["short", words(40), words(80), "Compare, evaluate and design.", "Fetch it."]),
+    subtask=st.sampled_from([None, "a", "b"]),
+    sub_manager=st.sampled_from([None, True, False]),
+)
+
+
+@given(st.lists(ANY_WORK, min_size=1, max_size=9), st.integers(0, 9))
+def test_half_and_one_more_at_most_and_the_best_first(
+    envelopes: list[Envelope], allowed: int
+) -> None:
+    rated = scores(envelopes, PLAN)
+    found = promotions(envelopes, PLAN, allowed=allowed)
+    complex_ones = sum(score >= 3 for score in rated)
+    assert len(found.places) == min(complex_ones, allowed, len(envelopes) // 2 + 1)
+    kept = [rated[place] for place in found.places]
+    left = [score for place, score in enumerate(rated) if place not in found.places]
+    assert min(kept, default=10) >= max((score for score in left if score >= 3), default=0)
+    told = sum(bool(one.sub_manager) for one in envelopes) - sum(
+        bool(envelopes[place].sub_manager) for place in found.places
+    )
+    assert len(found.notes) == told
