@@ -1,0 +1,84 @@
+"""R35: many loops of roles against a provider that allows few calls a second."""
+
+import asyncio
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from ground import ground
+from provider import MODEL, Play
+from teams import APPROVED, stage, task, team
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.domain.run import Timing
+
+LOOPS = 50
+CALLS_OF_A_LOOP = 2
+LEAST = LOOPS * CALLS_OF_A_LOOP
+GAP_S = 1 / 5
+
+
+class Limiter:
+    """A provider that takes five calls a second: it tells each refused one when its turn is."""
+
+    def __init__(self) -> None:
+        self.next_turn = 0.0
+        self.turns: dict[str, float] = {}
+        self.answered: Counter[str] = Counter()
+        self.refused = 0
+        self.early = 0
+
+    def play(self, body: dict[str, object]) -> Sequence[Play]:
+        """An answer, or a 429 with the moment that is kept for this call."""
+        now, asked = time.monotonic(), json.dumps(body["messages"])
+        if asked in self.turns:
+            self.early += self.turns[asked] > now
+        else:
+            self.turns[asked] = max(now, self.next_turn)
+            self.next_turn = self.turns[asked] + GAP_S
+        if self.turns[asked] <= now:
+            return [self._answer(asked)]
+        self.refused += 1
+        wait = f"{self.turns[asked] - now:.2f}"
+        return [Play(status=429, error="rate_limit_error", headers={"retry-after": wait})]
+
+    def _answer(self, asked: str) -> Play:
+        goal = re.search(r"Task \d+", asked)
+        assert goal is not None
+        self.answered[goal[0]] += 1
+        return Play(text=json.dumps(APPROVED) if "Do the reviewer." in asked else "draft")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+async def test_r35_a_storm_of_limits_starves_no_loop_and_wastes_few_calls(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    limiter = Limiter()
+    address = server.client.service_client.config.target_host
+    pair = team(stage("coder"), stage("reviewer"))
+    async with ground(tmp_path, address, timing=Timing(heartbeat=30.0)) as made:
+        made.provider.choose = limiter.play
+        async with made.site.worker(plugins=()):
+            specs = [
+                task(pair, goal=f"Task {number}", models={"executor": MODEL})
+                for number in range(LOOPS)
+            ]
+            runs = [await made.site.start(spec) for spec in specs]
+            results = await asyncio.wait_for(
+                asyncio.gather(*(made.site.gateway.result(run) for run in runs)), 300
+            )
+        lines = made.provider.lines()
+    assert Counter(result.reason for result in results) == {"approved": LOOPS}
+    print(f"{len(lines)} calls, {limiter.refused} refused, {LEAST} at least")
+    assert limiter.refused > 0, "there was no storm"
+    assert limiter.early == 0, "a call came back before its turn"
+    assert limiter.answered == {f"Task {number}": CALLS_OF_A_LOOP for number in range(LOOPS)}
+    # Nobody is asked twice in vain: what was refused comes once more, when it was told to.
+    assert max(line.attempt for line in lines) == 2
+    assert len(lines) == LEAST + limiter.refused
+    assert sum(result.spend.tokens for result in results) == sum(line.tokens for line in lines)
