@@ -1,10 +1,14 @@
 """Stages that run a loop of their own, as child runs within depth and budget."""
 
+from collections import Counter
+
 from delegating import completes, delegates, works
-from installation import Installation
+from installation import Installation, eventually
 from teams import APPROVED, PAIR, asks, says, script, stage, task, team
+from temporalio.client import WorkflowExecutionStatus
 
 from perdure.domain.roles.definition import LoopSnapshot
+from perdure.domain.usage import Usage
 
 
 def nesting(*inner: dict[str, object], **fields: object) -> dict[str, object]:
@@ -83,3 +87,38 @@ async def test_a_stage_may_be_a_delegation(site: Installation) -> None:
     assert (await site.gateway.result(child)).kind == "delegation"
     assert result.spend.workers == 2
     assert result.spend.model_calls == 4
+
+
+async def test_a_worker_lost_in_a_loop_below_costs_one_lost_attempt(bare: Installation) -> None:
+    replies = [
+        says("coder", "the parser"),
+        says("reviewer", APPROVED, delay_s=8),
+        says("reviewer", APPROVED),
+        says("critic", APPROVED),
+    ]
+    async with bare.worker_process() as worker:
+        run = await bare.start(task(nesting(*PAIR)), script(replies))
+
+        async def reviewing_below() -> bool:
+            rows = await bare.parts.stores.journal.tree(root=run, run=run)
+            return any(row.role == "reviewer" and row.run != run for row in rows)
+
+        await eventually(reviewing_below)
+        await worker.kill()
+        await worker.start()
+        result = await bare.gateway.result(run)
+    assert (result.outcome, result.reason, result.output) == ("accepted", "approved", "the parser")
+    assert [one.attempt for one in result.iterations[0].stages] == [1, 1]
+    rows = await bare.parts.stores.journal.tree(root=run, run=run)
+    assert Counter(row.state for row in rows) == {"answered": 3, "lost": 1}
+    confirmed = sum((row.usage for row in rows if row.state == "answered"), Usage())
+    assert result.spend.usage == confirmed
+    assert (result.spend.model_calls, result.spend.workers) == (len(rows), 1)
+    assert (await bare.status(run)).budget.reserved_tokens == 0
+
+    async def both_closed() -> bool:
+        listed = [one async for one in bare.client.list_workflows(f"RootWorkflowId = '{run}'")]
+        found = Counter(one.status for one in listed)
+        return found == {WorkflowExecutionStatus.COMPLETED: 2}
+
+    await eventually(both_closed)
