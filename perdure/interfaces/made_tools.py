@@ -72,7 +72,8 @@ async def find(store: MadeToolStore, wanted: str) -> MadeTool:
     found = await store.find(name) if name else ()
     if not found:
         raise NotFound(
-            f"There is no made tool {name[:80]!r}.", cure="perdure tools list shows what there is."
+            f"There is no made tool {name[:80]!r}.",
+            cure="`perdure tools list` shows what there is.",
         )
     if len(found) > 1:
         listed = ", ".join(f"{tool.name} {tool.hash[:12]} ({tool.state})" for tool in found[:6])

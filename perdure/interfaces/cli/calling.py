@@ -22,7 +22,8 @@ def bound_to(
     try:
         return app.parse_args(list(words), exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        raise InvalidInput(_told(error), cure="`perdure --help` shows what there is.") from None
+        command = " ".join(("perdure", *(error.command_chain or ())))
+        raise InvalidInput(_told(error), cure=f"`{command} --help` shows what there is.") from None
 
 
 def without_json(argv: Sequence[str]) -> tuple[list[str], bool]:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from perdure.domain.errors import NotFound
+from perdure.domain.errors import InvalidInput, NotFound
 from perdure.domain.problems import Problem, nearest_name
 from perdure.interfaces.submission.layers import Fields
 
@@ -22,6 +22,7 @@ def definition_file(task: str, folder: Path | None) -> Path | None:
 
     Raises:
         NotFound: it is written like a name, and no task has it.
+        InvalidInput: it is the name of a loop of roles.
     """
     if folder is None:
         return None
@@ -30,7 +31,12 @@ def definition_file(task: str, folder: Path | None) -> Path | None:
     known = definition_names(folder)
     if name in known:
         return folder / f"{name}{SUFFIX}"
-    near = nearest_name(name, known)
+    if name in (loops := definition_names(folder.parent / "loops")):
+        raise InvalidInput(
+            f"{name} is a loop of roles, and wants a goal.",
+            cure=f'Start it with: perdure loops start {name} "what is to be done".',
+        )
+    near = nearest_name(name, (*known, *loops))
     # One word with hyphens is hardly a goal: a typo must not start work of another kind.
     if is_explicit or (near and "-" in name and _NAME.fullmatch(name)):
         hint = f" Did you mean {near}?" if near else ""

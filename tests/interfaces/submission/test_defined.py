@@ -50,6 +50,14 @@ def test_a_typo_starts_nothing(name: str, tasks: Path) -> None:
         definition_file(name, tasks)
 
 
+def test_the_name_of_a_loop_wants_a_goal(tasks: Path) -> None:
+    (tasks.parent / "loops").mkdir()
+    (tasks.parent / "loops" / "harness.yaml").touch()
+    with pytest.raises(InvalidInput, match="harness is a loop") as caught:
+        definition_file("harness", tasks)
+    assert "perdure loops start harness" in (caught.value.cure or "")
+
+
 def test_it_works_where_it_is_called(tasks: Path) -> None:
     spec = load("say-hello", Flags(sets=("context.name=Ben",)), surroundings=around(tasks)).spec
     assert spec.workspace == str(tasks.parent / "here")

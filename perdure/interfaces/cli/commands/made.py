@@ -17,6 +17,7 @@ from perdure.interfaces.saying import record_of, transcript_head
 from perdure.interfaces.services import Services
 
 ARTIFACT = "artifact-"
+ADDRESSES = ("sha256:", "hmac:")
 
 
 async def transcript(
@@ -135,7 +136,7 @@ async def _address(services: Services, run: str, ref: str) -> str:
     Raises:
         NotFound: the run names no such reference.
     """
-    if ref.startswith(ARTIFACT):
+    if ref.startswith((ARTIFACT, run)):
         return await _kept(services, run, ref)
     known = list(dict.fromkeys(await _references(services, run)))
     fitting = [
@@ -143,16 +144,20 @@ async def _address(services: Services, run: str, ref: str) -> str:
     ]
     if len(fitting) == 1:
         return fitting[0]
-    if await services.blobs.exists(ref):
+    if ref.startswith(ADDRESSES) and await services.blobs.exists(ref):
         return ref
     listed = ", ".join(known) or "none"
-    raise NotFound(f"{run} names no reference {ref!r}.", cure=f"Its references: {listed}.")
+    raise NotFound(
+        f"{run} names no reference {ref!r}.",
+        cure=f"Its references: {listed}. What it kept: `perdure artifacts {run}`.",
+    )
 
 
 async def _kept(services: Services, run: str, name: str) -> str:
     """The content of an artifact, from a unique beginning of its id."""
     made = await services.artifacts.artifacts_of_run(run)
-    fitting = [item for item in made if item.id.startswith(name)]
+    exact = [item for item in made if item.id == name]
+    fitting = exact or [item for item in made if item.id.startswith(name)]
     if len(fitting) != 1:
         found = "several artifacts that begin" if fitting else "no artifact that begins"
         raise NotFound(f"{run} has {found} {name!r}.", cure=f"See them: perdure artifacts {run}")
@@ -182,7 +187,7 @@ async def _pair(
     records = await services.gateway.records(run)
     if len(records) < 2:
         raise NotFound(
-            f"{run} has {len(records)} iterations; there are no two to compare.",
+            f"{run} has {plural(len(records), 'iteration')}; there are no two to compare.",
             cure=f"See it with `perdure result {run}`.",
         )
     scored = [record for record in records if record.score is not None]

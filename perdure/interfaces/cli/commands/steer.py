@@ -134,9 +134,10 @@ async def answer(
         found = await _gate(services, gate, run)
         chosen = answer if answer in found.gate.choices else None
         if chosen is None and not takes_text(found.gate):
+            beside = '; words go beside it, as --text "…"' if found.gate.free_text else ""
             raise InvalidInput(
                 f"Gate {found.gate.id} of {found.run} does not take {answer!r}.",
-                cure=f"Choose one of: {', '.join(found.gate.choices)}.",
+                cure=f"Choose one of: {', '.join(found.gate.choices)}{beside}.",
             )
         message = Answer(
             by=session.context.user,

@@ -29,6 +29,7 @@ def definitions_view(
         line(("\nsee one work    perdure run NAME --example", DIM)),
         line(""),
         table(("loop", "stages", "from", "about"), more, whole=("loop", "stages", "from")),
+        line(("* its verdict ends the loop, or begins another iteration", DIM)),
         line(('\nstart a loop    perdure loops start NAME "goal"', DIM)),
         line(("either file     perdure definitions NAME", DIM)),
         line(("a copy to edit  perdure definitions NAME --to FOLDER", DIM)),
@@ -38,7 +39,7 @@ def definitions_view(
 def stages_of(definition: LoopDefinition) -> str:
     """The stages of an iteration in one line; `*` marks the one whose verdict counts."""
     gate = definition.gate.name if definition.criteria else None
-    return " > ".join(f"{one.name}*" if one.name == gate else one.name for one in definition.roles)
+    return " → ".join(f"{one.name}*" if one.name == gate else one.name for one in definition.roles)
 
 
 def how_to_start(loop: StoredDefinition) -> Iterator[str]:
@@ -58,7 +59,7 @@ def loop_check(loop: LoopDefinition, *, file: str) -> tuple[RenderableType, dict
     rows = [
         line(("✓ ", GOOD), f"{file} is a valid loop definition: {loop.name}"),
         line((f"stages: {stages_of(loop)}", DIM)),
-        line((f"ends by: {loop.termination_condition.type}", DIM)),
+        line((f"ends: {loop.termination_condition.type.replace('_', ' ')}", DIM)),
         *([line((f"parameters: {names}", DIM))] if names else []),
     ]
     data: dict[str, object] = {

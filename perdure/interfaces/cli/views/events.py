@@ -9,7 +9,7 @@ from perdure.domain.events import Event, EventType
 from perdure.domain.gates import CHOICES
 from perdure.domain.result import BAD_OUTCOMES
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line
-from perdure.interfaces.cli.views.wording import model_name, one_line, score
+from perdure.interfaces.cli.views.wording import model_name, one_line, score, tokens
 
 Data = Mapping[str, JsonValue]
 Teller = Callable[[Event, int | None], Text | None]
@@ -170,12 +170,12 @@ def _verdict(event: Event, limit: int | None) -> Text:
 
 
 def _child(event: Event, limit: int | None) -> Text:
-    """`[child w1] accepted · 3100 tokens`."""
+    """`[child w1] accepted · 3.1k tokens`."""
     outcome, reason = _word(event.data, "outcome") or "lost", _word(event.data, "reason")
     bad = outcome in BAD_OUTCOMES or outcome == "lost"
     why = "" if outcome == "accepted" or not reason else f" ({reason.replace('_', ' ')})"
     spent = _number(event.data, "tokens")
-    told = f" · {spent:.0f} tokens" if spent else ""
+    told = f" · {tokens(round(spent))} tokens" if spent else ""
     name = one_line(_word(event.data, "name"), 30)
     text = f" {outcome.replace('_', ' ')}{why}{told}"
     return line((f"[child {name}]", WARN if bad else DIM), text)

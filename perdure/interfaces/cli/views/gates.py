@@ -15,6 +15,8 @@ def how_to_answer(gate: Gate, run: str) -> str:
     """The command that answers a gate."""
     choice = "|".join(gate.choices)
     wanted = choice if gate.choices else '"your answer"'
+    if gate.kind == "blocked" and gate.free_text:
+        wanted += ' --text "what it needs"'
     return f"perdure answer {shlex.quote(f'{run}:{gate.id}')} {wanted}"
 
 

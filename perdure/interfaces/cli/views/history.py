@@ -21,7 +21,15 @@ from perdure.interfaces.cli.views.layout import (
     stack,
     table,
 )
-from perdure.interfaces.cli.views.wording import duration, money, one_line, safe, score, tokens
+from perdure.interfaces.cli.views.wording import (
+    duration,
+    money,
+    one_line,
+    plural,
+    safe,
+    score,
+    tokens,
+)
 
 _SEVERITY_STYLES = {"blocker": BAD, "important": WARN}
 
@@ -120,6 +128,8 @@ def _stage_row(stage: StageRecord) -> Text:
     style = DIM if stage.status == "completed" else WARN
     again = f" (attempt {stage.attempt})" if stage.attempt > 1 else ""
     told = one_line(stage.error or stage.line, 100)
+    if told.startswith("{"):
+        told = ""  # a structure: the verdict that was read from it tells it in words
     figures = f"  {tokens(stage.tokens)} tokens, {money(stage.cost_usd)}"
     below = f"  {stage.child}" if stage.child else ""
     return line(
@@ -167,7 +177,7 @@ def _sum(records: Sequence[IterationRecord]) -> Text:
     for record in records:
         cost = add_cost(cost, record.cost_usd)
     total = sum(record.usage.counted_tokens() for record in records)
-    return line((f"{len(records)} iterations, {total:,} tokens, {money(cost)}", DIM))
+    return line((f"{plural(len(records), 'iteration')}, {total:,} tokens, {money(cost)}", DIM))
 
 
 def _dimension(record: IterationRecord, name: str) -> float | None:

@@ -20,6 +20,16 @@ from perdure.interfaces.cli.views.layout import (
 from perdure.interfaces.cli.views.wording import ago, money, one_line
 
 GOAL_WIDTH = 40
+_ENDS = {
+    "evaluation_bound": "approved",
+    "goal_bound": "goal achieved",
+    "iteration_bound": "iterations done",
+    "max_iterations": "iterations done",
+    "time_bound": "time is up",
+    "timeout": "time is up",
+    "tool_bound": "tool's answer",
+    "manual": "stopped by you",
+}
 HOW_TO_START = '\nstart one  perdure loops start NAME "goal" [--param name=value]'
 
 
@@ -36,7 +46,13 @@ def loops_view(found: LoopRows, now: datetime) -> RenderableType:
 def loop_definitions_view(found: Sequence[LoopFacts]) -> RenderableType:
     """One row per definition, then what to type."""
     rows = [
-        (one.name, " → ".join(one.stages), one.ends, _parameters(one.parameters), one.description)
+        (
+            one.name,
+            " → ".join(one.stages),
+            _ends(one.ends),
+            _parameters(one.parameters),
+            one.description,
+        )
         for one in found
     ]
     columns = ("name", "stages", "ends", "parameters", "about")
@@ -62,6 +78,11 @@ def _row(run: LoopRow, now: datetime) -> tuple[str | Text, ...]:
         ago(run.started_at, now),
         one_line(run.goal, GOAL_WIDTH),
     )
+
+
+def _ends(conditions: str) -> str:
+    named = conditions.split(", ")
+    return ", ".join(_ENDS.get(name, name.replace("_", " ")) for name in named)
 
 
 def _parameters(parameters: Sequence[LoopParameter]) -> str:

@@ -99,7 +99,7 @@ def _row(entry: MemoryEntry, now: datetime) -> tuple[Text, ...]:
         _confidence(entry, now),
         str(entry.uses),
         ago(entry.last_used, now),
-        one_line(provenance(entry), 60),
+        one_line(_from(entry), 60),
         one_line(_told(entry), TEXT_WIDTH),
     )
     style = "" if may_enter(entry) else DIM
@@ -154,8 +154,9 @@ def _uses(skill: Skill, now: datetime) -> str:
     return f"{skill.uses}{last}"
 
 
-def _from(skill: Skill) -> str:
-    return "proposed by a run" if skill.approved is False else provenance(skill)
+def _from(entry: MemoryEntry) -> str:
+    proposed = isinstance(entry, Skill) and entry.approved is False
+    return "proposed by a run" if proposed else provenance(entry)
 
 
 def _earlier(skill: Skill) -> str | None:

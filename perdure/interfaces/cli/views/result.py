@@ -33,6 +33,7 @@ from perdure.interfaces.cli.views.wording import (
 )
 
 FINDINGS_SHOWN = 8
+FILE = "file"
 
 
 def result_view(
@@ -50,7 +51,8 @@ def result_view(
         ("learned", learned.told if learned else None),
         ("models", ", ".join(model_name(name) for name in result.models_used)),
         ("limit", result.exhausted.text if result.exhausted else None),
-        ("artifacts", ", ".join(f"{item.kind} {short_ref(item.ref)}" for item in result.artifacts)),
+        ("files", _files(result)),
+        ("artifacts", _artifacts(result)),
         ("unread", "; ".join(one_line(text) for text in result.unread_input)),
         ("error", one_line(result.error, 500) if result.error else None),
     ]
@@ -141,6 +143,16 @@ def _scores(result: RunResult) -> str | None:
     return f"{score(result.best.score)} in iteration {result.best.iteration}"
 
 
+def _files(result: RunResult) -> str | None:
+    """The files that a manager's workers were to write, by their paths."""
+    return ", ".join(one_line(item.ref) for item in result.artifacts if item.kind == FILE) or None
+
+
+def _artifacts(result: RunResult) -> str | None:
+    kept = [f"{item.kind} {short_ref(item.ref)}" for item in result.artifacts if item.kind != FILE]
+    return ", ".join(kept) or None
+
+
 def _output(result: RunResult) -> RenderableType | None:
     if result.output is None:
         where = f"; read it with `perdure artifact {result.id} {result.output_ref}`"
@@ -167,6 +179,8 @@ def _findings(result: RunResult) -> RenderableType | None:
 
 def _next(result: RunResult) -> Text:
     shown = f"perdure explain {result.id}"
+    if result.outcome == "failed":
+        shown += f", perdure retry {result.id}"
     if any(item.kind == "patch" for item in result.artifacts):
         shown = f"perdure diff {result.id}, perdure apply {result.id}, {shown}"
     return line((f"next    {shown}", DIM))

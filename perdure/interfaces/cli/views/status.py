@@ -96,7 +96,7 @@ def state_line(status: RunStatus) -> Text:
     if status.iteration:
         pieces.append(f"iteration {status.iteration}{limit}")
     pieces.append(duration(status.elapsed_s))
-    if status.blocked_on:
+    if status.blocked_on and status.blocked_on != "blocked":
         pieces.append(f"blocked on {status.blocked_on.replace('_', ' ')}")
     return line(" · ".join(pieces))
 

@@ -44,12 +44,13 @@ async def _put(home: Path) -> None:
             }
         )
         await stores.todos.add_todo(todo)
-    await stores.artifacts.add_artifact(
-        Artifact(
-            id="artifact-1", belongs=belongs, run=RUN, iteration=1, stage="coder", name="plan.md",
-            ref="sha256:" + "0" * 64, bytes=12, created_at=NOW,
-        )
-    )  # fmt: skip
+    for name in ("artifact-1", f"{RUN}-1-coder", f"{RUN}-1-coder-2"):
+        await stores.artifacts.add_artifact(
+            Artifact(
+                id=name, belongs=belongs, run=RUN, iteration=1, stage="coder", name="plan.md",
+                ref="sha256:" + str(len(name) % 10) * 64, bytes=12, created_at=NOW,
+            )
+        )  # fmt: skip
     await stores.close()
 
 
@@ -93,8 +94,17 @@ def test_projects_tell_how_much_is_done(perdure: Installation) -> None:
 def test_artifacts_of_a_run_are_listed(perdure: Installation) -> None:
     told = _told(perdure, "artifacts", RUN)
     assert isinstance(told["artifacts"], list)
-    assert [item["id"] for item in told["artifacts"]] == ["artifact-1"]
-    assert f"perdure artifact {told['run']} artifact-1" in _shown(perdure, "artifacts", RUN)
+    assert "artifact-1" in [item["id"] for item in told["artifacts"]]
+    assert f"perdure artifact {told['run']} " in _shown(perdure, "artifacts", RUN)
+
+
+def test_what_a_stage_said_is_read_by_the_name_in_the_list(perdure: Installation) -> None:
+    for name in (f"{RUN}-1-coder", f"{RUN}-1-coder-2"):
+        address = f"sha256:{str(len(name) % 10) * 64}"
+        perdure.blobs.texts[address] = name
+        assert _told(perdure, "artifact", RUN, name)["ref"] == address
+    assert perdure.run("artifact", RUN, f"{RUN}-9") == 4
+    assert "perdure artifacts" in perdure.err
 
 
 def test_without_any_the_next_step_is_told(tmp_path: Path) -> None:

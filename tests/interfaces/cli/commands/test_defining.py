@@ -29,7 +29,7 @@ def test_loops_are_listed_beside_the_tasks(perdure: Installation) -> None:
     assert perdure.run("definitions") == 0
     for name in LOOPS:
         assert name in perdure.out
-    assert re.search(r"own +coder > reviewer\* +workspace", perdure.out)
+    assert re.search(r"own +coder → reviewer\* +workspace", perdure.out)
     assert "bad.yaml is left out: roles: found nothing" in perdure.err
     assert perdure.run("definitions", "--json") == 0
     told = json.loads(perdure.out)
@@ -60,7 +60,7 @@ def test_a_loop_is_copied_and_checked(perdure: Installation) -> None:
     assert perdure.run("definitions", "harness", "--to", "loops") == 5
     assert perdure.run("validate", "loops/harness.yaml") == 0
     assert "harness.yaml is a valid loop definition: harness" in perdure.out
-    assert "plan > code > review*" in perdure.out
+    assert "plan → code → review*" in perdure.out
     assert perdure.run("validate", "loops/harness.yaml", "--json") == 0
     assert json.loads(perdure.out)["definition"]["name"] == "harness"
 

@@ -188,7 +188,7 @@ models  claude-sonnet-4-5
 error   401 invalid x-api-key
 still open
   ✗ tone: too formal  → loosen up
-next    perdure explain refine-steel-bottle-7f3a\
+next    perdure explain refine-steel-bottle-7f3a, perdure retry refine-steel-bottle-7f3a\
 """)
 
 

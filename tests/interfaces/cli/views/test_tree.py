@@ -129,7 +129,7 @@ def test_the_history_tells_decisions_with_reasons() -> None:
         (
             "child_finished",
             {"name": "w1", "outcome": "accepted", "reason": "text_answer", "tokens": 3100},
-            "[child w1] accepted · 3100 tokens",
+            "[child w1] accepted · 3.1k tokens",
         ),
         (
             "child_finished",
