@@ -1,0 +1,45 @@
+"""R44: two starts of one id, or with one idempotency key, at the same moment are one run."""
+
+import asyncio
+
+import pytest
+from installation import Installation, eventually
+
+from perdure.domain.run import RUN_SPEC
+
+RACES = 100
+
+
+async def _race(site: Installation, number: int, *, by: str, model: str) -> str:
+    spec = RUN_SPEC.validate_python(
+        {
+            "kind": "agent",
+            "goal": f"Race {number}",
+            "models": {"executor": model},
+            "tools": {"access": "minimal"},
+            "learn": False,
+            "metadata": {"label": f"race-{by}"},
+        }
+    )
+    chosen = {"run_id": f"race-{number}"} if by == "id" else {"idempotency_key": f"key-{number}"}
+    first, second = await asyncio.gather(*(site.gateway.start(spec, **chosen) for _ in range(2)))
+    assert first == second
+    return first
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("by", ["id", "key"])
+async def test_r44_two_starts_at_once_are_one_execution(site: Installation, by: str) -> None:
+    model = await site.script({"replies": [{"text": "done"}]})
+    runs = [await _race(site, number, by=by, model=model) for number in range(RACES)]
+    assert len(set(runs)) == RACES
+    results = await asyncio.gather(*(site.gateway.result(run) for run in runs))
+    assert {(one.outcome, one.spend.model_calls) for one in results} == {("accepted", 1)}
+
+    async def one_execution_each() -> bool:
+        query = f"PerdureLabel = 'race-{by}'"
+        listed = [one.id async for one in site.client.list_workflows(query)]
+        return sorted(listed) == sorted(runs)
+
+    await eventually(one_execution_each)
