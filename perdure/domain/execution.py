@@ -8,8 +8,11 @@ from fnmatch import fnmatchcase
 
 from pydantic import JsonValue
 
+from perdure.domain.roles.definition import LoopSnapshot
+
 PROGRAMS = frozenset({"command", "tests", "lint"})
-SHELL = "shell.full"
+# A shell; and what starts loops, since their stages may have full access.
+TRUSTED_TOOLS = ("shell.full", "loop_start", "loop.start")
 # Words of people and data for the model: nothing in them is obeyed by the installation.
 _WORDS = frozenset({"goal", "about", "context", "metadata", "system", "prompt", "messages"})
 _ADDRESSES = frozenset({"base_url", "url"})
@@ -23,6 +26,17 @@ def execution_needs(spec: Mapping[str, JsonValue]) -> tuple[str, ...]:
             nothing.
     """
     return tuple(dict.fromkeys(_needs(dict(spec), "")))
+
+
+def snapshot_needs(snapshot: LoopSnapshot) -> tuple[str, ...]:
+    """The same of a resolved definition and of each loop inside it, whatever its stage is called."""
+    own = execution_needs(snapshot.definition.model_dump(mode="json"))
+    inner = (
+        f"{stage}.{place}"
+        for stage, nested in snapshot.nested.items()
+        for place in snapshot_needs(nested)
+    )
+    return (*own, *inner)
 
 
 def _needs(value: JsonValue, path: str) -> Iterator[str]:
@@ -45,12 +59,16 @@ def _of_field(name: str, value: JsonValue, path: str) -> Iterator[str]:
         case "access", "full":
             yield path
         case (("allow" | "tools"), list()):
-            if any(isinstance(one, str) and fnmatchcase(SHELL, one) for one in value):
+            if any(isinstance(one, str) and _is_trusted(one) for one in value):
                 yield path
             yield from _needs(value, path)
-        case (("command" | "argv" | "mcp"), str() | list()) if value:
+        case (("command" | "argv" | "smoke_test" | "mcp"), str() | list()) if value:
             yield path
         case _, str() if value and name in _ADDRESSES:
             yield path
         case _:
             yield from _needs(value, path)
+
+
+def _is_trusted(pattern: str) -> bool:
+    return any(fnmatchcase(tool, pattern) for tool in TRUSTED_TOOLS)

@@ -82,7 +82,8 @@ class LoopAsk(Frozen):
     """A loop to start; `budget` and `model` narrow what the run would have by default.
 
     `caller` is the run whose model asks, empty for people and other programs; `key` makes a
-    repeated request one run.
+    repeated request one run. Of one who is not `trusted`, no stage may run programs or have full
+    access.
     """
 
     definition: str
@@ -92,6 +93,7 @@ class LoopAsk(Frozen):
     workspace: str | None = None
     caller: str = ""
     key: str | None = None
+    trusted: bool = True
 
 
 class LoopControl(Protocol):

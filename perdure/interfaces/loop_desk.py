@@ -26,6 +26,7 @@ from perdure.domain.ports import BlobStore, DefinitionStore, RecordStore
 from perdure.domain.roles.library import StoredDefinition
 from perdure.domain.run import RUN_SPEC, Spec
 from perdure.domain.status import RunStatus
+from perdure.interfaces.execution import trusted_places
 from perdure.interfaces.gateway.facts import RunFilter
 from perdure.interfaces.services import RunGateway
 from perdure.interfaces.submission import Flags, Submission, Surroundings, load_data, store
@@ -84,11 +85,23 @@ class Loops:
     async def start(self, ask: LoopAsk) -> LoopStarted:
         """Start a run of a definition; one with a caller stays within the caller's bounds."""
         submission = self.submission(ask)
+        if not ask.trusted:
+            await self._require_harmless(ask, submission.spec.workspace)
         spec = await store(submission, self.blobs)
         if ask.caller:
             spec = _below(spec, ask.caller, await self._spec(ask.caller))
         run = await self.gateway.start(spec, idempotency_key=ask.key)
         return LoopStarted(id=run, notes=submission.notes)
+
+    async def _require_harmless(self, ask: LoopAsk, workspace: str | None) -> None:
+        roles: dict[str, JsonValue] = {"definition": ask.definition, "parameters": ask.parameters}
+        data = {"kind": "roles", "goal": ask.goal, "roles": roles, "workspace": workspace}
+        if places := await trusted_places(data, self.definitions_kept):
+            listed = ", ".join(places[:5])
+            raise NotAllowed(
+                f"Starting this takes the scope execute: it is asked for at {listed}.",
+                cure="Use a token with it: perdure api token create NAME --scope execute",
+            )
 
     async def rows(self, status: str | None = None) -> LoopRows:
         """The newest runs of definitions."""

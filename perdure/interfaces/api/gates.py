@@ -40,9 +40,7 @@ async def answer(
 ) -> Receipt:
     """Answer a question; 409 when somebody else was first, or the arguments are others."""
     await known_run(site, run)
-    asked = await _gate(site, run, gate)
-    if asked is not None:
-        await _may_answer(site, caller, run, asked, body)
+    await _may_answer(site, caller, run, await _gate(site, run, gate), body)
     message = Answer(gate=gate[:256], choice=body.choice, text=body.text, args_hash=body.args_hash)
     try:
         return await steer(site, caller, run, message, key)
@@ -60,21 +58,38 @@ async def _gate(site: ApiSite, run: str, gate: str) -> Gate | None:
 
 
 async def _may_answer(
-    site: ApiSite, caller: Caller, run: str, asked: Gate, body: AnswerBody
+    site: ApiSite, caller: Caller, run: str, asked: Gate | None, body: AnswerBody
 ) -> None:
-    if body.choice is None and not body.text:
+    if asked is not None and body.choice is None and not body.text:
         listed = ", ".join(asked.choices) or "a text"
         raise invalid("choice", f"found nothing; allowed: {listed}")
-    if asked.kind != "tool_approval" or body.choice != "approve":
+    if body.choice != "approve" or (asked is not None and asked.kind != "tool_approval"):
         return
-    if body.args_hash is None:
+    if asked is not None and body.args_hash is None:
         told = f"an approval repeats the hash of the arguments: {asked.args_hash}"
         raise invalid("args_hash", told, cure="Read the gate, and send its args_hash.")
-    started = await site.services.access.started_by(run)
-    if site.rules.separate_approver and started is not None and started.token == caller.token.id:
-        raise Refused(
-            403,
-            "own_run",
-            f"The token {caller.token.name!r} started the run {run}, so it cannot approve for it.",
-            cure="Let somebody else approve, with a token of their own.",
+    if not site.rules.separate_approver or not await _started(site, caller, run):
+        return
+    if asked is None:
+        # It may open before the answer arrives, and would then be approved by its starter.
+        raise NotFound(
+            f"The run {run} has no such gate open.", cure="GET /api/v1/gates lists them."
         )
+    raise Refused(
+        403,
+        "own_run",
+        f"The token {caller.token.name!r} started the run {run}, so it cannot approve for it.",
+        cure="Let somebody else approve, with a token of their own.",
+    )
+
+
+async def _started(site: ApiSite, caller: Caller, run: str) -> bool:
+    """Whether the caller started a run, or one that it works for."""
+    above: str | None = run
+    while above is not None:
+        started = await site.services.access.started_by(above)
+        if started is not None and started.token == caller.token.id:
+            return True
+        row = await site.services.records.run(above)
+        above = None if row is None else row.parent
+    return False

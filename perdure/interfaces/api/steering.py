@@ -15,6 +15,7 @@ from perdure.domain.messages import (
 from perdure.interfaces.api.bodies import BoundedRoute
 from perdure.interfaces.api.caller import Operator, Site
 from perdure.interfaces.api.loops import PREFIX
+from perdure.interfaces.api.trust import require_harmless
 from perdure.interfaces.api.verbs import Key, steer
 from perdure.interfaces.api.views import AmendBody, InputBody, NoteBody, StopBody
 
@@ -62,6 +63,7 @@ async def amend(
     site: Site, caller: Operator, run: str, body: AmendBody, key: Key = None
 ) -> Receipt:
     """Change limits or the rubric, or give guidance for the next prompt."""
+    require_harmless(caller, {"rubric": body.rubric}, "The rubric")
     message = Amend(budget=body.budget, rubric=body.rubric, guidance=body.guidance)
     return await steer(site, caller, run, message, key)
 

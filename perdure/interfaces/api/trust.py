@@ -1,17 +1,15 @@
 """What a token must be trusted with before a specification is started."""
 
 from pathlib import Path
-from typing import get_args
 
 from pydantic import JsonValue
 
 from perdure.domain.execution import execution_needs
 from perdure.domain.problems import shown
-from perdure.domain.roles.definition import Capability
-from perdure.domain.roles.snapshots import resolve_loop
 from perdure.interfaces.api.caller import Caller
 from perdure.interfaces.api.facts import ApiSite
 from perdure.interfaces.api.problems import invalid
+from perdure.interfaces.execution import trusted_places
 
 Spec = dict[str, JsonValue]
 
@@ -26,7 +24,7 @@ async def require_trust(site: ApiSite, caller: Caller, spec: Spec) -> None:
     await require_served(site, caller, folder)
     if caller.has("execute"):
         return
-    if places := (*execution_needs(spec), *await _of_definition(site, spec, folder)):
+    if places := await trusted_places(spec, site.services.definitions):
         caller.need("execute", f" The specification asks for it at {', '.join(places[:5])}.")
 
 
@@ -45,26 +43,16 @@ async def require_served(site: ApiSite, caller: Caller, folder: JsonValue) -> No
         caller.need("execute", " No run from this host has worked in that workspace folder yet.")
 
 
-async def _of_definition(site: ApiSite, spec: Spec, folder: JsonValue) -> tuple[str, ...]:
-    """What the stages of a definition ask for; one that cannot be resolved is refused later."""
-    roles = spec.get("roles")
-    if spec.get("kind") != "roles" or not isinstance(roles, dict):
-        return ()
-    name, given = roles.get("definition"), roles.get("parameters")
-    if not isinstance(name, str):
-        return ()
-    library = await site.services.definitions.library(folder if isinstance(folder, str) else None)
-    resolved = resolve_loop(
-        library,
-        name,
-        goal=str(spec.get("goal", "")),
-        parameters=given if isinstance(given, dict) else {},
-        provided=get_args(Capability),
-    )
-    if resolved.snapshot is None:
-        return ()
-    places = execution_needs(resolved.snapshot.model_dump(mode="json"))
-    return tuple(f"the definition {name}, {place}" for place in places)
+def require_harmless(caller: Caller, given: Spec, told: str) -> None:
+    """Let only tokens with `execute` write what would run programs once somebody else uses it.
+
+    Raises:
+        Refused: 403; `told` names what was written.
+    """
+    if caller.has("execute"):
+        return
+    if places := execution_needs(given):
+        caller.need("execute", f" {told} asks for it at {', '.join(places[:5])}.")
 
 
 def _is_folder(text: str) -> bool:

@@ -83,7 +83,7 @@ def _add_starting(server: MCPServer, site: McpSite) -> None:
                 parameters=parameters_of(parameters),
                 max_iterations=max_iterations,
             )
-            return await desk.loops.start(ask)
+            return await desk.start(ask)
 
     @server.tool(annotations=STEERS)
     async def loop_control(

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from perdure.domain.access import Scope
+from perdure.domain.access import ApiToken, Scope, StartedBy
 from perdure.domain.errors import NotAllowed
-from perdure.domain.loops import LoopControl
+from perdure.domain.loops import LoopAsk, LoopControl, LoopStarted
 from perdure.interfaces.services import Services
 from perdure.interfaces.tokens import caller_of
 
@@ -18,10 +18,26 @@ LoopsOf = Callable[[Services, str], LoopControl]
 
 
 class Desk(NamedTuple):
-    """One request's way in: the services, and the loops in the caller's name."""
+    """One request's way in: the services, the loops in the caller's name, and its token if any."""
 
     services: Services
     loops: LoopControl
+    token: ApiToken | None
+    now: datetime
+
+    async def start(self, ask: LoopAsk) -> LoopStarted:
+        """Start a loop, within what the token may, and note whose it is.
+
+        Raises:
+            NotAllowed: its stages need the scope `execute`.
+        """
+        if self.token is None:
+            return await self.loops.start(ask)
+        trusted = "execute" in self.token.grants
+        started = await self.loops.start(ask.model_copy(update={"trusted": trusted}))
+        claim = StartedBy(run=started.id, token=self.token.id, at=self.now)
+        await self.services.access.claim_start(claim)
+        return started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +72,17 @@ class McpSite:
         Raises:
             NotAllowed: its token does not reach that far.
         """
+        token = None
         if self.tokens:
             async with self.opened(False) as services:
-                by = await self._caller(services, headers or {}, scope)
-        else:
-            by = self.user
+                token = await self._caller(services, headers or {}, scope)
+        by = self.user if token is None else token.name
         async with self.opened(start) as services:
-            yield Desk(services, self.loops_of(services, by))
+            yield Desk(services, self.loops_of(services, by), token, self.now())
 
-    async def _caller(self, services: Services, headers: Mapping[str, str], scope: Scope) -> str:
+    async def _caller(
+        self, services: Services, headers: Mapping[str, str], scope: Scope
+    ) -> ApiToken:
         token = await caller_of(headers.get("authorization"), services.access, now=self.now())
         if token is None:
             raise NotAllowed(
@@ -76,4 +94,4 @@ class McpSite:
                 f"The token {token.name!r} lacks the scope {scope}.",
                 cure=f"Make one with it: perdure api token create NAME --scope {scope}",
             )
-        return token.name
+        return token
