@@ -29,7 +29,7 @@ def execution_needs(spec: Mapping[str, JsonValue]) -> tuple[str, ...]:
 
 
 def snapshot_needs(snapshot: LoopSnapshot) -> tuple[str, ...]:
-    """The same of a resolved definition and of each loop inside it, whatever its stage is called."""
+    """The same of a resolved definition and of each loop in it, whatever its stage is called."""
     own = execution_needs(snapshot.definition.model_dump(mode="json"))
     inner = (
         f"{stage}.{place}"

@@ -21,6 +21,16 @@ from perdure.interfaces.api.problems import Refused, as_refusal
 
 HEARTBEAT_S = 15.0
 RETRY_MS = 2_000
+# Of each event on its own, as tools read the schema of a stream.
+EVENT_SCHEMA: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string"},
+        "id": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+    "required": ["event", "data"],
+}
 router = APIRouter(prefix=f"{PREFIX}/{{run}}", tags=["one loop"], route_class=BoundedRoute)
 
 
@@ -59,7 +69,7 @@ class Streams:
         200: {
             "description": "Events, each with its number as `id`; `text` shows the model call in "
             "progress, `trouble` what keeps the run from moving; `ended` is the last one.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": {"text/event-stream": {"schema": EVENT_SCHEMA}},
         },
         204: {"description": "The run has ended, and everything was sent before."},
     },

@@ -22,7 +22,8 @@ from perdure.domain.loops import (
 )
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import OpenGates
-from perdure.interfaces.mcp.site import Desk, McpSite
+from perdure.interfaces.mcp.desk import Desk
+from perdure.interfaces.mcp.site import McpSite
 
 INSTRUCTIONS = (
     "Starts and follows Perdure's durable loops. `loop_definitions` says what there is, "
@@ -93,7 +94,7 @@ def _add_starting(server: MCPServer, site: McpSite) -> None:
     ) -> LoopControlled:
         """Pause, resume, stop or retry a loop; `stop` ends it with its best result."""
         async with _desk(site, context, scope="operate") as desk:
-            return await desk.loops.control(action, id)
+            return await desk.control(action, id)
 
 
 def _add_looking(server: MCPServer, site: McpSite) -> None:
@@ -109,13 +110,13 @@ def _add_looking(server: MCPServer, site: McpSite) -> None:
     ) -> LoopRows:
         """The newest loops, of one status or all."""
         async with _desk(site, context, scope="read") as desk:
-            return await desk.loops.rows(status)
+            return await desk.rows(status)
 
     @server.tool(annotations=READS)
     async def loop_status(context: Context, id: RunId) -> RunStatus:
         """Where a loop stands: stage, iteration, spend, open questions, outcome."""
         async with _desk(site, context, scope="read") as desk:
-            return await desk.loops.status(id)
+            return await desk.status(id)
 
     @server.tool(annotations=READS)
     async def loop_definitions(context: Context) -> Definitions:
@@ -127,7 +128,7 @@ def _add_looking(server: MCPServer, site: McpSite) -> None:
     async def loop_gates(context: Context) -> OpenGates:
         """Questions that wait for a person; a person answers them, with `perdure answer`."""
         async with _desk(site, context, scope="read") as desk:
-            return await desk.services.gateway.gates()
+            return await desk.gates()
 
 
 @asynccontextmanager

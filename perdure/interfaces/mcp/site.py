@@ -4,40 +4,17 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
-from perdure.domain.access import ApiToken, Scope, StartedBy
+from perdure.domain.access import ApiToken, Scope
 from perdure.domain.errors import NotAllowed
-from perdure.domain.loops import LoopAsk, LoopControl, LoopStarted
+from perdure.domain.loops import LoopControl
+from perdure.interfaces.mcp.desk import Desk
 from perdure.interfaces.services import Services
 from perdure.interfaces.tokens import caller_of
 
 # Opens the services for one request; embedded ones are started first when it says so.
 Opened = Callable[[bool], AbstractAsyncContextManager[Services]]
 LoopsOf = Callable[[Services, str], LoopControl]
-
-
-class Desk(NamedTuple):
-    """One request's way in: the services, the loops in the caller's name, and its token if any."""
-
-    services: Services
-    loops: LoopControl
-    token: ApiToken | None
-    now: datetime
-
-    async def start(self, ask: LoopAsk) -> LoopStarted:
-        """Start a loop, within what the token may, and note whose it is.
-
-        Raises:
-            NotAllowed: its stages need the scope `execute`.
-        """
-        if self.token is None:
-            return await self.loops.start(ask)
-        trusted = "execute" in self.token.grants
-        started = await self.loops.start(ask.model_copy(update={"trusted": trusted}))
-        claim = StartedBy(run=started.id, token=self.token.id, at=self.now)
-        await self.services.access.claim_start(claim)
-        return started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +55,7 @@ class McpSite:
                 token = await self._caller(services, headers or {}, scope)
         by = self.user if token is None else token.name
         async with self.opened(start) as services:
-            yield Desk(services, self.loops_of(services, by), token, self.now())
+            yield Desk(services, self.loops_of(services, by), token=token, now=self.now())
 
     async def _caller(
         self, services: Services, headers: Mapping[str, str], scope: Scope

@@ -17,7 +17,7 @@ from perdure.interfaces.api.facts import ApiRules
 LENIENT = "positive_data_acceptance,negative_data_rejection"
 # Each start asks every queue whether somebody is there, and leaves a run to be followed.
 QUICK = ("--phases=coverage", "--exclude-operation-id=start_api_v1_loops_post")
-FULL = ("--phases=examples,coverage,fuzzing,stateful", "--max-examples=60")
+FULL = ("--phases=examples,coverage,fuzzing,stateful", "--max-examples=25")
 
 
 async def probed(rest: Rest, folder: Path, *options: str) -> tuple[int, str]:
