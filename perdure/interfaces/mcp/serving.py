@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from perdure.domain.errors import NotAllowed
+from perdure.domain.errors import NotAllowed, PerdureError
 from perdure.interfaces.api.serving import serve
 from perdure.interfaces.mcp.server import build_server
 from perdure.interfaces.mcp.site import McpSite
@@ -53,13 +53,18 @@ class Guard:
         self._site = site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, or answer 401."""
-        if scope["type"] == "http" and not await self._known(scope):
-            refused = {"error": "unauthorized", "cure": "Send `authorization: Bearer TOKEN`."}
-            challenge = {"www-authenticate": 'Bearer realm="perdure"'}
-            await JSONResponse(refused, 401, challenge)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        """Pass on, or answer 401, or 503 where tokens cannot be looked up."""
+        refusal = await self._refusal(scope) if scope["type"] == "http" else None
+        await (self._app if refusal is None else refusal)(scope, receive, send)
+
+    async def _refusal(self, scope: Scope) -> JSONResponse | None:
+        try:
+            if await self._known(scope):
+                return None
+        except PerdureError as error:
+            return JSONResponse({"error": error.code, "cure": error.cure}, 503)
+        refused = {"error": "unauthorized", "cure": "Send `authorization: Bearer TOKEN`."}
+        return JSONResponse(refused, 401, {"www-authenticate": 'Bearer realm="perdure"'})
 
     async def _known(self, scope: Scope) -> bool:
         given = Headers(scope=scope).get("authorization")

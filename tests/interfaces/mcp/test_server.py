@@ -2,19 +2,15 @@
 
 import asyncio
 import os
-import secrets
 import sys
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 
 import httpx2
 import pytest
 from installation import eventually
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp_over_http import remote, serving, token, told
 
-from perdure.domain.access import ApiToken, Credentials, digest_of
 from perdure.domain.errors import NotAllowed
 from perdure.interfaces.mcp.server import build_server
 from perdure.interfaces.mcp.serving import serve_http
@@ -27,14 +23,6 @@ TOOLS = {
     "loop_definitions",
     "loop_gates",
 }
-
-
-async def told(client, tool, **arguments):
-    """What a tool returned, as data; its text when it refused."""
-    result = await client.call_tool(tool, arguments)
-    if result.is_error:
-        return result.content[0].text
-    return result.structured_content
 
 
 async def follow(client, run):
@@ -128,44 +116,6 @@ async def test_all_open_loops_are_paused_and_stopped_and_no_run_of_another_kind(
         await told(client, "loop_control", action="resume", id=run)
         await site.handle(agent).terminate()
         await site.handle(run).terminate()
-
-
-@asynccontextmanager
-async def serving(door):
-    """The door over HTTP, with its address."""
-    stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(serve_http(door.mcp, port=0, on_ready=ready.set_result, stop=stop))
-    try:
-        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-        yield await ready
-    finally:
-        stop.set()
-        await task
-
-
-async def token(door, *scopes):
-    made = Credentials(id=secrets.token_hex(4), secret=secrets.token_urlsafe(32))
-    kept = ApiToken(
-        id=made.id,
-        name="agent",
-        scopes=scopes,
-        digest=digest_of(made.secret),
-        created_at=datetime.now(UTC),
-    )
-    await door.site.parts.stores.access.add_token(kept)
-    return made.text
-
-
-@asynccontextmanager
-async def remote(url, text):
-    headers = {"authorization": f"Bearer {text}"}
-    async with (
-        httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,
-        Client(streamable_http_client(url, http_client=http)) as client,
-    ):
-        yield client
 
 
 async def test_over_http_a_token_starts_and_follows_a_loop(guarded):

