@@ -130,11 +130,11 @@ async def served(site: Installation, rules: ApiRules | None = None) -> AsyncGene
 
 @asynccontextmanager
 async def scripted(
-    home: Path, address: str, script: Mapping[str, object], **settings: object
+    home: Path, address: str, script: Mapping[str, object], **settings: str
 ) -> AsyncGenerator[Installation]:
     """An installation whose default model plays a script: over REST nobody may name one."""
     text = yaml.safe_dump(dict(script)).encode()
     model = f"scripted:sha256:{hashlib.sha256(text).hexdigest()}"
-    async with installation(home, address, model=model, **settings) as site:
+    async with installation(home, address, timing=None, model=model, **settings) as site:
         assert await site.parts.stores.blobs.put(text) == model.removeprefix("scripted:")
         yield site

@@ -1,7 +1,7 @@
 """What an attacker with a token, or without one, tries at the REST door; each line of the spec."""
 
 import hmac
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import get_args
 
@@ -112,7 +112,7 @@ async def test_who_guesses_tokens_is_slowed(unmanned: Installation) -> None:
         assert (await door.client.get(LOOPS)).status_code == 200  # others are not
 
 
-BODIES: dict[tuple[str, str], dict[str, object]] = {
+BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", LOOPS): TASK,
     ("PATCH", RUN): {"label": "x"},
     ("POST", f"{RUN}/stop"): {"mode": "now"},
