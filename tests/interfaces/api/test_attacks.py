@@ -141,8 +141,10 @@ async def test_no_body_takes_a_field_that_it_does_not_have(door: Rest) -> None:
             answer = await door.client.request(
                 method, path.format(**NAMES), json={**body, field: 0}, headers=headers
             )
-            assert answer.status_code == 422, (method, path, answer.text)
-            assert field in answer.text
+            # Which definition is meant comes before what it becomes.
+            wanted = 404 if method == "PUT" else 422
+            assert answer.status_code == wanted, (method, path, answer.text)
+            assert wanted == 404 or field in answer.text
 
 
 async def test_no_page_is_larger_than_allowed(door: Rest) -> None:
