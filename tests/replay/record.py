@@ -1,4 +1,4 @@
-"""Plays the scenes of `kept_scenes.py` on a real server and keeps their histories.
+"""Plays the scenes of `kept_scenes.py` and `kept_teams.py` and keeps their histories.
 
 `make record` runs it. What is kept of a scene: the history of each of its executions, and beside it
 what the run itself told at that end, query by query. Nothing of the machine that recorded is kept.
@@ -15,7 +15,8 @@ from pathlib import Path
 from ends import as_json
 from installation import Installation, dev_server, installation
 from invariants import executions
-from kept_scenes import SCENES, Scene
+from kept_scenes import Scene
+from kept_teams import ALL_SCENES
 from recordings import EXPECTED, FOLDER
 from scrubbing import scrubbed
 
@@ -60,8 +61,8 @@ async def main(names: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     async with dev_server() as server:
         address = server.client.service_client.config.target_host
-        for name in names or SCENES:
-            scene = SCENES[name]
+        for name in names or ALL_SCENES:
+            scene = ALL_SCENES[name]
             with tempfile.TemporaryDirectory() as home:
                 async with (
                     installation(Path(home) / "home", address, timing=scene.timing) as site,
