@@ -4,7 +4,15 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    field_serializer,
+)
 
 from perdure.domain.agent.settings import AgentSettings, ToolsSpec
 from perdure.domain.base import Frozen
@@ -193,3 +201,8 @@ class LoopInput(BaseModel):
     run: str
     site: Site
     started_at: datetime | None = None
+
+    @field_serializer("site", when_used="json")
+    def _brief(self, site: Site) -> dict[str, object]:
+        # What is absent need not be written at every roll; figures are, for they are pinned.
+        return site.model_dump(mode="json", exclude_none=True)

@@ -172,7 +172,7 @@ async def test_two_commands_at_once_start_one_supervisor(
     answers = [(await command.communicate())[0] for command in commands]
     assert len(set(answers)) == 1
     assert Endpoints.model_validate_json(answers[0]).home == str(home)
-    assert len(any_of_home(home)) == 3  # one supervisor, one server, one worker
+    assert len(any_of_home(home)) == 4  # one supervisor, one server, one worker, one API
 
 
 async def test_a_worker_that_fails_is_named_with_its_last_words(runtime_of: MakeRuntime) -> None:
