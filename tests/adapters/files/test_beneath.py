@@ -119,9 +119,9 @@ def swap_race(root, outside, tries):
     try:
         with Beneath(root) as files:
             # On a busy machine the swapper may hold the folder away for long: until something
-            # was read, nothing was raced against.
+            # was read, nothing was raced against. The test's own time limit ends a race never won.
             for attempt in count():
-                if attempt >= tries and (reads or attempt >= 20 * tries):
+                if attempt >= tries and reads:
                     break
                 with suppress(ToolFailure):
                     assert files.read(("swap", "file")) != SECRET
