@@ -1,19 +1,14 @@
-"""Role loops that lose their worker, are started twice, compete for one provider, or are many."""
+"""Role loops that lose their worker, are started twice, or compete for one provider."""
 
 import asyncio
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from installation import Installation, eventually, installation
-from teams import APPROVED, PAIR, rejected, says, script, stage, task, team
-from temporalio.testing import WorkflowEnvironment
+from installation import Installation, eventually
+from teams import APPROVED, PAIR, rejected, says, script, task, team
 
-from perdure.domain.run import RUN_SPEC, Timing
+from perdure.domain.run import RUN_SPEC
 from perdure.domain.usage import Usage
-from perdure.interfaces.gateway import RunFilter
-
-MANY = 200
 
 
 async def test_a_worker_lost_in_a_stage_costs_one_lost_attempt(bare: Installation) -> None:
@@ -76,50 +71,3 @@ async def test_a_provider_that_limits_rates_starves_no_loop(site: Installation) 
     assert {result.reason for result in results} == {"approved"}
     calls = [len(await site.parts.stores.journal.rows(run)) for run in runs]
     assert set(calls) == {4}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-async def test_many_loops_on_one_worker_are_listed_while_they_run(
-    server: WorkflowEnvironment, tmp_path: Path
-) -> None:
-    address = server.client.service_client.config.target_host
-    replies = script(
-        [
-            says("coder", "draft", times=2, delay_s=1),
-            says("reviewer", rejected("slow")),
-            says("reviewer", APPROVED),
-        ]
-    )
-    timing = Timing(heartbeat=30.0)
-    async with installation(tmp_path / "home", address, timing=timing) as made, made.worker():
-        models = {"executor": await made.script(replies)}
-        pair = team(stage("coder"), stage("reviewer"))
-        specs = [
-            RUN_SPEC.validate_python(
-                {
-                    **task(pair, goal=f"Task {number}"),
-                    "models": models,
-                    "metadata": {"label": f"many-{number % 2}"},
-                }
-            )
-            for number in range(MANY)
-        ]
-        runs: list[str] = []
-        for first in range(0, MANY, 20):
-            runs += await asyncio.gather(
-                *(made.gateway.start(spec) for spec in specs[first : first + 20])
-            )
-        page = await made.gateway.list(RunFilter(kind="roles", label="many-1", limit=500))
-        assert {row.id for row in page.runs} <= set(runs[1::2])
-        results = await asyncio.gather(*(made.gateway.result(run) for run in runs))
-        assert Counter(result.reason for result in results) == {"approved": MANY}
-        assert {result.iteration_count for result in results} == {2}
-        assert {result.spend.model_calls for result in results} == {4}
-
-        async def all_listed() -> bool:
-            done = RunFilter(kind="roles", status="completed", label="many-1", limit=500)
-            listed = {row.id for row in (await made.gateway.list(done)).runs}
-            return listed == set(runs[1::2])
-
-        await eventually(all_listed)
