@@ -175,7 +175,7 @@ async def test_on_a_real_terminal(bare: RealSite, environment: dict[str, str]) -
         return text.encode() in seen
 
     async def wait_for(text: str) -> None:
-        await eventually(lambda: shows(text))
+        await eventually(lambda: shows(text), seconds=90.0)
 
     try:
         await wait_for("perdure>")
