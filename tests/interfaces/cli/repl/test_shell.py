@@ -35,6 +35,7 @@ from tests.interfaces.cli.samples import RUN
 
 APP = build("0", Console(file=io.StringIO()), Console(file=io.StringIO()))
 CURSOR_ASKED = b"\x1b[6n"  # what a terminal answers by itself
+REDRAW = b"\x0c"  # Control-L
 NAMES = Names(runs=("agent-a-1", "refine-b-2"), gates=("agent-a-1:g1",), loops=("harness", "pair"))
 
 
@@ -177,13 +178,16 @@ async def test_on_a_real_terminal(bare: RealSite, environment: dict[str, str]) -
     async def wait_for(text: str) -> None:
         await eventually(lambda: shows(text), seconds=90.0)
 
+    def drawn_anew(text: str) -> bool:
+        """The status line changes letter by letter: only a redrawn screen holds it whole."""
+        os.write(ours, REDRAW)
+        return shows(text)
+
     try:
         await wait_for("perdure>")
-        await wait_for("looking")
         os.write(ours, b"/loops definitions\r")
         await wait_for("goal-driven")
-        # The prompt is drawn anew behind a command, and the line below it whole.
-        await wait_for("nothing runs")
+        await eventually(lambda: drawn_anew("nothing runs"), seconds=90.0, every=0.5)
         os.write(ours, b"/quit\r")
         await eventually(lambda: shows("") and process.poll() is not None)
     finally:
