@@ -200,7 +200,7 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-async def eventually(holds: Callable[[], bool], *, within_s: float = 30) -> None:
+async def eventually(holds: Callable[[], bool], *, within_s: float = 60) -> None:
     ends = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < ends

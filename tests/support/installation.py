@@ -247,7 +247,7 @@ def _ready(client: Client):
     return connected
 
 
-async def eventually(condition, *, seconds: float = 30.0, every: float = 0.02) -> None:
+async def eventually(condition, *, seconds: float = 60.0, every: float = 0.02) -> None:
     """Wait until `condition` (plain or async) holds; fail when it does not in time."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:

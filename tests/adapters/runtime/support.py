@@ -37,7 +37,7 @@ def free_port() -> int:
     return next(port for port in iter(lambda: random.randrange(20_000, 32_000), 0) if is_free(port))
 
 
-async def eventually(probe: Callable[[], bool], *, within_s: float = 30) -> None:
+async def eventually(probe: Callable[[], bool], *, within_s: float = 60) -> None:
     deadline = time.monotonic() + within_s
     while not probe():
         assert time.monotonic() < deadline, f"still not true after {within_s} s"

@@ -145,7 +145,7 @@ async def test_time_ends_a_program_with_its_children(folder: Path) -> None:
     began = time.monotonic()
     ran = await sh(f"trap '' TERM; setsid sleep 62.0{mark} & sleep 62.0{mark}", folder, timeout_s=1)
     assert ran.code is None
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert left(f"62.0{mark}") == []
 
 

@@ -45,14 +45,14 @@ GIVEN: dict[str, tuple[str, JsonValue, Trial]] = {
     "silence": (body("pass"), 1, Broke("it returned nothing; return an object (a dict)")),
     "a flood": (body("return {'a': 'x' * 3000000}"), 1, Broke("the result is too large; "
                                                              "return less, or a part at a time")),
-    "time": (body("while True: pass"), 1, Broke("it took more than 0.3 s")),
+    "time": (body("while True: pass"), 1, Broke("it took more than 2 s")),
     "memory": (
         body("return {'a': 'x' * (1 << 40)}"),
         1,
         Broke("it used more than 32 MiB of memory, or printed more than 64 KiB"),
     ),
     "depth": (body("return handler()"), 1, Broke("it called itself more than 200 levels deep")),
-    "time in the code itself": ("while True: pass\n", 1, Broke("it took more than 0.3 s")),
+    "time in the code itself": ("while True: pass\n", 1, Broke("it took more than 2 s")),
     "chance is seeded": (
         "import random\n" + body("return {'a': random.random()}"),
         1,
@@ -65,13 +65,13 @@ GIVEN: dict[str, tuple[str, JsonValue, Trial]] = {
 async def test_what_a_call_gives(
     sandbox: MadeToolSandbox, code: str, argument: JsonValue, trial: Trial
 ) -> None:
-    assert await sandbox.run(code, "handler", {"a": argument}, seconds=0.3) == trial
+    assert await sandbox.run(code, "handler", {"a": argument}, seconds=2) == trial
 
 
 async def test_a_cancelled_call_ends_its_process(sandbox: MadeToolSandbox) -> None:
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     endless = asyncio.create_task(sandbox.run(body("while True: pass"), "handler", {}, seconds=60))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not _new(before) and time.monotonic() < deadline:
         await asyncio.sleep(0.01)
     assert _new(before)

@@ -81,7 +81,7 @@ def collector() -> Generator[Collector]:
             thread.join()
 
 
-def eventually(holds: Callable[[], bool], *, within_s: float = 20) -> bool:
+def eventually(holds: Callable[[], bool], *, within_s: float = 60) -> bool:
     ends = time.monotonic() + within_s
     while not holds() and time.monotonic() < ends:
         time.sleep(0.05)

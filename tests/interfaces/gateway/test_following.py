@@ -118,7 +118,7 @@ async def test_events_go_on_when_the_worker_comes_back(site: Site) -> None:
             return False
         return True
 
-    await eventually(taken, within=30)
+    await eventually(taken, within=60)
     await site.gateway.verb(run, Stop())
     assert [event.type for event in await following] == ["run_started", "input_added", "ended"]
 

@@ -160,7 +160,7 @@ async def test_code_that_fails_is_told_while_following_and_in_the_status(site: S
     run = await site.gateway.start(spec("broken"))
     told: list[str] = []
     following = asyncio.create_task(_follow(site, run, told))
-    await eventually(lambda: _has(told), within=30)
+    await eventually(lambda: _has(told), within=60)
     status = await site.gateway.status(run)
     await site.client.get_workflow_handle(run).terminate()
     await following
@@ -177,7 +177,7 @@ async def test_a_step_that_is_tried_again_is_told_once_for_each_attempt(site: Si
     run = await site.gateway.start(spec("retry"))
     told: list[str] = []
     following = asyncio.create_task(_follow(site, run, told))
-    await eventually(lambda: _has(told), within=30)
+    await eventually(lambda: _has(told), within=60)
     status = await site.gateway.status(run)
     await site.gateway.verb(run, Stop())
     await following

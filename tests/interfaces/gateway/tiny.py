@@ -362,7 +362,7 @@ def row(run: str, **more: object) -> StoredRun:
     return StoredRun.model_validate(facts | more)
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], *, within: float = 10) -> None:
+async def eventually(check: Callable[[], Awaitable[bool]], *, within: float = 60) -> None:
     """Ask again until it holds."""
     async with asyncio.timeout(within):
         while not await check():
