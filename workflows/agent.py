@@ -49,16 +49,6 @@ class AgentLoop(Turning):
         """The permitted model turns."""
         return self.turns.max_iterations
 
-    def next_input(self) -> AgentInput:
-        """The same run, further on."""
-        return AgentInput(
-            run=self.run_id,
-            site=self.site,
-            spec=self.spec,
-            state=self.core,
-            started_at=self.core.started_at,
-        )
-
     def edit(self, message: Amend) -> None:
         """Take the new limit; the conversation began with the old goal, so it is told the new."""
         super().edit(message)
@@ -98,7 +88,7 @@ class AgentLoop(Turning):
 
     async def _close(self, end: TurnEnd) -> RunResult:
         """Take the last snapshot, and return what there is."""
-        last = await self.snapshot(patch_to="")
+        last = await self.deliver(None)
         self.core.tree = last.tree.hash if last else self.core.tree
         result = agent_result(
             self.core,

@@ -10,14 +10,12 @@ from perdure.domain.delegation.prompts import MANAGER_SYSTEM, ManagerView, manag
 from perdure.domain.delegation.schemas import decision_schema
 from perdure.domain.delegation.state import Turnover
 from perdure.domain.delegation.steps import ManageReport
-from perdure.domain.names import short_model_name
 from perdure.domain.outcomes import Ended
 from perdure.domain.result import IterationRecord
 from perdure.domain.steps import SayEntry
 from perdure.domain.tokens import estimate
 from workflows.completing import Completing
-from workflows.model_calls import Ask, Called, Unanswered, Unpriced
-from workflows.steps import Broken
+from workflows.model_calls import Ask
 from workflows.structured import Managing
 
 DECISION_TOKENS = 8_192
@@ -51,7 +49,7 @@ class Deciding(Completing):
                 if isinstance(following, End):
                     core.turnover.ending = self.ended_by(following.verdict)
             elif not isinstance(called, budgets.Refused) or not await self.budget_raised(called):
-                core.turnover.ending = self._uncalled(called)
+                core.turnover.ending = self.uncalled(called)
 
     def _asking(self, problems: tuple[str, ...], *, wrap_up: bool = False) -> Ask:
         core = self.core
@@ -94,22 +92,6 @@ class Deciding(Completing):
         called = await self.call_model(self._asking((), wrap_up=True))
         if isinstance(called, ManageReport) and called.final is not None and core.kept is not None:
             core.kept = core.kept.model_copy(update={"output": called.final})
-
-    def _uncalled(self, called: Called) -> Ending:
-        """What a call that brought no reply means for the run."""
-        match called:
-            case budgets.Refused():
-                return Ending(outcome="out_of_budget", reason=called.dimension, detail=called.text)
-            case Unpriced(model=model):
-                detail = f"nobody knows the price of {short_model_name(model)}"
-                return Ending(outcome="out_of_budget", reason="unpriced_model", detail=detail)
-            case Broken(code="interrupted"):
-                return self._ending() or Ending(outcome="deadline", reason="active_time")
-            case Unanswered() | Broken():
-                detail = f"{called.code}: {called.message}"
-                return Ending(outcome="failed", reason="model_error", detail=detail)
-            case _:
-                return Ending(outcome="failed", reason="internal", detail="no reply")
 
     def ended_by(self, verdict: Ended) -> Ending:
         """The rules' verdict, whose sentence is kept for the result."""

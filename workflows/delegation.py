@@ -44,7 +44,7 @@ from perdure.domain.resuming import as_stored
 from perdure.domain.run import DelegationSpec
 from workflows import options
 from workflows.deciding import Deciding
-from workflows.learning import start_learning
+from workflows.learning import finish_and_learn
 from workflows.loop import expired_to_end
 
 OWN_CHOICES = ("accept", "stop")
@@ -86,16 +86,6 @@ class DelegationLoop(Deciding):
     def plan_lines(self) -> tuple[str, ...]:
         """The task plan with statuses."""
         return plan_view(self.core.course.plan)
-
-    def next_input(self) -> DelegationInput:
-        """The same run, further on."""
-        return DelegationInput(
-            run=self.run_id,
-            site=self.site,
-            spec=self.spec,
-            state=self.core,
-            started_at=self.core.started_at,
-        )
 
     def iteration_state(self) -> dict[str, JsonValue]:
         """The state after the newest finished iteration."""
@@ -306,7 +296,7 @@ class DelegationLoop(Deciding):
         if ending.outcome == "out_of_budget":
             await self.wrap_up()
         kept = returned(core, ending)
-        tree = await self.snapshot(patch_to=(kept.tree if kept else None) or "")
+        tree = await self.deliver(kept.tree if kept else None)
         result = delegation_result(
             core,
             run=self.run_id,
@@ -315,8 +305,4 @@ class DelegationLoop(Deciding):
             wall_time=self.wall_time,
             tree=tree,
         )
-        unwritten = tuple(core.unwritten)
-        started = await start_learning(self, result, unwritten)
-        return await self.finish(
-            result.model_copy(update={"learnings_started": started}), unwritten
-        )
+        return await finish_and_learn(self, result, tuple(core.unwritten))

@@ -10,7 +10,6 @@ from perdure.domain.agent.failover import OVERFLOW_CODE
 from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Refused
 from perdure.domain.evaluation import DimensionScore, Evaluation
-from perdure.domain.names import short_model_name
 from perdure.domain.refine.compression import UNCOMPRESSED_CHARACTERS
 from perdure.domain.refine.economy import judge_room, share_spent
 from perdure.domain.refine.incremental import Look, Question, Verdict, evidence_of, look_at, noted
@@ -20,7 +19,7 @@ from perdure.domain.refine.state import CheckReport, CheckRequest, Draft
 from perdure.domain.refs import Ref
 from perdure.domain.steps import JudgeEntry, JudgeReport
 from workflows import options
-from workflows.model_calls import REPLY_TRIES, Ask, Called, Unanswered, Unpriced
+from workflows.model_calls import REPLY_TRIES, Ask
 from workflows.steps import Broken, Done
 from workflows.structured import Judgement
 from workflows.verifying import Verifying
@@ -190,22 +189,6 @@ class Evaluating(Verifying):
                 pass_score=self.spec.refine.quality_threshold or 1.0,
             ),
         )
-
-    def uncalled(self, called: Called) -> Ending:
-        """What a call that brought no reply means for the iteration."""
-        match called:
-            case Refused():
-                return Ending(outcome="out_of_budget", reason=called.dimension, detail=called.text)
-            case Unpriced(model=model):
-                detail = f"nobody knows the price of {short_model_name(model)}"
-                return Ending(outcome="out_of_budget", reason="unpriced_model", detail=detail)
-            case Broken(code="interrupted"):
-                return self._ending() or Ending(outcome="deadline", reason="active_time")
-            case Unanswered() | Broken():
-                detail = f"{called.code}: {called.message}"
-                return Ending(outcome="failed", reason="model_error", detail=detail)
-            case _:
-                return Ending(outcome="failed", reason="internal", detail="no reply")
 
     async def _check(self, request: CheckRequest) -> CheckReport | Broken:
         activity_id = self.next_activity_id()

@@ -62,16 +62,6 @@ class LearnLoop(Calling):
         """One."""
         return 1
 
-    def next_input(self) -> LearnInput:
-        """The same run, further on."""
-        return LearnInput(
-            run=self.run_id,
-            site=self.site,
-            spec=self.spec,
-            state=self.core,
-            started_at=self.core.started_at,
-        )
-
     async def drive(self) -> RunResult:
         """Review by rule, ask a model where that is worth it, and say what was learned."""
         if not self.core.reviewed:

@@ -14,18 +14,24 @@ from workflows.loop import Loop
 GOAL_CHARACTERS = 400
 
 
-async def start_learning(
-    loop: Loop, result: RunResult, unwritten: Sequence[IterationRecord] = ()
-) -> bool:
-    """Start the learning run of a run that is about to end; tell whether it started.
-
-    A run that never opened has nothing to teach.
+async def finish_and_learn(
+    loop: Loop, result: RunResult, unwritten: tuple[IterationRecord, ...]
+) -> RunResult:
+    """End a run that may teach something; its result says whether a learning run started.
 
     Args:
         loop: the run.
         result: how it ends.
-        unwritten: iteration records that the store may not have yet.
+        unwritten: iteration records that the store does not have yet.
     """
+    started = await _start_learning(loop, result, unwritten)
+    return await loop.finish(result.model_copy(update={"learnings_started": started}), unwritten)
+
+
+async def _start_learning(
+    loop: Loop, result: RunResult, unwritten: Sequence[IterationRecord]
+) -> bool:
+    """Whether a learning run started; a run that never opened has nothing to teach."""
     if not loop.spec.learn or loop.core.frame is None:
         return False
     child = learn_run_id(loop.run_id)

@@ -1,4 +1,4 @@
-"""How every loop lives: opening, checkpoints, gates, rolling over, ending.
+"""How every loop lives: checkpoints, pauses, clocks, rolling over, ending.
 
 Between any two steps a loop passes `checkpoint`: it waits while paused, asks people what is to be
 asked, looks at the clocks, and continues as new when the history has grown. A subclass says what
@@ -15,47 +15,39 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from activities.keep_books import Finish, Snapshot
-from activities.open_run import OpenRun
-from activities.open_workspace import OpenWorkspace
 from perdure.domain import budget as budgets
 from perdure.domain import control as rules
-from perdure.domain.agent.failover import first_model
-from perdure.domain.agent.settings import resolve
 from perdure.domain.agent.turn import Ending
 from perdure.domain.attributes import search_attributes
-from perdure.domain.commission import commission_of
 from perdure.domain.control import Phase
 from perdure.domain.gates import END, Gate
 from perdure.domain.lacking import lacking
 from perdure.domain.outcomes import lifecycle
 from perdure.domain.result import IterationRecord, RunResult
-from perdure.domain.run import ROLES, LoopInput
+from perdure.domain.run import LoopInput
 from perdure.domain.state import RECORDS_KEPT
 from perdure.domain.steps import (
     FinishRequest,
-    OpenRunReport,
-    OpenRunRequest,
-    OpenWorkspaceReport,
-    OpenWorkspaceRequest,
     SnapshotReport,
     SnapshotRequest,
 )
-from perdure.domain.transcript import Head
 from perdure.domain.views import panel
 from workflows import options
-from workflows.admitting import Admitting
 from workflows.attributes import upsert
-from workflows.steps import Broken, Done, opening_reason
+from workflows.opening import Opening
+from workflows.steps import Done
 
 DELIVERY_S = 60.0
 
 
-class Loop(Admitting):
+class Loop(Opening):
     """A durable loop; holds ids, scores, counters and hashes, never a conversation."""
 
+    given: LoopInput
     published: dict[str, object]
 
     def __init__(self, given: LoopInput) -> None:
+        self.given = given
         self.run_id = given.run
         self.site = given.site
         self.published = {}
@@ -64,9 +56,10 @@ class Loop(Admitting):
     async def drive(self) -> RunResult:
         """Everything from the opening to the result."""
 
-    @abstractmethod
     def next_input(self) -> LoopInput:
-        """The input of the next execution of this run."""
+        """The same run, further on: the input of its next execution."""
+        further = {"spec": self.spec, "state": self.core, "started_at": self.core.started_at}
+        return self.given.model_copy(update=further)
 
     def iteration_state(self) -> dict[str, JsonValue] | None:
         """What the newest finished iteration can be taken up from; None: its transcript."""
@@ -88,117 +81,6 @@ class Loop(Admitting):
                 self.core.control.stopped_by = "cancellation"
         deadline.cancel()
         return task.result()
-
-    async def open(
-        self,
-        *,
-        converses: bool,
-        extra: dict[str, JsonValue],
-        goes_on: bool = False,
-        resume: Head | None = None,
-    ) -> OpenRunReport | Ending:
-        """Make the working folder and write the frame; a conversation may go on from a head."""
-        self.note("run_started", kind=self.kind)
-        self.publish()
-        workspace = await self._open_workspace()
-        if isinstance(workspace, Broken):
-            return Ending(
-                outcome="failed", reason=opening_reason(workspace), detail=workspace.message
-            )
-        opened = await self._open_run(
-            workspace.report, converses=converses, extra=extra, goes_on=goes_on, resume=resume
-        )
-        if isinstance(opened, Broken):
-            return Ending(outcome="failed", reason=opening_reason(opened), detail=opened.message)
-        report, core = opened.report, self.core
-        core.frame, core.cards = report.frame, report.cards
-        core.system_tokens, core.task_tokens = report.system_tokens, report.task_tokens
-        core.root, core.base_tree = workspace.report.grant.root, workspace.report.base_tree
-        core.terms = list(workspace.report.terms)
-        self.admitted(workspace.report)
-        self._skip_failing(report)
-        return report
-
-    def _skip_failing(self, report: OpenRunReport) -> None:
-        """Begin behind models that failed for other runs a moment ago."""
-        for role in ROLES:
-            chain = self.spec.models.chain(role)
-            first = first_model(chain, report.failing)
-            if first > 0 and role not in self.core.chain_index:
-                self.core.chain_index = {**self.core.chain_index, role: first}
-                why = "it failed within the last minute"
-                self.note("model_failed_over", failed=chain[0], to=chain[first], why=why)
-
-    async def _open_workspace(self) -> Done[OpenWorkspaceReport] | Broken:
-        self.show("open the workspace")
-        activity_id = self.next_activity_id()
-        handle = workflow.start_activity_method(
-            OpenWorkspace.open_workspace,
-            OpenWorkspaceRequest(
-                run=self.run_id,
-                source=self.site.folder,
-                tools=self.spec.tools,
-                tool_timeout_s=resolve(self.spec.agent).tool_timeout,
-                tree=self.core.tree or self.site.tree,
-                base=self.core.base_tree or self.site.tree,
-                needs=self.needs(),
-                root=self.site.root if self.spec.tools.generated else "",
-                session=self.belongs()[0],
-                project=self.belongs()[1],
-                seats=self.seats(),
-                orchestrates=self.orchestrates(),
-            ),
-            **options.workspace_step(self.site, activity_id=activity_id, summary="open workspace"),
-        )
-        opened = await self.watched(handle, activity_id=activity_id)
-        self.show(None)
-        return opened
-
-    async def _open_run(
-        self,
-        workspace: OpenWorkspaceReport,
-        *,
-        converses: bool,
-        extra: dict[str, JsonValue],
-        goes_on: bool,
-        resume: Head | None,
-    ) -> Done[OpenRunReport] | Broken:
-        spec, policy = self.spec, self.spec.budget.unknown_price
-        activity_id = self.next_activity_id()
-        handle = workflow.start_activity_method(
-            OpenRun.open_run,
-            OpenRunRequest(
-                run=self.run_id,
-                kind=self.kind,
-                goal=spec.goal,
-                system=spec.agent.system,
-                context=spec.context,
-                messages=spec.agent.messages,
-                transcript=spec.agent.transcript,
-                converses=converses,
-                chains={
-                    **{role: spec.models.chain(role) for role in ROLES if spec.models.chain(role)},
-                    **{f"judge {name}": (name,) for name in self.judges()},
-                    **self.more_chains(),
-                },
-                assume_price=policy.assume if isinstance(policy, budgets.AssumePrice) else None,
-                grant=workspace.grant,
-                tools=workspace.tools,
-                extra=extra,
-                goes_on=goes_on,
-                resume=resume,
-                root=self.site.root,
-                commission=commission_of(self.site, self.spec),
-                now=workflow.now(),
-                seats=self.seat_orders(workspace),
-            ),
-            **options.store_step(self.site, activity_id=activity_id, summary="open run"),
-        )
-        return await self.watched(handle, activity_id=activity_id)
-
-    def judges(self) -> tuple[str, ...]:
-        """Models that are called beside those of the roles."""
-        return ()
 
     async def checkpoint(self) -> Ending | None:
         """Pass between two steps: roll, pause, stop, clocks; returns why the run must end."""
@@ -353,6 +235,13 @@ class Loop(Admitting):
         patience = DELIVERY_S if patch_to is not None else 0.0
         outcome = await self.watched(handle, activity_id=activity_id, patience=patience)
         return outcome.report if isinstance(outcome, Done) else None
+
+    async def deliver(self, tree: str | None) -> SnapshotReport | None:
+        """Store the folder as it stands, and the patch from its beginning to `tree`.
+
+        Without a tree the patch leads to the folder as it stands.
+        """
+        return await self.snapshot(patch_to=tree or "")
 
     async def finish(self, result: RunResult, records: tuple[IterationRecord, ...]) -> RunResult:
         """Store the end, show it, and return it; a failed root run fails its execution."""

@@ -19,19 +19,13 @@ from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Refused
 from perdure.domain.context import entries_tokens
 from perdure.domain.control import Phase
-from perdure.domain.delegation.steps import ManageReport, ReviewReport
-from perdure.domain.delegation.tools.steps import RepairToolReport
 from perdure.domain.gates import Gate
-from perdure.domain.memory.learning import ExtractReport
 from perdure.domain.names import short_model_name
-from perdure.domain.refine.planning import PlanReport
 from perdure.domain.result import IterationRecord
-from perdure.domain.roles.steps import GoalReport, VerdictReport
 from perdure.domain.spend import charged
 from perdure.domain.steps import (
     Allowance,
     Entry,
-    JudgeReport,
     ModelCallReport,
     ModelCallRequest,
     ReconcileRequest,
@@ -43,17 +37,7 @@ from perdure.domain.usage import Account
 from workflows import options
 from workflows.loop import Loop, expired_to_end
 from workflows.steps import Broken, Done
-from workflows.structured import (
-    Extraction,
-    GoalJudging,
-    Judgement,
-    Managing,
-    Planning,
-    Repairing,
-    Reviewing,
-    Structured,
-    VerdictAsking,
-)
+from workflows.structured import Structured
 
 MAX_OUTPUT_TOKENS = 8_192
 RESERVATION_TRIES = 4
@@ -99,30 +83,9 @@ class Unpriced:
     model: str
 
 
-Reported = (
-    ManageReport
-    | ReviewReport
-    | ModelCallReport
-    | JudgeReport
-    | PlanReport
-    | ExtractReport
-    | RepairToolReport
-    | VerdictReport
-    | GoalReport
-)
+Reported = ModelCallReport | StructuredReport
 Called = Reported | Refused | Unpriced | Broken | Unanswered
-Performed = (
-    Done[ManageReport]
-    | Done[ReviewReport]
-    | Done[ModelCallReport]
-    | Done[JudgeReport]
-    | Done[PlanReport]
-    | Done[ExtractReport]
-    | Done[RepairToolReport]
-    | Done[VerdictReport]
-    | Done[GoalReport]
-    | Broken
-)
+Performed = Done[ModelCallReport] | Done[StructuredReport] | Broken
 
 
 class Calling(Loop):
@@ -206,6 +169,22 @@ class Calling(Loop):
                 return called
             problems, tries = called.problems, tries - 1
         return called
+
+    def uncalled(self, called: Called) -> Ending:
+        """How a run ends whose call brought no usable reply, with what is to be told of it."""
+        match called:
+            case Refused():
+                return Ending(outcome="out_of_budget", reason=called.dimension, detail=called.text)
+            case Unpriced(model=model):
+                detail = f"nobody knows the price of {short_model_name(model)}"
+                return Ending(outcome="out_of_budget", reason="unpriced_model", detail=detail)
+            case Broken(code="interrupted"):
+                return self._ending() or Ending(outcome="deadline", reason="active_time")
+            case Unanswered() | Broken():
+                detail = f"{called.code}: {called.message}"
+                return Ending(outcome="failed", reason="model_error", detail=detail)
+            case _:
+                return Ending(outcome="failed", reason="internal", detail="no reply")
 
     def estimated(self, tokens: int, *, role: str, model: str | None = None) -> int:
         """Our own count of a prompt, calibrated for a model, or else for that of the role."""
@@ -296,34 +275,11 @@ class Calling(Loop):
             self.site, summary=summary, role=ask.role, activity_id=activity_id
         )
         self.show(summary)
-        match ask.structured:
-            case None:
-                plain = workflow.start_activity_method(CallModel.call_model, request, **config)
-                return await self.watched(plain, activity_id=activity_id)
-            case Judgement() as judgement:
-                judging = judgement.start(request, config)
-                return await self.watched(judging, activity_id=activity_id)
-            case Planning() as planning:
-                drafting = planning.start(request, config)
-                return await self.watched(drafting, activity_id=activity_id)
-            case VerdictAsking() as asking:
-                review = asking.start(request, config)
-                return await self.watched(review, activity_id=activity_id)
-            case GoalJudging() as judging_goal:
-                goal = judging_goal.start(request, config)
-                return await self.watched(goal, activity_id=activity_id)
-            case Managing() as managing:
-                deciding = managing.start(request, config)
-                return await self.watched(deciding, activity_id=activity_id)
-            case Reviewing() as reviewing:
-                review = reviewing.start(request, config)
-                return await self.watched(review, activity_id=activity_id)
-            case Extraction() as extraction:
-                looking = extraction.start(request, config)
-                return await self.watched(looking, activity_id=activity_id)
-            case Repairing() as repairing:
-                mending = repairing.start(request, config)
-                return await self.watched(mending, activity_id=activity_id)
+        if ask.structured is not None:
+            reading = ask.structured.start(request, config)
+            return await self.watched(reading, activity_id=activity_id)
+        plain = workflow.start_activity_method(CallModel.call_model, request, **config)
+        return await self.watched(plain, activity_id=activity_id)
 
     async def _settled(
         self,

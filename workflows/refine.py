@@ -33,7 +33,7 @@ from perdure.domain.refine.state import Kept, RefineInput, RefineState
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.resuming import as_stored
 from perdure.domain.rubric import Rubric
-from workflows.learning import start_learning
+from workflows.learning import finish_and_learn
 from workflows.metrics import count_decision
 from workflows.preparing import Preparing
 from workflows.reframing import reframed
@@ -79,16 +79,6 @@ class RefineLoop(Preparing):
     def plan_lines(self) -> tuple[str, ...]:
         """The plan, its fix steps for the open findings last."""
         return plan_lines(self.core.plan)
-
-    def next_input(self) -> RefineInput:
-        """The same run, further on."""
-        return RefineInput(
-            run=self.run_id,
-            site=self.site,
-            spec=self.spec,
-            state=self.core,
-            started_at=self.core.started_at,
-        )
 
     def iteration_state(self) -> dict[str, JsonValue]:
         """The state after the iteration before the one in progress."""
@@ -290,7 +280,7 @@ class RefineLoop(Preparing):
     ) -> RunResult:
         """Return the best, whatever the reason."""
         core, kept = self.core, returned or self.core.kept
-        tree = await self.snapshot(patch_to=(kept.tree if kept else None) or "")
+        tree = await self.deliver(kept.tree if kept else None)
         result = refine_result(
             core,
             run=self.run_id,
@@ -302,11 +292,7 @@ class RefineLoop(Preparing):
             tree=tree,
             evaluator_share=self.spec.refine.evaluator_share,
         )
-        unwritten = tuple(core.turn.unwritten)
-        started = await start_learning(self, result, unwritten)
-        return await self.finish(
-            result.model_copy(update={"learnings_started": started}), unwritten
-        )
+        return await finish_and_learn(self, result, tuple(core.turn.unwritten))
 
     def _extra(self, rubric: Rubric) -> dict[str, JsonValue]:
         frame = RefineFrame(rubric=rubric, output=self.spec.refine.output)

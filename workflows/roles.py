@@ -21,7 +21,7 @@ from perdure.domain.roles.limits import round_limit, with_rounds
 from perdure.domain.roles.resuming import between_iterations, first_state, last_state
 from perdure.domain.roles.state import RoleInput
 from perdure.domain.status import StageNow
-from workflows.learning import start_learning
+from workflows.learning import finish_and_learn
 from workflows.loop import expired_to_end
 from workflows.metrics import count_decision
 from workflows.reframing import reframed
@@ -78,16 +78,6 @@ class RoleLoop(Reviewing):
             name=self.role.name,
             role=self.role.role,
             attempt=core.attempt,
-        )
-
-    def next_input(self) -> RoleInput:
-        """The same run, further on."""
-        return RoleInput(
-            run=self.run_id,
-            site=self.site,
-            spec=self.spec,
-            state=self.core,
-            started_at=self.core.started_at,
         )
 
     def iteration_state(self) -> dict[str, JsonValue]:
@@ -257,7 +247,7 @@ class RoleLoop(Reviewing):
     async def _close(self, ending: Ending, *, explanation: str | None = None) -> RunResult:
         """Return the best iteration, whatever the reason."""
         core, kept = self.core, returned(self.core)
-        tree = await self.snapshot(patch_to=(kept.tree if kept else None) or "")
+        tree = await self.deliver(kept.tree if kept else None)
         result = role_result(
             core,
             run=self.run_id,
@@ -266,11 +256,7 @@ class RoleLoop(Reviewing):
             wall_time=self.wall_time,
             tree=tree,
         )
-        unwritten = tuple(core.turn.unwritten)
-        started = await start_learning(self, result, unwritten)
-        return await self.finish(
-            result.model_copy(update={"learnings_started": started}), unwritten
-        )
+        return await finish_and_learn(self, result, tuple(core.turn.unwritten))
 
     def _extra(self) -> dict[str, JsonValue]:
         frame = StageFrame(

@@ -1,6 +1,7 @@
 """What a model call may be asked to reply in, and the activity that reads such a reply."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from temporalio import workflow
 from temporalio.workflow import ActivityConfig, ActivityHandle
@@ -13,16 +14,24 @@ from activities.plan import Plan
 from activities.repair_tool import RepairTool
 from activities.review_work import ReviewWork
 from perdure.domain.delegation.steps import (
-    ManageReport,
     ManageRequest,
-    ReviewReport,
     ReviewRequest,
 )
-from perdure.domain.delegation.tools.steps import RepairToolReport, RepairToolRequest
-from perdure.domain.memory.learning import ExtractReport, ExtractRequest
-from perdure.domain.refine.planning import PlanReport, PlanRequest
-from perdure.domain.roles.steps import GoalReport, GoalRequest, VerdictReport, VerdictRequest
-from perdure.domain.steps import JudgeReport, JudgeRequest, ModelCallRequest
+from perdure.domain.delegation.tools.steps import RepairToolRequest
+from perdure.domain.memory.learning import ExtractRequest
+from perdure.domain.refine.planning import PlanRequest
+from perdure.domain.roles.steps import GoalRequest, VerdictRequest
+from perdure.domain.steps import JudgeRequest, ModelCallRequest, StructuredReport
+
+
+class Structured(Protocol):
+    """What a call is to reply in."""
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
+        """Schedule the call with its reader."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,9 @@ class Judgement:
     next_finding: int = 1
     pass_score: float = 1.0
 
-    def start(self, call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[JudgeReport]:
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
         """Schedule the call with its reader."""
         request = JudgeRequest(
             call=call,
@@ -50,7 +61,9 @@ class Judgement:
 class Planning:
     """What makes a call a plan."""
 
-    def start(self, call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[PlanReport]:
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
         """Schedule the call with its reader."""
         return workflow.start_activity_method(Plan.plan, PlanRequest(call=call), **config)
 
@@ -61,7 +74,7 @@ class Extraction:
 
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[ExtractReport]:
+    ) -> ActivityHandle[StructuredReport]:
         """Schedule the call with its reader."""
         return workflow.start_activity_method(Extract.extract, ExtractRequest(call=call), **config)
 
@@ -74,7 +87,7 @@ class Repairing:
 
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[RepairToolReport]:
+    ) -> ActivityHandle[StructuredReport]:
         """Schedule the call with its reader."""
         request = RepairToolRequest(call=call, draft=self.draft)
         return workflow.start_activity_method(RepairTool.repair_tool, request, **config)
@@ -86,7 +99,7 @@ class VerdictAsking:
 
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[VerdictReport]:
+    ) -> ActivityHandle[StructuredReport]:
         """Schedule the call with its reader."""
         return workflow.start_activity_method(
             AskVerdict.ask_verdict, VerdictRequest(call=call), **config
@@ -97,7 +110,9 @@ class VerdictAsking:
 class GoalJudging:
     """What makes a call the question whether the goal is achieved."""
 
-    def start(self, call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[GoalReport]:
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
         """Schedule the call with its reader."""
         return workflow.start_activity_method(
             AskVerdict.judge_goal, GoalRequest(call=call), **config
@@ -108,30 +123,22 @@ class GoalJudging:
 class Managing:
     """What makes a call a manager's decision."""
 
-    def start(self, call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[ManageReport]:
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
         """Schedule the call with its reader."""
         return workflow.start_activity_method(Manage.manage, ManageRequest(call=call), **config)
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewing:
+class WorkReviewing:
     """What makes a call a review: of one result, or of each of some criteria."""
 
     criteria: tuple[str, ...] = ()
 
-    def start(self, call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[ReviewReport]:
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
         """Schedule the call with its reader."""
         request = ReviewRequest(call=call, criteria=self.criteria)
         return workflow.start_activity_method(ReviewWork.review_work, request, **config)
-
-
-Structured = (
-    Judgement
-    | Planning
-    | Extraction
-    | Repairing
-    | VerdictAsking
-    | GoalJudging
-    | Managing
-    | Reviewing
-)

@@ -28,7 +28,7 @@ from perdure.domain.names import short_model_name
 from perdure.domain.outcomes import Outcome
 from perdure.domain.steps import ModelCallReport, SayEntry
 from workflows.closing import Closing, Sent, TurnEnd
-from workflows.model_calls import MAX_OUTPUT_TOKENS, Ask, Called, Unanswered, Unpriced
+from workflows.model_calls import MAX_OUTPUT_TOKENS, Ask, Called, Unanswered
 from workflows.steps import Broken
 
 
@@ -169,26 +169,13 @@ class Turning(Closing):
     async def _uncalled(self, state: TurnState, called: Called, *, role: str) -> TurnEnd | None:
         """The iteration's call was not made or not answered; None goes on, with more budget."""
         match called:
-            case Refused():
-                if await self.budget_raised(called):
-                    return None
-                ending = Ending(
-                    outcome="out_of_budget", reason=called.dimension, detail=called.text
-                )
-            case Unpriced(model=model):
-                ending = Ending(
-                    outcome="out_of_budget",
-                    reason="unpriced_model",
-                    detail=f"nobody knows the price of {short_model_name(model)}",
-                )
-            case Broken(code="interrupted"):
-                ending = self._ending() or Ending(outcome="deadline", reason="active_time")
-            case Unanswered() | Broken():
+            case Refused() if await self.budget_raised(called):
+                return None
+            case Unanswered() | Broken() if called.code != "interrupted":
                 self.complete_iteration(state, break_reason="model_error", error=called.message)
                 return await self.recovered(state, called)
             case _:
-                ending = Ending(outcome="failed", reason="internal")
-        return await self.end(state, ending, role=role)
+                return await self.end(state, self.uncalled(called), role=role)
 
     def on_offer(self, state: TurnState) -> tuple[str, ...]:
         """The tools that the next call may use."""

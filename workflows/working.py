@@ -40,7 +40,7 @@ from workflows.equipping import Equipping
 from workflows.model_calls import Ask
 from workflows.skilled import Skilled
 from workflows.steps import Broken
-from workflows.structured import Reviewing
+from workflows.structured import WorkReviewing
 
 REVIEW_TOKENS = 1_024
 
@@ -262,7 +262,7 @@ class Working(Skilled, Equipping):
                 entries=entries,
                 max_tokens=REVIEW_TOKENS,
                 tools_off=True,
-                structured=Reviewing(criteria=criteria),
+                structured=WorkReviewing(criteria=criteria),
                 worker=what,
             )
 
