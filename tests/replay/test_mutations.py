@@ -112,7 +112,7 @@ SLOW = {
         "refine_accepted_with_judge",
     ),
     "what a person answered is forgotten": Mutation(
-        "workflows/turns.py",
+        "workflows/model_calls.py",
         "if gate.answer.text:",
         "if not gate.answer.text:",
         "refine_escalated",
@@ -166,6 +166,11 @@ def _departed(folder: Path) -> dict[str, str]:
     )
     assert played.returncode == 0, played.stderr[-3000:]
     return json.loads(played.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("mutation", [*QUICK.values(), *SLOW.values()], ids=[*QUICK, *SLOW])
+def test_what_a_mutation_changes_is_there(mutation: Mutation) -> None:
+    assert mutation.before in (ROOT / mutation.file).read_text()
 
 
 @pytest.mark.parametrize(
