@@ -4,8 +4,7 @@ import asyncio
 import json
 import sys
 import threading
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,6 +13,7 @@ import psutil
 import pytest
 from inline_snapshot import snapshot
 from pydantic import JsonValue
+from waiting import eventually
 
 from perdure.adapters.notices import (
     BothNotices,
@@ -198,13 +198,6 @@ def is_alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-async def eventually(holds: Callable[[], bool], *, within_s: float = 60) -> None:
-    ends = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < ends
-        await asyncio.sleep(0.02)
 
 
 async def test_a_command_that_is_not_there_is_a_wrong_setting() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from ground import Ground, ground
-from installation import eventually
 from provider import Play
 from server_process import server_process
+from waiting import eventually
 from web_ui import web_ui
 
 from perdure.domain.messages import Pause

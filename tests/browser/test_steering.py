@@ -2,8 +2,6 @@
 
 import json
 
-from installation import eventually
-
 
 async def test_a_paused_run_is_resumed(stage, tab):
     run = stage.scenes.paused
@@ -31,7 +29,5 @@ async def test_an_escalation_is_answered(stage, tab):
     await tab.run(run)
     await tab.signal("answer", '{"gate": "g1", "choice": "accept"}')
 
-    async def ended() -> bool:
-        return (await stage.site.status(run)).outcome is not None
-
-    await eventually(ended)
+    result = await stage.site.gateway.result(run)
+    assert (result.outcome, result.reason) == ("accepted", "approved")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from ground import Ground, ground
-from installation import eventually
 from provider import MODEL, Play
 from teams import APPROVED, rejected, stage, task, team
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.run import Timing
 from perdure.interfaces.gateway import RunFilter

@@ -5,10 +5,10 @@ import time
 
 import pytest
 from ground import Ground
-from installation import eventually
 from invariants import executions
 from provider import Play
 from temporalio.service import RPCError, RPCStatusCode
+from waiting import eventually
 
 from perdure.domain.errors import NotAllowed, PerdureError, ServiceUnavailable
 from perdure.domain.gates import Gate

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from ground import HEARTBEAT_S, Ground, ground
-from installation import eventually
 from invariants import executions
 from provider import Play
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.errors import NotAllowed
 from perdure.domain.messages import AddInput, Answer, Pause, Resume

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from full_store import full_store
 from ground import Ground, ground
-from installation import eventually
 from provider import Play
 from server_process import server_process
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from waiting import eventually
 
 from perdure.domain.errors import StoreError
 from perdure.domain.messages import Pause, Resume

@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from installation import Installation, eventually
+from installation import Installation
+from waiting import eventually
 
 from perdure.domain.run import RUN_SPEC
 

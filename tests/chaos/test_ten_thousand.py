@@ -6,9 +6,10 @@ from statistics import median
 
 import psutil
 import pytest
-from installation import Installation, WorkerProcess, eventually, installation
+from installation import Installation, WorkerProcess, installation
 from invariants import MOST_BYTES, MOST_EVENTS, counted_once, executions, nothing_lost
 from server_process import server_process
+from waiting import eventually
 
 from perdure.domain.result import IterationRecord
 

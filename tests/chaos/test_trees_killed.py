@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from ground import FAST, Ground, ground
-from installation import eventually
 from provider import MODEL, Line, Play
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.ports import AttemptRow
 from perdure.domain.usage import Usage

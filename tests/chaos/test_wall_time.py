@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 from ground import Ground, ground
-from installation import dev_server, eventually
+from installation import dev_server
 from invariants import executions
 from provider import Play
 from temporalio.api.enums.v1 import EventType
 from temporalio.testing import TimeSkipper
+from waiting import eventually
 
 from perdure.domain.messages import Pause, Resume
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 from ground import Ground
-from installation import eventually
 from provider import Play
+from waiting import eventually
 
 POINTS = ("before_begin", "after_begin", "after_answer", "after_commit", "in_workflow_task")
 LOOK = ("effect.again", {"word": "a"})

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from installation import Installation, eventually
+from installation import Installation
 from teams import APPROVED, rejected, says, script
+from waiting import eventually
 
 from perdure.domain.messages import Answer
 from perdure.interfaces.loops import BUILT_IN

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from installation import eventually
+from waiting import eventually
 
 START_S = 180.0
 SERVER = "perdure.adapters.models.embedded_server"

@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from installation import Installation, WorkerProcess, eventually, installation
+from installation import Installation, WorkerProcess, installation
 from invariants import Injected, check
 from provider import MODEL, PRICE_SHEET, Play, Provider
+from waiting import eventually
 
 from perdure.domain.messages import AnyMessage
 from perdure.domain.result import RunResult

@@ -14,6 +14,7 @@ from pathlib import Path
 import yaml
 from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.adapters.checks import check_problems
 from perdure.adapters.runtime.search_attributes import register_search_attributes
@@ -245,17 +246,3 @@ def _ready(client: Client):
         return client
 
     return connected
-
-
-async def eventually(condition, *, seconds: float = 60.0, every: float = 0.02) -> None:
-    """Wait until `condition` (plain or async) holds; fail when it does not in time."""
-    deadline = asyncio.get_running_loop().time() + seconds
-    while True:
-        value = condition()
-        if asyncio.iscoroutine(value):
-            value = await value
-        if value:
-            return
-        if asyncio.get_running_loop().time() > deadline:
-            raise AssertionError(f"did not happen within {seconds} s")
-        await asyncio.sleep(every)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_runs import answer, call, calls
-from installation import Installation, eventually
+from installation import Installation
 from pydantic import JsonValue
 from refining import (
     TONE,
@@ -18,6 +18,7 @@ from refining import (
     verdict,
     written,
 )
+from waiting import eventually
 
 from perdure.domain.messages import AddInput, Amend, Answer, Pause, Resume, Stop
 from perdure.domain.run import Timing

@@ -7,9 +7,10 @@ from agent_runs import answer, gate_of
 from delegating import completes, decides, delegates, delegation, works
 from delegating import script as managed
 from drafts import COUNT, TEXT_SCHEMA
-from installation import Installation, eventually
+from installation import Installation
 from kept_scenes import SCENES, Scene
 from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage, task, team
+from waiting import eventually
 
 from perdure.domain.gates import Gate
 from perdure.domain.messages import Answer, Retry, Stop

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from installation import Installation, eventually
+from installation import Installation
+from waiting import eventually
 
 from perdure.domain.events import Event
 from perdure.domain.gates import Gate

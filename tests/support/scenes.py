@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from installation import Installation, eventually
+from installation import Installation
+from waiting import eventually
 
 PRICE = {"input_per_million": 3.0, "output_per_million": 15.0}
 LONG_S = 600

@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from installation import FAST_SERVER, eventually
+from installation import FAST_SERVER
 from temporalio.client import Client
+from waiting import eventually
 
 from perdure.adapters.runtime.search_attributes import register_search_attributes
 from perdure.adapters.runtime.services import SQLITE_PRAGMAS, temporal_binary

@@ -1,6 +1,7 @@
 """Runs that tests steer: a short script, and waits for the moments at which a verb matters."""
 
-from installation import Installation, eventually
+from installation import Installation
+from waiting import eventually
 
 from perdure.domain.events import Event
 from perdure.domain.gates import Gate

@@ -14,7 +14,8 @@ from agent_runs import (
     script,
     task,
 )
-from installation import Installation, eventually
+from installation import Installation
+from waiting import eventually
 
 from perdure.adapters.models.scripted import ScriptedModel
 from perdure.domain.agent.settings import FALLBACK_TEXT

@@ -17,7 +17,8 @@ from agent_runs import (
     shown,
     task,
 )
-from installation import Installation, eventually
+from installation import Installation
+from waiting import eventually
 
 from perdure.domain.errors import NotAllowed
 from perdure.domain.messages import AddInput, Amend, Answer, Escalate, Stop

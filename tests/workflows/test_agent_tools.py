@@ -19,7 +19,8 @@ from agent_runs import (
     shown,
     task,
 )
-from installation import Installation, eventually
+from installation import Installation
+from waiting import eventually
 
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.domain.result import RunResult

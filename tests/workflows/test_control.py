@@ -3,10 +3,11 @@
 import asyncio
 
 import pytest
-from installation import Installation, eventually
+from installation import Installation
 from steered import DONE, LIST, SLOW, in_call, spec, spent, told, types, waiting
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
+from waiting import eventually
 
 from perdure.domain.errors import NotAllowed
 from perdure.domain.events import Event

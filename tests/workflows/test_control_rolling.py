@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from installation import Installation, eventually, installation
+from installation import Installation, installation
 from steered import DONE, LIST, SLOW, in_call, spec, told, types, waiting
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.messages import AddInput, Answer, Escalate, Pause, Resume
 from perdure.domain.result import RunResult

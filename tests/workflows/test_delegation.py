@@ -14,7 +14,8 @@ from delegating import (
     script,
     works,
 )
-from installation import Installation, eventually
+from installation import Installation
+from waiting import eventually
 
 from perdure.domain.events import Event
 

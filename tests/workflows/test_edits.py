@@ -2,9 +2,10 @@
 
 import pytest
 from delegating import completes, delegates, delegation, works
-from installation import Installation, eventually
+from installation import Installation
 from refining import drafts, spec
 from teams import PAIR, rejected, says, task, team
+from waiting import eventually
 
 from perdure.domain.errors import NotAllowed
 from perdure.domain.messages import Amend

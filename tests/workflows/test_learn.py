@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from installation import Installation, eventually, installation
+from installation import Installation, installation
 from refining import TONE, drafts, judged, spec, verdict, written
 from temporalio.testing import ActivityEnvironment, WorkflowEnvironment
+from waiting import eventually
 
 from activities.frames import Frames
 from activities.learn import Review

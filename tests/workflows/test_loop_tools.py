@@ -5,9 +5,10 @@ import json
 import pytest
 import yaml
 from agent_runs import call, calls, results, script, task
-from installation import Installation, eventually
+from installation import Installation
 from loop_scripts import APPROVED, PAIR, STAGES
 from pydantic import JsonValue
+from waiting import eventually
 
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.loops import LoopTools

@@ -8,8 +8,9 @@ import pytest
 from agent_runs import event_types, gate_of
 from delegating import books_of_the_tree_agree, completes, delegates, delegation, script, works
 from drafts import COUNT, TEXT_SCHEMA, draft, returning
-from installation import Installation, eventually, installation
+from installation import Installation, installation
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.errors import NotAllowed
 from perdure.domain.messages import Answer, Resume

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from agent_runs import answer, call, calls, conversation, gate_of, results, script, task
-from installation import Installation, eventually
+from installation import Installation
 from teams import APPROVED, asks, says, stage, team
 from teams import script as team_script
 from teams import task as team_task
+from waiting import eventually
 
 from perdure.domain.memory.entries import Learning
 from perdure.domain.projects.reach import Reach

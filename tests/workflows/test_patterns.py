@@ -3,8 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from installation import Installation, eventually
+from installation import Installation
 from refining import draft, spec
+from waiting import eventually
 
 from perdure.domain.errors import InvalidInput, NoReadyWorker, NotAllowed
 from perdure.domain.memory.entries import Event, Origin, Pattern

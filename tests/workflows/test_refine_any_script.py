@@ -59,13 +59,6 @@ def _evaluator(chance: random.Random) -> list[dict[str, object]]:
     return judged(*(BAD_VERDICT if chance.random() < 0.15 else one for one in verdicts))
 
 
-async def _check(site: Installation, result: RunResult, given: dict[str, object]) -> None:
-    assert result.reason in REASONS[result.outcome]
-    assert result.explanation
-    _returned_the_best(result)
-    await _within_budget(site, result, given)
-
-
 def _returned_the_best(result: RunResult) -> None:
     scored = [
         (record.score, record.index) for record in result.iterations if record.score is not None
@@ -99,4 +92,8 @@ async def _within_budget(site: Installation, result: RunResult, given: dict[str,
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_any_script_ends_within_budget_with_the_best(site: Installation, seed: int) -> None:
     given, script = random_run(random.Random(seed))
-    await _check(site, await site.run(given, script), given)
+    result = await site.run(given, script)
+    assert result.reason in REASONS[result.outcome]
+    assert result.explanation
+    _returned_the_best(result)
+    await _within_budget(site, result, given)

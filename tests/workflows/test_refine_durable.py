@@ -1,10 +1,11 @@
 """Books, trees and losses: spend equals the journal, trees follow the best, a lost judge heals."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from installation import Installation, eventually, installation
+from installation import Installation, installation
 from refining import (
     TONE,
     WORDS_CHECK,
@@ -17,6 +18,7 @@ from refining import (
     written,
 )
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.messages import Stop
 from perdure.domain.result import RunResult
@@ -27,15 +29,19 @@ OPEN = {"improvement_threshold": None}
 PRICE = {"input_per_million": 3, "output_per_million": 15}
 
 
-async def same_books(site: Installation, result: RunResult) -> None:
-    """What the run says it spent is what its journal says, record by record in sum."""
-    rows = await site.parts.stores.journal.rows(result.id)
-    usage = sum((row.usage for row in rows), Usage())
-    assert usage == result.spend.usage
-    assert sum(row.cost_usd or 0 for row in rows) == result.spend.cost_usd
-    assert len(rows) == result.spend.model_calls
-    assert sum((record.usage for record in result.iterations), Usage()) == usage
-    assert sum(record.model_calls for record in result.iterations) == len(rows)
+async def booked(site: Installation, run: str) -> tuple[Usage, Decimal, int]:
+    """Usage, cost and calls as the journal has them."""
+    rows = await site.parts.stores.journal.rows(run)
+    cost = sum((row.cost_usd or Decimal(0) for row in rows), Decimal(0))
+    return sum((row.usage for row in rows), Usage()), cost, len(rows)
+
+
+def told(result: RunResult) -> tuple[Usage, Decimal | None, int]:
+    """Usage, cost and calls as the run tells them; those of its records come to the same."""
+    spend, records = result.spend, result.iterations
+    assert sum((record.usage for record in records), Usage()) == spend.usage
+    assert sum(record.model_calls for record in records) == spend.model_calls
+    return spend.usage, spend.cost_usd, spend.model_calls
 
 
 @pytest.mark.parametrize(
@@ -58,7 +64,8 @@ async def test_spend_equals_the_journal(
 ) -> None:
     usage = {"input_tokens": 100, "output_tokens": 20, "cache_read_tokens": 7}
     script = {"price": PRICE, "defaults": {"usage": usage}, "replies": replies}
-    await same_books(site, await site.run({**spec([TONE]), "budget": budget}, script))
+    result = await site.run({**spec([TONE]), "budget": budget}, script)
+    assert told(result) == await booked(site, result.id)
 
 
 async def test_a_judge_lost_with_its_worker_is_asked_again(bare: Installation) -> None:
@@ -177,7 +184,7 @@ async def test_a_run_that_continues_as_new_loses_nothing(
     settings = {"max_iterations": 4, **OPEN}
     async with installation(tmp_path / "home", address, timing=ROLLING) as site, site.worker():
         result = await site.run(spec([WORDS_CHECK, TONE], **settings), {"replies": replies})
-        await same_books(site, result)
+        assert told(result) == await booked(site, result.id)
         described = await site.handle(result.id).describe()
         first = described.raw_description.workflow_execution_info.first_run_id
     assert first != described.run_id

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from installation import Installation, eventually
+from installation import Installation
 from refining import judged, prompt_of, spec, verdict
+from waiting import eventually
 
 from perdure.domain.result import RunResult
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from installation import Installation, eventually, installation
+from installation import Installation, installation
 from refining import draft, open_gate, spec, written
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.messages import Answer
 from perdure.domain.run import Timing

@@ -1,8 +1,9 @@
 """The pattern `strategies` on a real server: an error, a failure, then the one that passes."""
 
 import pytest
-from installation import Installation, eventually
+from installation import Installation
 from refining import WORDS_CHECK, draft, drafts, events, prompt_of, spec
+from waiting import eventually
 
 from perdure.domain.errors import InvalidInput
 

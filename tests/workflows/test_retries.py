@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 from agent_runs import Reply, books_agree, conversation, echo, script, task
-from installation import Installation, eventually
+from installation import Installation
 from refining import draft, drafts, prompt_of, spec
+from waiting import eventually
 
 from perdure.domain.errors import NotAllowed, NotFound
 from perdure.domain.messages import Retry

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
-from installation import Installation, eventually, installation
+from installation import Installation, installation
 from invariants import executions
 from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage, task, team
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.gates import Gate
 from perdure.domain.messages import Amend, Answer, Escalate, Pause, Resume, Retry, Stop

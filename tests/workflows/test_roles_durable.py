@@ -4,8 +4,9 @@ import asyncio
 from collections import Counter
 
 import pytest
-from installation import Installation, eventually
+from installation import Installation
 from teams import APPROVED, PAIR, rejected, says, script, task, team
+from waiting import eventually
 
 from perdure.domain.run import RUN_SPEC
 from perdure.domain.usage import Usage

@@ -3,9 +3,10 @@
 from collections import Counter
 
 from delegating import completes, delegates, works
-from installation import Installation, eventually
+from installation import Installation
 from teams import APPROVED, PAIR, asks, says, script, stage, task, team
 from temporalio.client import WorkflowExecutionStatus
+from waiting import eventually
 
 from perdure.domain.roles.definition import LoopSnapshot
 from perdure.domain.usage import Usage

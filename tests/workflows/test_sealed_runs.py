@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from agent_runs import answer, call, calls, gate_of, script, task
-from installation import Installation, eventually, installation
+from installation import Installation, installation
 from invariants import executions
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.adapters.converting import data_converter
 from perdure.adapters.keys import encryption_keys
@@ -75,11 +76,11 @@ async def test_a_sealed_run_does_not_hide_those_of_an_installation_without_its_k
     await sealed.gateway.result(run)
     async with installation(tmp_path / "stranger", sealed.address) as stranger:
 
-        async def listed() -> bool:
+        async def listed() -> list[str]:
             rows = (await stranger.gateway.list(RunFilter(limit=500))).runs
-            return [row.goal == SEALED_GOAL for row in rows if row.id == run] == [True]
+            return [row.goal for row in rows if row.id == run]
 
-        await eventually(listed)
+        assert await eventually(listed) == [SEALED_GOAL]
 
 
 async def test_the_words_of_a_failure_are_sealed(sealed: Installation) -> None:

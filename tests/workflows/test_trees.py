@@ -18,9 +18,10 @@ from delegating import (
     script,
     works,
 )
-from installation import Installation, eventually, installation
+from installation import Installation, installation
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.budget import BudgetLimits
 from perdure.domain.messages import Pause, Resume, Retry, Stop

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from installation import eventually
+from waiting import eventually
 
 from perdure.domain.errors import InvalidInput
 

@@ -5,7 +5,7 @@ import shutil
 
 import psutil
 import pytest
-from installation import eventually
+from waiting import eventually
 
 from perdure.adapters.tools.outputs import HARD_CAP_BYTES
 from perdure.domain.errors import InvalidInput

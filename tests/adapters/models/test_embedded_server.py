@@ -15,6 +15,7 @@ import httpx2
 import jsonschema
 import psutil
 import pytest
+from waiting import eventually
 
 from perdure.adapters.models import embedded_facts
 from perdure.adapters.models.embedded import EmbeddedModel
@@ -42,15 +43,6 @@ def free_port() -> int:
 
 def command(port: int, home: Path) -> list[str]:
     return [sys.executable, "-P", "-m", MODULE, "--port", str(port), "--home", str(home)]
-
-
-async def eventually(fact, *, within_s: float = WITHIN_S) -> None:  # type: ignore[no-untyped-def]
-    """Wait for a fact; `fact` is asked again and again."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + within_s
-    while not await fact():
-        assert loop.time() < deadline, "it never came true"
-        await asyncio.sleep(0.02)
 
 
 async def is_healthy(url: str) -> bool:
@@ -183,7 +175,7 @@ async def test_cancelling_frees_the_slot(local: EmbeddedModel, server: str) -> N
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    await eventually(idle, within_s=60)
+    await eventually(idle)
 
 
 @pytest.mark.model

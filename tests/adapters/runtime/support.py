@@ -1,12 +1,9 @@
 """Stub services, free ports, and waiting for a fact instead of for a time."""
 
-import asyncio
 import os
 import random
 import signal
 import sys
-import time
-from collections.abc import Callable
 
 import psutil
 
@@ -35,13 +32,6 @@ def python(script: str, *arguments: str) -> tuple[str, ...]:
 def free_port() -> int:
     """A free port below the range that the system hands out, so that it stays free."""
     return next(port for port in iter(lambda: random.randrange(20_000, 32_000), 0) if is_free(port))
-
-
-async def eventually(probe: Callable[[], bool], *, within_s: float = 60) -> None:
-    deadline = time.monotonic() + within_s
-    while not probe():
-        assert time.monotonic() < deadline, f"still not true after {within_s} s"
-        await asyncio.sleep(0.02)
 
 
 def kill(ref: ProcessRef) -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from waiting import eventually
 
 from perdure.adapters.runtime import EmbeddedRuntime, read_logs, services
 from perdure.adapters.settings import Settings
 from perdure.domain.errors import RuntimeUnavailable
-from tests.adapters.runtime.support import eventually, kill, process_of
+from tests.adapters.runtime.support import kill, process_of
 
 MakeRuntime = Callable[..., EmbeddedRuntime]
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from waiting import eventually
 
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.runtime.processes import end, is_alive, process_ref
@@ -12,7 +13,6 @@ from perdure.adapters.runtime.state import HomeFiles, read_state, write_state
 from tests.adapters.runtime.support import (
     STUBBORN_WORKER,
     any_of_home,
-    eventually,
     kill,
     process_of,
     processes_of,

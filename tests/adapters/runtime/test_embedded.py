@@ -14,6 +14,7 @@ import httpx2
 import pytest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
+from waiting import eventually
 
 from perdure.adapters.runtime import EmbeddedRuntime, embedded
 from perdure.adapters.runtime.processes import ProcessRef, is_alive
@@ -26,7 +27,6 @@ from tests.adapters.runtime.support import (
     SERVER,
     WORKER,
     any_of_home,
-    eventually,
     free_port,
     kill,
     process_of,

@@ -132,29 +132,34 @@ async def site(
     await sandbox.aclose()
 
 
-async def without_effect(site: Site, tools: list[Hostile]) -> None:
-    """Run all of them, and look at everything that they could have changed."""
+async def effects_of(site: Site, tools: list[Hostile]) -> dict[str, object]:
+    """Run all of them, and look at everything that they could have changed: what they did."""
     children = {child.pid for child in psutil.Process().children(recursive=True)}
     began = time.monotonic()
     trials = await asyncio.gather(*(site.run(tool) for tool in tools))
     taken = time.monotonic() - began
     told = {tool.name: repr(trial) for tool, trial in zip(tools, trials, strict=True)}
-    assert [name for name, words in told.items() if SECRET in words] == []
-    assert [name for name, words in told.items() if len(words) > 5_000_000] == []
-    assert list(site.folder.iterdir()) == []
-    assert site.secret.read_text() == SECRET
-    assert not site.reached()
-    assert taken < 20 + len(tools) * (SECONDS + 2)
     witness = await site.sandbox.run(WITNESS, "handler", {"text": "aba"}, seconds=10)
-    assert witness == Gave(WITNESSED)
     await site.sandbox.aclose()
     left = psutil.Process().children(recursive=True)
-    assert [child for child in left if child.pid not in children and child.is_running()] == []
+    effects: dict[str, object] = {
+        "told the secret": [name for name, words in told.items() if SECRET in words],
+        "flooded": [name for name, words in told.items() if len(words) > 5_000_000],
+        "wrote": list(site.folder.iterdir()),
+        "changed the secret": site.secret.read_text() != SECRET,
+        "reached the network": site.reached(),
+        "took for ever": taken >= 20 + len(tools) * (SECONDS + 2),
+        "harmed the next": None if witness == Gave(WITNESSED) else witness,
+        "left behind": [
+            child for child in left if child.pid not in children and child.is_running()
+        ],
+    }
+    return {what: seen for what, seen in effects.items() if seen}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 async def test_none_has_an_effect_outside(site: Site, file: Path) -> None:
-    await without_effect(site, tools_of(file))
+    assert await effects_of(site, tools_of(file)) == {}
 
 
 async def test_a_result_is_what_the_handler_returned_and_nothing_that_it_printed(

@@ -50,6 +50,7 @@ class JournalMachine(RuleBasedStateMachine):
         self._prefix = f"machine{next(_prefixes)}-"
         self._model = JournalModel(estimate=ESTIMATE, reservation=RESERVATION)
         self._settled: dict[str, Account] = {}
+        self.comparisons = 0
 
     @rule(target=begun, key=keys, number=numbers)
     def begin(self, key: str, number: int):
@@ -103,6 +104,7 @@ class JournalMachine(RuleBasedStateMachine):
         assert {key: _tokens(account) for key, account in accounts.items()} == {
             key: self._model.total(key) for key in KEYS
         }
+        self.comparisons += 1
         for execution, settled in self._settled.items():
             now = sum((accounts[key] for key in KEYS if key.startswith(execution)), Account())
             assert _tokens(now) == _tokens(settled)
@@ -137,11 +139,15 @@ def test_any_order_books_what_the_model_books(database_url: str) -> None:
     # Its own loop: the machine's rules are plain functions.
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         database = runner.run(Database.open(database_url))
+        compared: list[int] = []
         try:
 
             class OpenedMachine(JournalMachine):
                 def __init__(self) -> None:
                     super().__init__(runner, SqlJournal(database))
+
+                def teardown(self) -> None:
+                    compared.append(self.comparisons)
 
             run_state_machine_as_test(
                 OpenedMachine,
@@ -154,3 +160,4 @@ def test_any_order_books_what_the_model_books(database_url: str) -> None:
             )
         finally:
             runner.run(database.close())
+    assert sum(compared) > len(compared) > 0

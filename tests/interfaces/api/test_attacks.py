@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from installation import Installation, eventually
+from installation import Installation
 from rest import Rest, client_of, scripted, served
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.access import ApiToken, Scope, StartedBy
 from perdure.interfaces.api.app import ROUTERS

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from installation import eventually
 from rest import Rest, client_of, scripted, served
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.interfaces.api.app import build_app
 from perdure.interfaces.api.facts import ApiRules

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from installation import eventually
 from rest import Rest
+from waiting import eventually
 
 from perdure.interfaces.api.paging import Cursors
 from perdure.interfaces.api.problems import Refused

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from installation import eventually
 from rest import Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.interfaces.api.facts import ApiRules
 

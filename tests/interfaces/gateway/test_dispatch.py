@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from installation import eventually
 from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from waiting import eventually
 
 from perdure.domain.names import tools_queue
 from perdure.interfaces.gateway.dispatch import Unfetched, dispatch_of, unfetched
@@ -82,10 +82,11 @@ async def test_a_run_at_work_is_dispatched(site: Site) -> None:
     await site.work()
     run = await site.gateway.start(spec())
 
-    async def taken() -> bool:
-        return (await site.gateway.status(run)).dispatch == "dispatched"
+    async def taken() -> str | None:
+        told = (await site.gateway.status(run)).dispatch
+        return told if told == "dispatched" else None
 
-    await eventually(taken)
+    assert await eventually(taken) == "dispatched"
 
 
 async def test_a_run_that_nobody_takes_says_where_it_lies(site: Site, monkeypatch) -> None:

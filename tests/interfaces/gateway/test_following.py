@@ -2,6 +2,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
+from waiting import eventually
 
 from perdure.domain.errors import NoReadyWorker, NotFound, ServiceUnavailable
 from perdure.domain.events import Event
@@ -9,7 +10,7 @@ from perdure.domain.messages import AddInput, Pause, Resume, Stop
 from perdure.interfaces.gateway import Gateway
 from perdure.interfaces.gateway.following import Pace
 from perdure.interfaces.gateway.server import Server
-from tests.interfaces.gateway.tiny import MemoryRecords, Site, eventually, row, spec
+from tests.interfaces.gateway.tiny import MemoryRecords, Site, row, spec
 
 
 async def collected(gateway: Gateway, run: str, since: int = 0) -> list[Event]:
@@ -118,7 +119,7 @@ async def test_events_go_on_when_the_worker_comes_back(site: Site) -> None:
             return False
         return True
 
-    await eventually(taken, within=60)
+    await eventually(taken)
     await site.gateway.verb(run, Stop())
     assert [event.type for event in await following] == ["run_started", "input_added", "ended"]
 

@@ -1,8 +1,9 @@
 import pytest
+from waiting import eventually
 
 from perdure.domain.errors import InvalidInput, NoReadyWorker, NotAllowed, NotFound
 from perdure.domain.messages import AddInput, Amend, Answer, Pause, Resume, Stop
-from tests.interfaces.gateway.tiny import Site, eventually, row, spec
+from tests.interfaces.gateway.tiny import Site, row, spec
 
 
 async def test_a_refusal_is_the_validators_sentence_alone(site: Site) -> None:

@@ -11,10 +11,11 @@ from temporalio.api.enums.v1 import (
 from temporalio.api.failure.v1 import Failure, ServerFailureInfo, TimeoutFailureInfo
 from temporalio.api.history.v1 import HistoryEvent, WorkflowTaskFailedEventAttributes
 from temporalio.api.workflow.v1 import PendingActivityInfo
+from waiting import eventually
 
 from perdure.domain.messages import Stop
 from perdure.interfaces.gateway.troubles import failing_code, repeated_step
-from tests.interfaces.gateway.tiny import Site, eventually, spec
+from tests.interfaces.gateway.tiny import Site, spec
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REFUSED = "The model provider was not reached (connection refused)."
@@ -160,7 +161,7 @@ async def test_code_that_fails_is_told_while_following_and_in_the_status(site: S
     run = await site.gateway.start(spec("broken"))
     told: list[str] = []
     following = asyncio.create_task(_follow(site, run, told))
-    await eventually(lambda: _has(told), within=60)
+    await eventually(lambda: _has(told))
     status = await site.gateway.status(run)
     await site.client.get_workflow_handle(run).terminate()
     await following
@@ -177,7 +178,7 @@ async def test_a_step_that_is_tried_again_is_told_once_for_each_attempt(site: Si
     run = await site.gateway.start(spec("retry"))
     told: list[str] = []
     following = asyncio.create_task(_follow(site, run, told))
-    await eventually(lambda: _has(told), within=60)
+    await eventually(lambda: _has(told))
     status = await site.gateway.status(run)
     await site.gateway.verb(run, Stop())
     await following

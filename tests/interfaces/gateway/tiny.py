@@ -1,7 +1,6 @@
 """Tiny loops that answer the names of the real ones, and stores in memory."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -360,10 +359,3 @@ def row(run: str, **more: object) -> StoredRun:
         "started_at": datetime(2026, 1, 1, tzinfo=UTC),
     }
     return StoredRun.model_validate(facts | more)
-
-
-async def eventually(check: Callable[[], Awaitable[bool]], *, within: float = 60) -> None:
-    """Ask again until it holds."""
-    async with asyncio.timeout(within):
-        while not await check():
-            await asyncio.sleep(0.05)

@@ -6,10 +6,10 @@ import sys
 
 import httpx2
 import pytest
-from installation import eventually
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_over_http import remote, serving, token, told
+from waiting import eventually
 
 from perdure.domain.errors import NotAllowed
 from perdure.interfaces.mcp.server import build_server
