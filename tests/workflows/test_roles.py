@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 from installation import Installation, installation
 from invariants import executions
+from stages import at_stage, open_gate, reached, told
 from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage, task, team
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.gates import Gate
-from perdure.domain.messages import Amend, Answer, Escalate, Pause, Resume, Retry, Stop
-from perdure.domain.names import learn_run_id
-from perdure.domain.run import RUN_SPEC, Timing
+from perdure.domain.messages import Amend, Answer, Retry, Stop
+from perdure.domain.run import Timing
 from perdure.domain.usage import Usage
 
 
@@ -216,36 +215,6 @@ async def test_a_failed_stage_fails_the_run_and_is_retried_alone(site: Installat
     assert "mind the gap" in await told(site, record.stages[1].transcript)
 
 
-async def test_the_same_findings_again_ask_a_person(site: Installation) -> None:
-    replies = [
-        says("coder", "draft", times=9),
-        says("reviewer", rejected("no tests for the parser"), times=3),
-        says("reviewer", APPROVED),
-    ]
-    spec = task(team(*PAIR, condition={**REVIEWED, "max_review_rounds": 9}))
-    run = await site.start(spec, script(replies))
-    gate = await open_gate(site, run)
-    assert gate.kind == "blocked"
-    assert "no tests for the parser" in gate.prompt
-    await site.gateway.verb(run, Retry(by="t", note="the parser is in lib/", request_id="r"))
-    result = await site.gateway.result(run)
-    assert (result.outcome, result.reason, result.iteration_count) == ("accepted", "approved", 4)
-    last = (await site.records(run))[-1]
-    assert "the parser is in lib/" in await told(site, last.stages[0].transcript)
-
-
-async def test_rework_that_nobody_takes_further_ends_blocked(site: Installation) -> None:
-    replies = [says("coder", "draft", times=9), says("reviewer", rejected("no tests"), times=9)]
-    spec = task(team(*PAIR), roles={"max_rework_attempts": 2})
-    run = await site.start(spec, script(replies))
-    gate = await open_gate(site, run)
-    await site.gateway.verb(run, Answer(by="t", gate=gate.id, choice="end"))
-    result = await site.gateway.result(run)
-    assert (result.outcome, result.reason) == ("blocked", "rework_exhausted")
-    assert result.iteration_count == 2
-    assert result.output in {"draft", "looked"}
-
-
 async def test_other_findings_are_no_rework_of_the_same(site: Installation) -> None:
     findings = ["no tests", "slow start", "typo in the title"]
     replies = [
@@ -254,42 +223,6 @@ async def test_other_findings_are_no_rework_of_the_same(site: Installation) -> N
     ]
     result = await site.run(task(team(*PAIR)), script(replies))
     assert (result.outcome, result.reason) == ("best_effort", "max_iterations")
-
-
-async def test_a_question_waits_for_an_answer_in_the_same_conversation(
-    site: Installation,
-) -> None:
-    replies = [
-        says("coder", "NEEDS_CONTEXT: Which cache?"),
-        says("coder", "a Redis cache"),
-        says("reviewer", APPROVED),
-    ]
-    run = await site.start(task(team(*PAIR)), script(replies))
-    gate = await open_gate(site, run)
-    assert gate.kind == "question"
-    assert "Which cache?" in gate.prompt
-    await site.gateway.verb(run, Answer(by="t", gate=gate.id, text="Redis"))
-    result = await site.gateway.result(run)
-    assert (result.outcome, result.output) == ("accepted", "a Redis cache")
-    said = await told(site, result.iterations[0].stages[0].transcript)
-    assert "Which cache?" in said
-    assert said.count("answered your question: Redis") == 1
-
-
-async def test_a_blocked_stage_begins_anew_with_the_answer_or_ends(site: Installation) -> None:
-    replies = [says("coder", "BLOCKED: no access"), says("coder", "BLOCKED: still none")]
-    run = await site.start(task(team(*PAIR)), script(replies))
-    gate = await open_gate(site, run)
-    assert gate.kind == "blocked"
-    await site.gateway.verb(run, Retry(by="t", note="access is there", request_id="r"))
-    await eventually(lambda: another_gate(site, run, gate.id))
-    second = await open_gate(site, run)
-    await site.gateway.verb(run, Answer(by="t", gate=second.id, choice="end"))
-    result = await site.gateway.result(run)
-    assert (result.outcome, result.reason) == ("blocked", "blocked")
-    (record,) = await site.records(run)
-    assert [(one.status, one.attempt) for one in record.stages] == [("blocked", 2)]
-    assert "access is there" in await told(site, record.stages[0].transcript)
 
 
 async def test_a_stage_that_must_decide_is_told_so(site: Installation) -> None:
@@ -302,22 +235,6 @@ async def test_a_stage_that_must_decide_is_told_so(site: Installation) -> None:
     result = await site.run(task(pair), script(replies))
     assert (result.outcome, result.output) == ("accepted", "Redis, assumed")
     assert "Nobody can be asked" in await told(site, result.iterations[0].stages[0].transcript)
-
-
-async def test_a_pause_takes_effect_after_the_stage(site: Installation) -> None:
-    replies = [
-        says("coder", "draft", delay_s=1.5),
-        says("reviewer", APPROVED),
-    ]
-    run = await site.start(task(team(*PAIR)), script(replies))
-    await eventually(lambda: at_stage(site, run, "coder"))
-    await site.gateway.verb(run, Pause(by="t"))
-    await eventually(lambda: at_stage(site, run, "reviewer"))
-    assert (await site.status(run)).lifecycle == "paused"
-    assert len(await site.parts.stores.journal.rows(run)) == 1
-    await site.gateway.verb(run, Resume(by="t"))
-    result = await site.gateway.result(run)
-    assert (result.outcome, result.spend.model_calls) == ("accepted", 2)
 
 
 async def test_stages_are_told_what_came_before_and_guidance_once(site: Installation) -> None:
@@ -375,80 +292,3 @@ async def test_a_roll_in_the_middle_of_a_stage_loses_nothing(
         assert len(await executions(made, run)) > 2
         rows = await made.parts.stores.journal.rows(run)
         assert sum((row.usage for row in rows), Usage()) == result.spend.usage
-
-
-async def test_a_person_may_accept_what_there_is_in_the_middle_of_a_stage(
-    site: Installation,
-) -> None:
-    replies = [
-        says("coder", "draft"),
-        says("reviewer", rejected("a"), delay_s=1.5),
-        says("coder", "never asked"),
-    ]
-    run = await site.start(task(team(*PAIR)), script(replies))
-    await eventually(lambda: at_stage(site, run, "reviewer"))
-    await site.gateway.verb(run, Escalate(by="t", note="good enough?"))
-    gate = await open_gate(site, run)
-    assert gate.kind == "escalation"
-    await site.gateway.verb(run, Answer(by="t", gate=gate.id, choice="accept"))
-    result = await site.gateway.result(run)
-    assert (result.outcome, result.reason, result.output) == ("accepted", "approved", "draft")
-    assert result.spend.model_calls == 2
-
-
-async def test_a_run_can_be_forked_and_learned_from(site: Installation) -> None:
-    replies = [
-        says("coder", "first"),
-        says("reviewer", rejected("no tests", "slow")),
-        says("coder", "second"),
-        says("reviewer", rejected("no tests", "typo")),
-        says("coder", "third"),
-        says("reviewer", APPROVED),
-        says("learner", {"learnings": [{"kind": "heuristic", "text": "test", "confidence": 0.6}]}),
-    ]
-    spec = {**task(team(*PAIR)), "learn": True}
-    run = await site.start(spec, script(replies))
-    result = await site.gateway.result(run)
-    assert (result.outcome, result.learnings_started) == ("accepted", True)
-    learned = await site.gateway.result(learn_run_id(run))
-    assert learned.outcome == "accepted", learned.explanation
-
-    again = [says("coder", "another second"), says("reviewer", APPROVED)]
-    models = {"executor": await site.script(script(again))}
-    changed = RUN_SPEC.validate_python({**task(team(*PAIR)), "models": models})
-    fork = await site.gateway.fork(run, 1, changed)
-    forked = await site.gateway.result(fork)
-    assert (forked.outcome, forked.output, forked.iteration_count) == (
-        "accepted",
-        "another second",
-        2,
-    )
-    assert forked.spend.model_calls == 2
-    assert "no tests" in await told(site, forked.iterations[1].stages[0].transcript)
-
-
-async def reached(site: Installation, run: str, *, iteration: int) -> bool:
-    return (await site.status(run)).iteration >= iteration
-
-
-async def at_stage(site: Installation, run: str, name: str) -> bool:
-    status = await site.status(run)
-    return status.stage is not None and status.stage.name == name
-
-
-async def another_gate(site: Installation, run: str, before: str) -> bool:
-    return any(gate.id != before for gate in (await site.status(run)).gates)
-
-
-async def open_gate(site: Installation, run: str) -> Gate:
-    async def waits() -> bool:
-        return bool((await site.status(run)).gates)
-
-    await eventually(waits)
-    return (await site.status(run)).gates[-1]
-
-
-async def told(site: Installation, transcript: str | None) -> str:
-    assert transcript is not None
-    messages = await site.parts.stores.transcripts.load(transcript)
-    return "\n\n".join(message.text for message in messages)

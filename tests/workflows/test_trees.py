@@ -1,8 +1,5 @@
-"""Trees of runs on a real server: budgets, stops, pauses, lost children, files, large contexts."""
+"""Trees of runs on a real server: budgets, files, large contexts, rolls, retries and forks."""
 
-import asyncio
-import time
-from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -21,78 +18,12 @@ from delegating import (
 from installation import Installation, installation
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
-from waiting import eventually
+from trees import DEAR, manages, sub
 
 from perdure.domain.budget import BudgetLimits
-from perdure.domain.messages import Pause, Resume, Retry, Stop
+from perdure.domain.messages import Retry
 from perdure.domain.run import Timing
 from perdure.interfaces.gateway import RunFilter
-
-SLOW_S = 60.0
-MANAGERS = ("m1", "m2", "m3")
-ALL_ENDED_S = 15.0
-DEAR = {"input_per_million": 0.1, "output_per_million": 160.0}
-
-
-@pytest.fixture
-async def quick(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
-    """An installation whose steps are heard to have stopped within seconds."""
-    address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=2.0, stop_grace=2.0)
-    opened = installation(tmp_path / "home", address, timing=timing, heartbeat_s=2.0)
-    async with opened as made, made.worker():
-        yield made
-
-
-def sub(name: str, *workers: str) -> tuple[Reply, ...]:
-    """The replies of a sub-manager that has its own workers."""
-    return (
-        delegates(*workers, by=name),
-        *(works(worker) for worker in workers),
-        completes(f"{name} did it", by=name),
-    )
-
-
-def manages(*names: str) -> Reply:
-    return delegates(*names, sub_manager=True)
-
-
-async def children_of(site: Installation, run: str) -> dict[str, WorkflowExecutionStatus | None]:
-    """Every execution below a run, by id."""
-    found = site.client.list_workflows(f"RootWorkflowId = '{run}'")
-    return {item.id: item.status async for item in found if item.id != run}
-
-
-async def running(site: Installation, run: str, at_least: int) -> dict[str, object]:
-    """Wait until so many runs below this one are open, and return them."""
-    open_ones: dict[str, object] = {}
-
-    async def enough() -> bool:
-        nonlocal open_ones
-        found = await children_of(site, run)
-        open_ones = {k: v for k, v in found.items() if v == WorkflowExecutionStatus.RUNNING}
-        return len(open_ones) >= at_least
-
-    await eventually(enough)
-    return open_ones
-
-
-async def called(site: Installation, root: str, run: str) -> None:
-    """Wait until a model call of a run is under way."""
-
-    async def billed() -> bool:
-        rows = await site.parts.stores.journal.tree(root=root, run=run)
-        return any(row.state == "started" for row in rows)
-
-    await eventually(billed)
-
-
-async def nobody_runs(site: Installation, run: str, *, seconds: float = 30.0) -> None:
-    async def none() -> bool:
-        found = await children_of(site, run)
-        return WorkflowExecutionStatus.RUNNING not in found.values()
-
-    await eventually(none, seconds=seconds)
 
 
 async def test_sub_managers_have_workers_of_their_own(site: Installation) -> None:
@@ -194,156 +125,6 @@ async def test_r45_fifty_calls_at_once_never_pass_the_one_budget(
     assert result.spend.model_calls <= (limits.model_calls or 1_000)
     assert result.spend.cost_usd is not None
     assert result.spend.cost_usd <= (limits.cost_usd or 1_000)
-    await books_of_the_tree_agree(site, result)
-
-
-async def test_r18_a_terminated_child_gives_its_reservation_back_once(site: Installation) -> None:
-    told = {"role": "manager", "contains": "TerminatedError"}
-    run = await site.start(
-        delegation(),
-        script(
-            delegates("w1", "w2"),
-            works("w1", delay_s=SLOW_S),
-            works("w2"),
-            {**completes(), "when": told},
-        ),
-    )
-    await called(site, run, f"{run}.w1-w1")
-    await site.handle(f"{run}.w1-w1").terminate("a test")
-    result = await site.gateway.result(run)
-    assert result.outcome == "accepted"
-    assert result.spend.unconfirmed_usage.counted_tokens() > 0, "the lost call is booked"
-    assert result.spend.workers == 2
-    status = await site.status(run)
-    assert status.budget.reserved_tokens == 0
-    assert [child.outcome for child in status.runs_below] == ["failed", "accepted"]
-    await books_of_the_tree_agree(site, result)
-
-
-async def test_r18_a_terminated_sub_manager_takes_its_tree_along(quick: Installation) -> None:
-    run = await quick.start(
-        delegation(),
-        script(
-            delegates("a", "b", by="m1"),
-            manages("m1"),
-            works("a"),
-            works("b", delay_s=SLOW_S),
-            completes(),
-        ),
-    )
-    await called(quick, run, f"{run}.w1-m1.w2-b")
-    await quick.handle(f"{run}.w1-m1").terminate("a test")
-    result = await quick.gateway.result(run)
-    assert result.outcome == "accepted"
-    await nobody_runs(quick, run)
-    await books_of_the_tree_agree(quick, result)
-    assert result.spend.workers == 3
-
-
-async def test_r16_a_cancelled_manager_ends_with_everything_below_it(quick: Installation) -> None:
-    slow = [works(name, delay_s=SLOW_S) for name in "abc"]
-    run = await quick.start(
-        delegation(),
-        script(
-            *(delegates(w, by=m) for w, m in zip("abc", MANAGERS, strict=True)),
-            *slow,
-            # A fourth, because at most half of the workers and one more may manage.
-            decides(
-                "delegate",
-                delegations=[
-                    *({"worker": m, "instructions": m, "sub_manager": True} for m in MANAGERS),
-                    {"worker": "d", "instructions": "d", "sub_manager": False},
-                ],
-            ),
-            works("d"),
-        ),
-    )
-    await running(quick, run, 6)
-    began = time.monotonic()
-    await quick.handle(run).cancel()
-    result = await quick.gateway.result(run)
-    await nobody_runs(quick, run)
-    assert time.monotonic() - began < ALL_ENDED_S
-    assert (result.outcome, result.reason) == ("stopped", "stopped")
-    assert (await quick.status(run)).budget.reserved_tokens == 0
-    for child in ("w1-m1", "w2-m2", "w3-m3"):
-        ended = await quick.gateway.result(f"{run}.{child}")
-        assert (ended.outcome, ended.reason) == ("stopped", "parent_closed")
-    await books_of_the_tree_agree(quick, result)
-
-
-async def test_r17_nothing_runs_on_when_the_manager_is_terminated(quick: Installation) -> None:
-    run = await quick.start(
-        delegation(),
-        script(delegates("a", by="m1"), manages("m1"), works("a", delay_s=SLOW_S)),
-    )
-    await running(quick, run, 2)
-    await quick.handle(run).terminate("a test")
-    await nobody_runs(quick, run, seconds=ALL_ENDED_S)
-    rows = await quick.parts.stores.journal.tree(root=run, run=run)
-    assert not [row for row in rows if row.state == "started"]
-
-
-@pytest.mark.parametrize("mode", ["now", "graceful"])
-async def test_a_stopped_tree_ends_with_its_best(quick: Installation, mode: str) -> None:
-    slow = works("b", delay_s=SLOW_S if mode == "now" else 1.0)
-    run = await quick.start(
-        delegation(),
-        script(
-            delegates("b", by="m1"),
-            slow,
-            delegates("w1"),
-            works("w1", "the best so far"),
-            delegates("m1", sub_manager=True, instructions="the rest"),
-        ),
-    )
-    await running(quick, run, 2)
-    began = time.monotonic()
-    await quick.gateway.verb(run, Stop(mode=mode, by="t"))  # type: ignore[arg-type]
-    result = await quick.gateway.result(run)
-    assert time.monotonic() - began < ALL_ENDED_S
-    await nobody_runs(quick, run)
-    assert (result.outcome, result.partial) == ("stopped", True)
-    assert "the best so far" in (result.output or "")
-    await books_of_the_tree_agree(quick, result)
-
-
-async def test_a_paused_tree_rests_and_goes_on(site: Installation) -> None:
-    looks = [{**calls(call("fs.list", path=".")), "when": {"role": "worker", "worker": "b"}}]
-    run = await site.start(
-        delegation(tools={"access": "readonly", "allow": ["fs.list"]}),
-        script(
-            delegates("b", by="m1"),
-            completes("m1 did it", by="m1"),
-            manages("m1"),
-            {**looks[0], "delay_s": 1.0},
-            works("b"),
-            completes(),
-        ),
-    )
-    leaf = f"{run}.w1-m1.w1-b"
-    await running(site, run, 2)
-    await site.gateway.verb(run, Pause(by="t"))
-
-    async def rests() -> bool:
-        return (await site.status(leaf)).lifecycle == "paused"
-
-    await eventually(rests)
-    assert (await site.status(f"{run}.w1-m1")).lifecycle == "paused"
-
-    async def settled() -> int:
-        return len(await site.parts.stores.journal.tree(root=run, run=run))
-
-    async def quiet() -> bool:
-        before = await settled()
-        await asyncio.sleep(0.5)
-        return before == await settled()
-
-    await eventually(quiet)
-    assert (await site.status(run)).lifecycle == "paused"
-    await site.gateway.verb(run, Resume(by="t"))
-    result = await site.gateway.result(run)
-    assert result.outcome == "accepted"
     await books_of_the_tree_agree(site, result)
 
 

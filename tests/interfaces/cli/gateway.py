@@ -1,0 +1,198 @@
+"""A gateway in memory: runs as plain values, verbs that are noted."""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from perdure.domain.costs import CostReport, add_up
+from perdure.domain.errors import NotAllowed, NotFound, PerdureError
+from perdure.domain.events import Event
+from perdure.domain.memory.mining import MineReport
+from perdure.domain.messages import AnyMessage, Receipt
+from perdure.domain.ports import AttemptRow
+from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.run import AgentSpec
+from perdure.domain.status import RunStatus
+from perdure.interfaces.gateway.facts import (
+    BulkReport,
+    MiningSchedule,
+    OpenGate,
+    OpenGates,
+    QueueState,
+    RunFilter,
+    RunPage,
+    RunRow,
+    Spec,
+)
+from tests.interfaces.cli.samples import RECORDS, RUN, event, result, status
+
+
+@dataclass
+class MemoryGateway:
+    """Runs as plain values; verbs are noted."""
+
+    statuses: dict[str, RunStatus] = field(default_factory=lambda: {RUN: status()})
+    results: dict[str, RunResult] = field(default_factory=lambda: {RUN: result()})
+    iterations: tuple[IterationRecord, ...] = RECORDS
+    happened: list[Event] = field(
+        default_factory=lambda: [
+            event(1, "run_started", kind="refine"),
+            event(2, "iteration_completed", iteration=1, score=0.73, decision="continue"),
+            event(3, "iteration_completed", iteration=2, score=0.89, decision="accept"),
+            event(4, "ended", iteration=2, outcome="accepted", reason="quality_met"),
+        ]
+    )
+    started: list[Spec] = field(default_factory=list)
+    sent: list[tuple[str, AnyMessage]] = field(default_factory=list)
+    refusals: dict[str, PerdureError] = field(default_factory=dict)
+    start_error: PerdureError | None = None
+    check_error: PerdureError | None = None
+    away: PerdureError | None = None
+    follow_error: BaseException | None = None
+    interrupted: bool = False
+    trouble: str = ""
+    unready: bool = False
+    filters: list[RunFilter | None] = field(default_factory=list)
+    bulk: BulkReport = field(
+        default_factory=lambda: BulkReport(verb="pause", taken=(RUN,), note="seconds")
+    )
+    make_result: Callable[[Spec, int], RunResult] | None = None
+    attempts: list[AttemptRow] = field(default_factory=list)
+    schedule: MiningSchedule | None = None
+    mined: MineReport = field(default_factory=lambda: MineReport(events=4, found=2, proposed=1))
+    filled_in: Callable[[Spec], Spec] = field(default=lambda spec: spec)
+    forkable: Spec | None = None
+    forked: list[tuple[str, int]] = field(default_factory=list)
+
+    async def start(
+        self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
+    ) -> str:
+        if self.start_error is not None:
+            raise self.start_error
+        self.started.append(spec)
+        if self.make_result is not None:
+            made = f"{RUN}-{len(self.started)}"
+            self.results[made] = self.make_result(spec, len(self.started))
+            self.statuses[made] = status(id=made)
+            return made
+        return run_id or RUN
+
+    async def check(self, spec: Spec) -> Spec:
+        if self.check_error is not None:
+            raise self.check_error
+        return self.filled_in(spec)
+
+    async def fork_spec(self, run: str, iteration: int) -> Spec:
+        if run in self.refusals:
+            raise self.refusals[run]
+        self.forked.append((run, iteration))
+        return self.forkable or AgentSpec(kind="agent", goal="say it")
+
+    async def fork(
+        self,
+        run: str,
+        iteration: int,
+        spec: Spec,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> str:
+        return await self.start(spec, run_id=run_id, idempotency_key=idempotency_key)
+
+    async def readiness(self, spec: Spec) -> Sequence[QueueState]:
+        if self.away is not None:
+            raise self.away
+        cure = "Start one: perdure worker" if self.unready else ""
+        return (QueueState(queue="q-loops", serves="loops", ready=not self.unready, cure=cure),)
+
+    async def status(self, run: str) -> RunStatus:
+        return self.statuses[run]
+
+    async def result(self, run: str, *, wait: bool = True) -> RunResult:
+        if run not in self.results:
+            raise NotAllowed(f"The run {run} has not ended yet.", cure="Watch it.")
+        return self.results[run]
+
+    async def records(self, run: str) -> Sequence[IterationRecord]:
+        return self.iterations
+
+    async def costs(self, run: str | None = None) -> CostReport:
+        return add_up([run or RUN], self.attempts)
+
+    async def events(
+        self, run: str, *, since: int = 0, on_trouble: Callable[[str], None] | None = None
+    ) -> AsyncGenerator[Event]:
+        if on_trouble is not None and self.trouble:
+            on_trouble(self.trouble)
+        for item in self.happened:
+            yield item
+            if self.interrupted:
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
+                await asyncio.Event().wait()
+            if self.follow_error is not None:
+                raise self.follow_error
+
+    async def verb(self, run: str, message: AnyMessage) -> Receipt:
+        if run in self.refusals:
+            raise self.refusals[run]
+        self.sent.append((run, message))
+        return Receipt(verb=type(message).__name__.lower(), lifecycle="running")
+
+    async def verb_all(
+        self, message: AnyMessage, *, kind: str | None = None, root: str | None = None
+    ) -> BulkReport:
+        self.sent.append((f"all:{kind}", message))
+        return self.bulk
+
+    async def gates(self) -> OpenGates:
+        found = [
+            OpenGate(run=name, kind=item.kind, goal=item.goal, gate=gate)
+            for name, item in self.statuses.items()
+            for gate in item.gates
+        ]
+        return OpenGates(gates=tuple(found))
+
+    async def count(self, wanted: RunFilter) -> int:
+        return len((await self.list(wanted)).runs)
+
+    async def delete(self, run: str) -> None:
+        self.statuses.pop(run)
+
+    async def list(self, wanted: RunFilter | None = None) -> RunPage:
+        self.filters.append(wanted)
+        rows = [
+            RunRow(id=item.id, kind=item.kind, goal=item.goal, lifecycle=item.lifecycle)
+            for item in self.statuses.values()
+        ]
+        return RunPage(runs=tuple(rows))
+
+    async def resolve(self, name: str) -> str:
+        if name == "@last":
+            return next(iter(self.statuses))
+        for run in self.statuses:
+            if run.startswith(name):
+                return run
+        raise NotFound(f"There is no run {name}.", cure=f"Did you mean {RUN}?")
+
+    async def mining_schedule(self) -> MiningSchedule | None:
+        return self.schedule
+
+    async def schedule_mining(self, every: timedelta) -> MiningSchedule:
+        self.schedule = MiningSchedule(id="s", every_s=every.total_seconds())
+        return self.schedule
+
+    async def unschedule_mining(self) -> bool:
+        was, self.schedule = self.schedule, None
+        return was is not None
+
+    async def mine(self) -> MineReport:
+        return self.mined
+
+    async def history_export(self, run: str) -> bytes:
+        return b'{"events": []}'
+
+    def web_url(self, run: str) -> str | None:
+        return f"http://127.0.0.1:8233/{run}"
