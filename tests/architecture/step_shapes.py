@@ -1,6 +1,7 @@
 """All step messages, and the parts of them that histories depend on."""
 
 import importlib
+import re
 
 from pydantic import JsonValue
 from pydantic_core import PydanticUndefined, to_jsonable_python
@@ -9,6 +10,8 @@ from perdure.domain.base import StepMessage
 from tests.architecture.sources import modules
 
 REQUIRED = "required"
+TEAMS = re.compile(r"perdure\.domain\.(roles|delegation|child_steps)\b")
+SINGLE = re.compile(r"perdure\.domain\.(?!(roles|delegation|child_steps)\b)")
 
 
 def step_messages() -> dict[str, type[StepMessage]]:
@@ -23,6 +26,12 @@ def step_messages() -> dict[str, type[StepMessage]]:
         if cls.__module__.startswith("perdure."):
             found[cls.__name__] = cls
     return dict(sorted(found.items()))
+
+
+def shapes(modules: re.Pattern[str]) -> dict[str, dict[str, JsonValue]]:
+    """The shapes of the messages that such modules define, by name."""
+    messages = step_messages().items()
+    return {name: shape(cls) for name, cls in messages if modules.match(cls.__module__)}
 
 
 def shape(cls: type[StepMessage]) -> dict[str, JsonValue]:

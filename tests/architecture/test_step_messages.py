@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from perdure.adapters.converting import CompactConverter
 from perdure.domain.base import StepMessage
-from tests.architecture.step_shapes import shape, step_messages, untagged
+from tests.architecture.step_shapes import SINGLE, TEAMS, shapes, step_messages, untagged
 
 GOLDEN: dict[str, list[dict[str, JsonValue]]] = json.loads(
     (Path(__file__).parent / "golden.json").read_text(encoding="utf-8")
@@ -30,18 +30,6 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "attempts": None,
             "output_tokens": None,
         },
-        "Assignment": {
-            "envelope": "required",
-            "acceptance": "",
-            "inherited": {},
-            "skills": {},
-            "written": [],
-            "pitfalls": [],
-            "repair": "",
-            "previous": None,
-        },
-        "BriefReport": {"briefings": "required"},
-        "BriefRequest": {"goal": "required", "assignments": "required"},
         "CheckReport": {
             "output": "required",
             "output_hash": None,
@@ -76,28 +64,6 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "remembered": False,
             "state": None,
         },
-        "GoalEntry": {"type": "required", "iteration": "required", "done": "required", "tokens": 0},
-        "GoalReport": {"call": "required", "problems": [], "achieved": False, "rationale": ""},
-        "GoalRequest": {"call": "required"},
-        "InspectReport": {
-            "contract": None,
-            "files": None,
-            "smoke": None,
-            "question": None,
-            "seconds": 0.0,
-        },
-        "InspectRequest": {
-            "wanted": "required",
-            "run": "required",
-            "root": "required",
-            "deliverables": [],
-            "final": None,
-            "goal": "",
-            "criteria": [],
-            "output_schema": None,
-            "smoke_test": None,
-            "active_time_s": None,
-        },
         "JudgeEntry": {
             "type": "required",
             "output": "required",
@@ -109,9 +75,9 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         },
         "JudgeReport": {
             "call": "required",
+            "problems": [],
             "scores": [],
             "resolved": [],
-            "problems": [],
             "cached": False,
         },
         "JudgeRequest": {
@@ -123,43 +89,6 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         },
         "KeepReport": {"kept": 0, "reinforced": 0},
         "KeepRequest": {"source": "required", "learnings": "required"},
-        "MakeToolReport": {
-            "name": "required",
-            "hash": "",
-            "description": "",
-            "cached": False,
-            "approved": False,
-            "refused": None,
-            "question": None,
-            "shown": "",
-            "seconds": 0.0,
-        },
-        "MakeToolRequest": {
-            "run": "required",
-            "root": "required",
-            "worker": "required",
-            "draft": "required",
-            "settings": {
-                "enabled": True,
-                "approve": False,
-                "per_agent": 10,
-                "per_run": 50,
-                "repairs": 2,
-                "namespaces": [],
-                "worker_namespaces": {},
-            },
-            "taken": {},
-            "makers": [],
-        },
-        "ManageReport": {"call": "required", "problems": [], "decision": None, "final": None},
-        "ManageRequest": {"call": "required"},
-        "MergeReport": {"changed": [], "conflicts": [], "tree": None, "seconds": 0.0},
-        "MergeRequest": {
-            "run": "required",
-            "root": "required",
-            "base": "required",
-            "tree": "required",
-        },
         "MineReport": {"events": 0, "found": 0, "proposed": 0, "forgotten": 0},
         "MineRequest": {"now": "required"},
         "ModelCallReport": {
@@ -223,17 +152,6 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "choices": [],
             "reminder": 0,
         },
-        "OfferSkillsReport": {"skills": {}, "written": {}, "missing": [], "seconds": 0.0},
-        "OfferSkillsRequest": {
-            "run": "required",
-            "root_run": "required",
-            "goal": "required",
-            "now": "required",
-            "category": None,
-            "asked": [],
-            "written": [],
-            "search": True,
-        },
         "OpenRunReport": {
             "frame": "required",
             "head": None,
@@ -288,24 +206,9 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "seats": {},
             "orchestrates": False,
         },
-        "OpenedSeat": {"frame": "required", "system_tokens": 0, "task_tokens": 0},
         "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},
         "PlanReport": {"call": "required", "problems": [], "plan": {"steps": [], "risks": []}},
         "PlanRequest": {"call": "required"},
-        "ReadStageReport": {"line": "", "question": None, "review": None, "text": None},
-        "ReadStageRequest": {
-            "run": "required",
-            "frame": "required",
-            "iteration": "required",
-            "stage": "required",
-            "role": "required",
-            "attempt": "required",
-            "text": "required",
-            "gate": False,
-            "measure": False,
-        },
-        "ReadWorkReport": {"work": "required", "output": None, "similarity": None, "seconds": 0.0},
-        "ReadWorkRequest": {"work": "required", "before": None},
         "ReadyReport": {"version": "required", "queue": "required", "workspace": None},
         "RecallReport": {
             "text": None,
@@ -356,23 +259,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         },
         "ReframeReport": {"frame": "required", "task_tokens": 0},
         "ReframeRequest": {"frame": "required", "extra": None, "goal": None},
-        "RepairToolReport": {"call": "required", "problems": [], "draft": ""},
-        "RepairToolRequest": {"call": "required", "draft": "required"},
         "ResultsEntry": {"type": "required", "results": "required"},
-        "ReviewReport": {"call": "required", "problems": [], "critique": None, "unmet": None},
-        "ReviewRequest": {"call": "required", "criteria": []},
-        "SaveSkillsReport": {"saved": [], "short": 0, "seconds": 0.0},
-        "SaveSkillsRequest": {
-            "run": "required",
-            "root_run": "required",
-            "iteration": "required",
-            "texts": "required",
-            "now": "required",
-            "versions": {},
-            "folder": None,
-            "category": None,
-        },
-        "SavedSkill": {"name": "required", "ref": "required", "line": "required", "version": 1},
         "SayEntry": {
             "type": "required",
             "role": "user",
@@ -381,41 +268,12 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tokens": 0,
             "pinned": False,
         },
-        "SeatOrder": {"system": "required", "grant": "required", "extra": {}},
-        "SeatTools": {"level": "required", "allow": None},
-        "SettleChildReport": {"spend": "required"},
-        "SettleChildRequest": {"child": "required", "root": "required"},
-        "ShelveReport": {"values": "required", "shown": {}},
-        "ShelveRequest": {"values": "required"},
         "SnapshotReport": {"tree": "required", "patch": None, "seconds": 0.0},
         "SnapshotRequest": {
             "run": "required",
             "root": "required",
             "patch_from": None,
             "patch_to": None,
-        },
-        "StageEntry": {
-            "type": "required",
-            "iteration": "required",
-            "limit": None,
-            "place": "required",
-            "of": "required",
-            "done": [],
-            "past": [],
-            "left_out": 0,
-            "findings": [],
-            "review": None,
-            "guidance": [],
-            "answer": None,
-            "tokens": 0,
-        },
-        "StageShown": {
-            "iteration": "required",
-            "name": "required",
-            "role": "required",
-            "status": "completed",
-            "line": "",
-            "ref": None,
         },
         "StructuredReport": {"call": "required", "problems": []},
         "ToolCallReport": {
@@ -455,42 +313,19 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "ref": None,
             "note": "",
         },
-        "VerdictReport": {"call": "required", "problems": [], "review": None},
-        "VerdictRequest": {"call": "required"},
         "VerifyReport": {"dimensions": [], "interrupted": None, "seconds": 0.0},
         "VerifyRequest": {"frame": "required", "output": None, "tree": None, "active_time_s": None},
-        "WorkDone": {
-            "worker": "required",
-            "output": None,
-            "tool_calls": 0,
-            "tool_successes": 0,
-            "confidence": None,
-            "manages": False,
-            "error": "",
-            "envelope": None,
-            "acceptance": "",
-        },
-        "WorkRead": {
-            "confidence": None,
-            "key_finding": "",
-            "usable": False,
-            "findings": [],
-            "artifacts": [],
-            "defects": [],
-            "tools_created": [],
-            "skills": [],
-            "drafts": [],
-            "result": None,
-            "question": None,
-            "unfit": [],
-        },
     }
 )
 CASES = [(name, payload) for name, payloads in GOLDEN.items() for payload in payloads]
 
 
-def test_all_step_messages_are_known() -> None:
-    assert {name: shape(cls) for name, cls in MESSAGES.items()} == SHAPES
+def test_all_step_messages_of_single_loops_are_known() -> None:
+    assert shapes(SINGLE) == SHAPES
+
+
+def test_every_message_belongs_somewhere() -> None:
+    assert sorted([*shapes(SINGLE), *shapes(TEAMS)]) == list(MESSAGES)
 
 
 def test_every_message_has_a_golden_payload() -> None:
