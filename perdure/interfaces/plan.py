@@ -54,7 +54,7 @@ class RunPlan(Frozen):
     @property
     def ready(self) -> bool:
         """Whether every queue is known to have a worker."""
-        return self.unknown is None and all(queue.ready for queue in self.queues)
+        return self.unknown is None and all(queue.served for queue in self.queues)
 
 
 def plan_run(

@@ -175,7 +175,7 @@ async def _queues(connect: Connect) -> AsyncIterator[Check]:
                     yield Check(
                         name=f"queue {queue.serves}",
                         state="ok" if queue.ready else "warning",
-                        found=f"version {queue.version} answers" if queue.ready else "no worker",
+                        found=queue.found,
                         cure=queue.cure,
                     )
         except PerdureError as error:

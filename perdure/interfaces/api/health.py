@@ -83,6 +83,7 @@ async def _server(site: ApiSite) -> bool:
 async def _worker(site: ApiSite) -> bool:
     probe = AgentSpec.model_validate({"kind": "agent", "goal": "probe"})
     try:
-        return all(queue.ready for queue in await site.services.gateway.readiness(probe))
+        queues = await site.services.gateway.readiness(probe)
+        return all(queue.served for queue in queues)
     except PerdureError:
         return False

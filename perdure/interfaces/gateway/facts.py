@@ -48,9 +48,10 @@ class SiteFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """How long the gateway waits, in seconds."""
+    """How long the gateway waits, in seconds; `patience` for a worker that is there but busy."""
 
     ready: float = 5.0
+    patience: float = 20.0
     query: float = 3.0
     update: float = 10.0
     poll_first: float = 0.25
@@ -59,14 +60,30 @@ class Waits:
 
 
 class QueueState(Frozen):
-    """Whether somebody answers on a queue that a run needs; `cure` says what to do if not."""
+    """Whether somebody answers on a queue that a run needs; `cure` says what to do if not.
+
+    `busy`: nobody answered in time, but workers fetched from it of late.
+    """
 
     queue: str
     serves: Literal["loops", "models", "tools"]
     workspace: str | None = None
     ready: bool = False
+    busy: bool = False
     version: str | None = None
     cure: str = ""
+
+    @property
+    def served(self) -> bool:
+        """Whether a run may start on it: it is answered now, or has busy workers."""
+        return self.ready or self.busy
+
+    @property
+    def found(self) -> str:
+        """Who is there, in words."""
+        if self.ready:
+            return f"version {self.version} answers"
+        return "workers are busy: none answers" if self.busy else "no worker"
 
 
 class RunFilter(Frozen):

@@ -36,6 +36,7 @@ from perdure.interfaces.gateway.forking import Forking
 from perdure.interfaces.gateway.listing import Listing
 from perdure.interfaces.gateway.looking import Looking
 from perdure.interfaces.gateway.mining import Mining
+from perdure.interfaces.gateway.readiness import Readiness
 from perdure.interfaces.gateway.retrying import Retrying
 from perdure.interfaces.gateway.server import Connect, Look, Server
 from perdure.interfaces.gateway.settling import as_it_is
@@ -97,8 +98,12 @@ class Gateway:
         self._resolve = resolve
         self._now = now
         self._server = Server(connect, address=facts.address, waits=self._waits)
+        self._readiness = Readiness(
+            server=self._server, waits=self._waits, worker_command=facts.worker_command
+        )
         self._starter = Starter(
             server=self._server,
+            readiness=self._readiness,
             blobs=blobs,
             records=records,
             facts=facts,
@@ -135,7 +140,7 @@ class Gateway:
         )
         self._listing = Listing(server=self._server, records=records)
         self._deleting = Deleting(server=self._server, records=records)
-        self._mining = Mining(server=self._server, records=records)
+        self._mining = Mining(server=self._server, readiness=self._readiness, records=records)
 
     async def start(
         self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
@@ -204,7 +209,7 @@ class Gateway:
     async def readiness(self, spec: Spec) -> tuple[QueueState, ...]:
         """Whether somebody answers on each queue that a specification needs."""
         site = await self._starter.site(await self._resolve(spec))
-        return await self._starter.readiness(site)
+        return await self._readiness.of(site)
 
     async def status(self, run: str) -> RunStatus:
         """One look at a run; `source` is `store` when its worker did not answer."""
@@ -280,7 +285,7 @@ class Gateway:
         return await self._listing.page(wanted or RunFilter())
 
     async def count(self, wanted: RunFilter) -> int:
-        """How many runs the server lists; those of the last seconds may be missing."""
+        """How many runs of this installation the server lists; those of the last seconds may be missing."""
         return await self._listing.count(wanted)
 
     async def delete(self, run: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from perdure.domain.children import is_below
 from perdure.domain.errors import InvalidInput, NotFound, ServiceUnavailable
+from perdure.domain.names import loops_queue
 from perdure.domain.ports import RecordStore, StoredRun
 from perdure.interfaces.gateway.facts import RunFilter, RunPage, RunRow
 from perdure.interfaces.gateway.server import Look, Server
@@ -48,7 +49,7 @@ class Cursor:
         """Read what `text` gave; raises `InvalidInput` for anything else."""
         kind, _, rest = text.partition(".")
         try:
-            if kind == "store":
+            if kind == "store" and rest.isdecimal():
                 return cls(offset=int(rest))
             if kind == "run":
                 return cls(token=base64.b64decode(rest, altchars=b"-_", validate=True))
@@ -89,8 +90,9 @@ class Listing:
         return rest.model_copy(update={"runs": (*rows, *rest.runs)})
 
     async def count(self, wanted: RunFilter) -> int:
-        """How many runs the server lists for a filter."""
-        return await self._server.count(query_of(wanted))
+        """How many runs of this installation the server lists for a filter."""
+        queue = loops_queue(await self._records.installation())
+        return await self._server.count(f"{query_of(wanted)} AND TaskQueue = {quoted(queue)}")
 
     async def _current(self, found: Sequence[Look]) -> list[Look]:
         """Each run once: of a run that was retried, the failed executions are no rows of a list."""

@@ -132,6 +132,8 @@ class Looking:
             known = live or away_status(look, row)
             trouble = look.trouble.text if look.trouble is not None else None
             dispatch = await self._dispatch(look)
+            if dispatch == PENDING and known.source == "store":
+                dispatch = known.dispatch or dispatch  # why it waits, as its start told
             return known.model_copy(update={"trouble": trouble, "dispatch": dispatch})
         if live is not None and live.phase == "ended":
             return live

@@ -22,7 +22,8 @@ from perdure.domain.errors import InvalidInput, NoReadyWorker
 from perdure.domain.memory.mining import MineReport, MiningInput
 from perdure.domain.names import MINING_WORKFLOW, loops_queue, mining_schedule_id
 from perdure.domain.ports import RecordStore
-from perdure.interfaces.gateway.facts import MiningSchedule, worker_command
+from perdure.interfaces.gateway.facts import MiningSchedule, QueueState, worker_command
+from perdure.interfaces.gateway.readiness import Readiness
 from perdure.interfaces.gateway.server import Server
 
 SHORTEST = timedelta(minutes=1)
@@ -33,8 +34,9 @@ LOOK_AT_MOST = timedelta(minutes=5)
 class Mining:
     """Schedules the look for patterns of one installation."""
 
-    def __init__(self, *, server: Server, records: RecordStore) -> None:
+    def __init__(self, *, server: Server, readiness: Readiness, records: RecordStore) -> None:
         self._server = server
+        self._readiness = readiness
         self._records = records
 
     async def state(self) -> MiningSchedule | None:
@@ -87,7 +89,8 @@ class Mining:
             NoReadyWorker: nobody works on the queue of the loops.
         """
         queue = loops_queue(await self._records.installation())
-        if await self._server.probe(queue) is None:
+        found = await self._readiness.ask(QueueState(queue=queue, serves="loops"))
+        if not found.served:
             raise NoReadyWorker(
                 "Nobody works on the queue that looks for patterns.",
                 cure=f"Start one with {worker_command(None)}.",

@@ -74,7 +74,7 @@ class Retrying:
         self, row: StoredRun, look: Look | None, message: Retry, state: CoreState | None
     ) -> None:
         spec = _forgiven(await self._states.spec(row), state)
-        site = await self._starter.ready_site(spec)
+        site, busy = await self._starter.ready_site(spec)
         ended_at = row.ended_at or (look.closed_at if look else None) or self._now()
         if look is not None:
             # Nothing that the failed execution left behind may still spend.
@@ -92,7 +92,7 @@ class Retrying:
         following = following.model_copy(update={"children_started": started})
         digest = look.memo.get("spec", "") if look is not None else ""
         order = order_of(spec, row.id, site, digest=digest, state=following, again=True)
-        await self._reopen(row, spec)
+        await self._reopen(row, spec, busy=busy)
         try:
             started = await self._server.start(order)
         except PerdureError:
@@ -112,9 +112,9 @@ class Retrying:
     async def _booked(self, run: str) -> Booked:
         return booked(await self._journal.tree(root=run, run=run))
 
-    async def _reopen(self, row: StoredRun, spec: Spec) -> None:
+    async def _reopen(self, row: StoredRun, spec: Spec, *, busy: str | None) -> None:
         """Make the row that of a running run; of several retries at once one goes on."""
-        status = first_status(spec, row.id, now=row.started_at)
+        status = first_status(spec, row.id, now=row.started_at, dispatch=busy)
         reopened = row.model_copy(
             update={
                 "lifecycle": "running",

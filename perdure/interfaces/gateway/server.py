@@ -51,6 +51,7 @@ from perdure.domain.steps import ReadyReport
 from perdure.interfaces.gateway.dispatch import Unfetched, unfetched
 from perdure.interfaces.gateway.facts import RUN_FAILED, Waits
 from perdure.interfaces.gateway.faults import no_answer, sentence, translated, unreachable
+from perdure.interfaces.gateway.pollers import polled
 from perdure.interfaces.gateway.troubles import REPORTED, Trouble, failing_code, repeated_step
 
 T = TypeVar("T")
@@ -157,10 +158,10 @@ class Server:
                 return False
         return True
 
-    async def probe(self, queue: str) -> ReadyReport | None:
-        """Ask whether somebody works on a queue; None when nobody took the question."""
+    async def probe(self, queue: str, *, seconds: float) -> ReadyReport | None:
+        """Ask whether somebody works on a queue; None when nobody took the question in time."""
         client = await self._connected()
-        wait = timedelta(seconds=self._waits.ready)
+        wait = timedelta(seconds=seconds)
         with translated(self._address):
             try:
                 handle = await client.start_activity(
@@ -177,6 +178,12 @@ class Server:
                 return await handle.result()
             except ActivityFailureError:
                 return None
+
+    async def polled(self, queue: str) -> bool:
+        """Whether workers fetch from a queue, as the server has seen of late."""
+        client = await self._connected()
+        with translated(self._address):
+            return await polled(client, queue, now=datetime.now(UTC))
 
     async def look(self, run: str) -> Look | None:
         """What the server knows of a run, or None."""

@@ -1,13 +1,12 @@
 """Starting a run: resolve, ask every queue whether somebody is there, write the row, start once."""
 
-import asyncio
 import hashlib
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from perdure.domain.errors import InvalidInput, NoReadyWorker, NotAllowed, PerdureError
+from perdure.domain.errors import InvalidInput, NotAllowed, PerdureError
 from perdure.domain.names import (
     MEMO_GOAL_CHARACTERS,
     SEARCH_ATTRIBUTE_LIMIT,
@@ -22,13 +21,13 @@ from perdure.domain.run import RolesSpec, Site
 from perdure.domain.state import CoreState
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import (
-    QueueState,
     ResolveModels,
     SettleRun,
     SiteFacts,
     Spec,
 )
 from perdure.interfaces.gateway.inputs import loop_input
+from perdure.interfaces.gateway.readiness import Readiness
 from perdure.interfaces.gateway.server import Look, Order, Server
 from perdure.interfaces.gateway.statuses import first_status
 
@@ -51,6 +50,7 @@ class Starter:
         self,
         *,
         server: Server,
+        readiness: Readiness,
         blobs: BlobStore,
         records: RecordStore,
         facts: SiteFacts,
@@ -59,6 +59,7 @@ class Starter:
         now: Callable[[], datetime],
     ) -> None:
         self._server = server
+        self._readiness = readiness
         self._blobs = blobs
         self._records = records
         self._facts = facts
@@ -82,12 +83,12 @@ class Starter:
         if named is not None and (known := await self._server.look(named)) is not None:
             return _same(known, digest)
         ready = await self._resolve(spec)
-        site = await self.ready_site(ready)
+        site, busy = await self.ready_site(ready)
         for _ in range(FRESH_IDS):
             chosen = named or run_id(spec.kind, spec.goal, uuid.uuid4().hex)
             settled = await self._settle(ready, chosen)
             order = order_of(settled, chosen, site, digest=digest, state=_state_of(beginning))
-            if await self._begin(settled, order, beginning):
+            if await self._begin(settled, order, beginning, busy=busy):
                 return chosen
             known = await self._server.look(chosen)
             if named is not None and known is not None:
@@ -97,11 +98,10 @@ class Starter:
             cure="Start it under another id.",
         )
 
-    async def ready_site(self, spec: Spec) -> Site:
-        """Where the run will live; raises `NoReadyWorker` unless every queue there is served."""
+    async def ready_site(self, spec: Spec) -> tuple[Site, str | None]:
+        """Where the run will live, and who there is busy; raises `NoReadyWorker` for nobody."""
         site = await self.site(spec)
-        await self._require(site)
-        return site
+        return site, await self._readiness.require(site)
 
     async def site(self, spec: Spec) -> Site:
         """Where a run of this specification will live."""
@@ -118,37 +118,10 @@ class Starter:
             notifies=self._facts.notifies,
         )
 
-    async def readiness(self, site: Site) -> tuple[QueueState, ...]:
-        """Ask every queue at once whether somebody is there."""
-        states = (
-            QueueState(queue=site.loops, serves="loops"),
-            QueueState(queue=site.models, serves="models"),
-            QueueState(queue=site.tools, serves="tools", workspace=site.folder),
-        )
-        return tuple(await asyncio.gather(*(self._asked(state) for state in states)))
-
-    async def _asked(self, state: QueueState) -> QueueState:
-        report = await self._server.probe(state.queue)
-        if report is not None:
-            return state.model_copy(update={"ready": True, "version": report.version})
-        command = self._facts.worker_command(state.workspace)
-        return state.model_copy(update={"cure": f"Start one with {command}."})
-
-    async def _require(self, site: Site) -> None:
-        missing = [state for state in await self.readiness(site) if not state.ready]
-        if not missing:
-            return
-        lines = "\n".join(f"  {_where(state)}" for state in missing)
-        # The most precise one says it all: one worker serves all three.
-        cure = max((state.cure for state in missing), key=len)
-        raise NoReadyWorker(
-            f"Nobody works on {len(missing)} of the 3 queues that this run needs:\n{lines}\n"
-            "Nothing was started.",
-            cure=cure,
-        )
-
-    async def _begin(self, spec: Spec, order: Order, beginning: Beginning | None) -> bool:
-        row = await self._row(spec, order.id, beginning)
+    async def _begin(
+        self, spec: Spec, order: Order, beginning: Beginning | None, *, busy: str | None
+    ) -> bool:
+        row = await self._row(spec, order.id, beginning, busy=busy)
         if await self._records.run(order.id) is None:
             await self._records.put_run(row)
         for record in beginning.records if beginning else ():
@@ -176,10 +149,12 @@ class Starter:
             }
             await self._records.put_run(row.model_copy(update=ended))
 
-    async def _row(self, spec: Spec, run: str, beginning: Beginning | None) -> StoredRun:
+    async def _row(
+        self, spec: Spec, run: str, beginning: Beginning | None, *, busy: str | None
+    ) -> StoredRun:
         now = self._now()
         state = _state_of(beginning)
-        status = first_status(spec, run, now=now)
+        status = first_status(spec, run, now=now, dispatch=busy)
         if state is not None:
             status = status.model_copy(update={"forked_from": state.forked_from})
         return StoredRun(
@@ -254,11 +229,6 @@ def _same(known: Look, digest: str) -> str:
         f"The run {known.id} exists already, from another specification.",
         cure="Use another id or idempotency key, or send the same specification.",
     )
-
-
-def _where(state: QueueState) -> str:
-    folder = f" for the folder {state.workspace}" if state.workspace else ""
-    return f"{state.serves}: queue {state.queue}{folder}"
 
 
 def checked_id(run: str) -> str:

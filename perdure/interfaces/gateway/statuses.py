@@ -21,8 +21,8 @@ NEVER_STARTED = "The server does not know this run: it was never started, or its
 UNLIMITED = BudgetLimits(tokens=None, cost_usd=None, active_time=None)
 
 
-def first_status(spec: Spec, run: str, *, now: datetime) -> RunStatus:
-    """The status of a run that is about to start."""
+def first_status(spec: Spec, run: str, *, now: datetime, dispatch: str | None = None) -> RunStatus:
+    """The status of a run that is about to start; `dispatch` where its workers are busy."""
     return RunStatus(
         id=run,
         kind=spec.kind,
@@ -33,7 +33,7 @@ def first_status(spec: Spec, run: str, *, now: datetime) -> RunStatus:
         phase="starting",
         iteration_limit=_limit(spec),
         budget=BudgetStatus(limits=spec.budget),
-        dispatch=PENDING,
+        dispatch=dispatch or PENDING,
         started_at=now,
     )
 

@@ -1,14 +1,23 @@
 from datetime import UTC, datetime
 
 import pytest
+from temporalio.client import Client
 from waiting import eventually
 
 from perdure.domain.errors import InvalidInput, NotFound
 from perdure.domain.messages import Stop
-from perdure.interfaces.gateway import Gateway, RunFilter
+from perdure.interfaces.gateway import Gateway, RunFilter, SiteFacts
 from perdure.interfaces.gateway.listing import Cursor
 from perdure.interfaces.gateway.visibility import query_of
-from tests.interfaces.gateway.tiny import MemoryRecords, Site, row, spec
+from tests.interfaces.gateway.tiny import (
+    ADDRESS,
+    MemoryBlobs,
+    MemoryJournal,
+    MemoryRecords,
+    Site,
+    row,
+    spec,
+)
 
 ENDED = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -35,7 +44,7 @@ def test_a_label_cannot_leave_its_literal(label: str) -> None:
         query_of(RunFilter(label=label))
 
 
-@pytest.mark.parametrize("text", ["", "store.x", "elsewhere.1", "run.%%%"])
+@pytest.mark.parametrize("text", ["", "store.x", "store.-5", "elsewhere.1", "run.%%%"])
 def test_a_made_up_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="no cursor"):
         Cursor.read(text)
@@ -64,6 +73,32 @@ async def test_runs_are_listed_by_filter_and_page_by_page(site: Site) -> None:
             break
     assert sorted(seen) == sorted(runs)
     assert (await site.gateway.list(RunFilter(label=label, status="paused"))).runs == ()
+
+
+async def test_only_runs_of_this_installation_are_counted(
+    site: Site, blobs: MemoryBlobs, journal: MemoryJournal
+) -> None:
+    await site.work()
+    for _ in range(2):
+        await site.gateway.start(spec())
+
+    async def connect() -> Client:
+        return site.client
+
+    neighbour = Gateway(
+        connect=connect,
+        blobs=blobs,
+        records=MemoryRecords(),  # pyright: ignore[reportArgumentType]  (the part that is used)
+        journal=journal,  # pyright: ignore[reportArgumentType]  (the part that is used)
+        facts=SiteFacts(address=ADDRESS),
+    )
+    running = RunFilter(status="running")
+
+    async def counted() -> bool:
+        return await site.gateway.count(running) == 2
+
+    await eventually(counted)
+    assert await neighbour.count(running) == 0
 
 
 async def test_runs_beyond_retention_follow_from_the_store(site: Site) -> None:

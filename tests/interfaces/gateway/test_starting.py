@@ -55,7 +55,7 @@ async def test_one_missing_queue_is_enough_to_refuse(site: Site) -> None:
         await site.gateway.start(spec())
 
     states = await site.gateway.readiness(spec())
-    assert [(state.serves, state.ready) for state in states] == [
+    assert [(state.serves, state.served) for state in states] == [
         ("loops", True),
         ("models", True),
         ("tools", False),

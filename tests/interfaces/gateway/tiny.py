@@ -38,7 +38,7 @@ from perdure.domain.usage import Account
 from perdure.interfaces.gateway import Gateway, Waits
 
 ADDRESS = "the test server"
-SHORT = Waits(ready=1, query=1, update=1, poll_first=0.05, poll_last=0.2, outage=0.5)
+SHORT = Waits(ready=1, patience=1, query=1, update=1, poll_first=0.05, poll_last=0.2, outage=0.5)
 TYPES = {
     "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
     "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT,
@@ -318,10 +318,11 @@ class Site:
     gateway: Gateway
     workers: AsyncExitStack
 
-    async def work(self, *, tools: bool = True) -> None:
+    async def work(self, *, models: bool = True, tools: bool = True) -> None:
         """Start workers on the installation's queues."""
         name = self.records.name
-        queues = [f"perdure-{name}-models"] + ([f"perdure-{name}-tools"] if tools else [])
+        wanted = {"models": models, "tools": tools}
+        queues = [f"perdure-{name}-{part}" for part, is_wanted in wanted.items() if is_wanted]
         await self.workers.enter_async_context(
             Worker(
                 self.client,

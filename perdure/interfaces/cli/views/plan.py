@@ -117,8 +117,10 @@ def _queues(plan: RunPlan) -> RenderableType | None:
 
 
 def _queue(item: QueueState) -> tuple[Text, str, str, str]:
-    mark = Text("✓", style=GOOD) if item.ready else Text("✗", style=BAD)
+    mark = Text("✓", style=GOOD) if item.served else Text("✗", style=BAD)
     found = f"version {item.version}" if item.ready else one_line(item.cure, 200)
+    if item.busy:
+        found = item.found
     return mark, item.queue, item.serves, found
 
 

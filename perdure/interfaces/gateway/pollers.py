@@ -1,0 +1,68 @@
+"""Who fetches work from a queue, as the server has seen it; asks no worker.
+
+With `server`, `faults`, `dispatch` and `troubles`, all that reads what the Temporal client returns.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.enums.v1 import TaskQueueType, WorkerStatus
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
+from temporalio.api.worker.v1 import WorkerHeartbeat
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, ListWorkersRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+# An idle worker asks again each minute; one that is busy in every slot reports each minute.
+LIVELY = timedelta(seconds=75)
+_LEAVING = frozenset(
+    {
+        WorkerStatus.WORKER_STATUS_SHUTTING_DOWN,
+        WorkerStatus.WORKER_STATUS_SHUTDOWN,
+    }
+)
+
+
+async def polled(client: Client, queue: str, *, now: datetime) -> bool:
+    """Whether a worker that has not said goodbye fetched steps from a queue of late."""
+    described = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=queue),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+        )
+    )
+    return alive(described.pollers, await _heartbeats(client, queue), now=now)
+
+
+def alive(
+    pollers: Iterable[PollerInfo], heartbeats: Iterable[WorkerHeartbeat], *, now: datetime
+) -> bool:
+    """Whether one of the pollers, or of the workers that report themselves, is still there."""
+    oldest = now - LIVELY
+    gone: dict[str, datetime] = {}
+    for beat in heartbeats:
+        at = _when(beat.heartbeat_time)
+        if beat.status in _LEAVING:
+            gone[beat.worker_identity] = max(at, gone.get(beat.worker_identity, at))
+        elif at >= oldest:
+            return True
+    seen = ((poller.identity, _when(poller.last_access_time)) for poller in pollers)
+    return any(at >= oldest and not (who in gone and at <= gone[who]) for who, at in seen)
+
+
+async def _heartbeats(client: Client, queue: str) -> list[WorkerHeartbeat]:
+    """What the workers of a queue report; nothing from a server that does not collect it."""
+    asked = ListWorkersRequest(
+        namespace=client.namespace, query=f"TaskQueue = '{queue}'", page_size=100
+    )
+    try:
+        found = await client.workflow_service.list_workers(asked)
+    except RPCError:
+        return []
+    return [info.worker_heartbeat for info in found.workers_info]
+
+
+def _when(stamp: Timestamp) -> datetime:
+    return stamp.ToDatetime(tzinfo=UTC)
