@@ -73,6 +73,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         default_model=default_model(access_from(own)),
         now=utc_now,
         version=VERSION,
+        rate_per_minute=own.api_rate_per_minute,
         stdout=sys.stdout,
         stderr=sys.stderr,
         rubric_problems=check_problems,

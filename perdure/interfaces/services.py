@@ -330,6 +330,7 @@ class AppContext:
         file_formats: models of files that adapters read, for their schemas.
         stdout: where output goes.
         stderr: where progress and errors go.
+        rate_per_minute: requests of one token a minute, over HTTP.
     """
 
     connect: Connect
@@ -359,5 +360,6 @@ class AppContext:
     version: str
     stdout: TextIO
     stderr: TextIO
+    rate_per_minute: int = 600
     rubric_problems: RubricProblems = no_problems
     file_formats: Mapping[str, type[BaseModel]] = field(default_factory=dict)

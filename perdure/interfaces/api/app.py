@@ -17,6 +17,7 @@ from perdure.interfaces.api.events import Streams
 from perdure.interfaces.api.facts import DOCUMENT, ApiSite
 from perdure.interfaces.api.feeds import Feeds
 from perdure.interfaces.api.problems import handle_problems
+from perdure.interfaces.api.starts import Starts
 
 ASKED_HEADERS = (
     "authorization", "content-type", "idempotency-key", "if-match", "if-none-match",
@@ -49,6 +50,7 @@ def build_app(site: ApiSite) -> FastAPI:
     app.state.site = site
     app.state.work = WorkSeen(site.services.gateway)
     app.state.feeds = Feeds(site.services)
+    app.state.starts = Starts(site.services)
     app.state.streams = Streams(site.rules.streams)
     handle_problems(app)
     for router in ROUTERS:

@@ -88,7 +88,7 @@ def parsed(body: bytes) -> object:
         raise invalid("body", f"is not UTF-8 text ({error.reason})") from error
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise invalid("body", f"is not JSON: {error.msg} at {place}") from error
+        raise invalid("body", f"is not JSON: {error.msg.removesuffix(' at')} at {place}") from error
     except RecursionError as error:
         raise _too_deep() from error
     _bounded(value)

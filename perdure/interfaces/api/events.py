@@ -3,14 +3,14 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import JsonValue
+from starlette.types import Receive, Scope, Send
 
 from perdure.domain.events import Event
 from perdure.interfaces.api.bodies import BoundedRoute
@@ -41,8 +41,8 @@ class Streams:
         self._limit = limit
         self._open: Counter[str] = Counter()
 
-    def require(self, token: str) -> None:
-        """Raise `Refused` where one more would be too many."""
+    def take(self, token: str) -> None:
+        """Count one more, which `release` gives back; raises `Refused` where it is too many."""
         if self._open[token] >= self._limit:
             raise Refused(
                 429,
@@ -51,15 +51,32 @@ class Streams:
                 cure="Close one of the streams first.",
                 headers={"retry-after": "5"},
             )
-
-    @contextmanager
-    def counted(self, token: str) -> Generator[None]:
-        """Count one more while inside."""
         self._open[token] += 1
+
+    def release(self, token: str) -> None:
+        """Count one less."""
+        self._open[token] -= 1
+        if self._open[token] <= 0:
+            del self._open[token]
+
+
+class CountedStream(StreamingResponse):
+    """A stream whose place is given back however it ends, even before its first byte."""
+
+    def __init__(self, content: AsyncGenerator[bytes], *, release: Callable[[], None]) -> None:
+        super().__init__(
+            content,
+            media_type="text/event-stream",
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+        )
+        self._release = release
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send, then give the place back."""
         try:
-            yield
+            await super().__call__(scope, receive, send)
         finally:
-            self._open[token] -= 1
+            self._release()
 
 
 @router.get(
@@ -92,21 +109,17 @@ async def events(
             return Response(status_code=204)
     feeds: Feeds = request.app.state.feeds
     streams: Streams = request.app.state.streams
-    streams.require(caller.token.id)
 
     async def body() -> AsyncGenerator[bytes]:
-        with streams.counted(caller.token.id):
-            yield format_sse_event(retry=RETRY_MS)
-            async with feeds.follow(run) as feed:
-                async for part in _parts(feed, since):
-                    site.in_use()
-                    yield part
+        yield format_sse_event(retry=RETRY_MS)
+        async with feeds.follow(run) as feed:
+            async for part in _parts(feed, since):
+                site.in_use()
+                yield part
 
-    return StreamingResponse(
-        body(),
-        media_type="text/event-stream",
-        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
-    )
+    # Counted before anything is awaited again: many that come at once cannot pass together.
+    streams.take(caller.token.id)
+    return CountedStream(body(), release=lambda: streams.release(caller.token.id))
 
 
 async def _parts(feed: Feed, since: int) -> AsyncGenerator[bytes]:

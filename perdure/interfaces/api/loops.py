@@ -5,7 +5,7 @@ import json
 import uuid
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import JsonValue
 
 from perdure.domain.access import StartedBy
@@ -20,6 +20,7 @@ from perdure.interfaces.api.etags import require_match, tag_of
 from perdure.interfaces.api.facts import ApiSite
 from perdure.interfaces.api.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.api.problems import Refused, invalid
+from perdure.interfaces.api.starts import Starts
 from perdure.interfaces.api.trust import require_trust
 from perdure.interfaces.api.verbs import steer
 from perdure.interfaces.api.views import FRESH_NOTE, Count, PatchBody, Runs, Started
@@ -86,6 +87,7 @@ async def count_running(site: Site, _: Reader) -> Count:
     responses={200: {"model": Started, "description": "The run that this key started before."}},
 )
 async def start(
+    request: Request,
     site: Site,
     caller: Operator,
     response: Response,
@@ -102,14 +104,13 @@ async def start(
     """Start a run from a specification, as in a task file; files are not read over REST."""
     await require_trust(site, caller, spec)
     submission = load_data(spec, surroundings=site.surroundings)
-    claim = await _claimed(site, caller, spec, idempotency_key, submission.spec.goal)
-    known = await site.services.records.run(claim.run) is not None
-    try:
+    wanted = _claim_of(site, caller, spec, idempotency_key, submission.spec.goal)
+    starts: Starts = request.app.state.starts
+    async with starts.joined(wanted) as claimed:
+        _require_same(claimed.claim, wanted)
         stored = await store(submission, site.services.blobs)
-        run = await site.services.gateway.start(stored, run_id=claim.run)
-    except BaseException:
-        await _released(site, claim.run)
-        raise
+        run = await site.services.gateway.start(stored, run_id=claimed.claim.run)
+        known = claimed.done()
     response.headers["location"] = f"{PREFIX}/{run}"
     response.status_code = 200 if known else 201
     status = await site.services.gateway.status(run)
@@ -199,25 +200,20 @@ def _fits(row: RunRow, definition: str | None, words: list[str]) -> bool:
     return named and all(word in told for word in words)
 
 
-async def _released(site: ApiSite, run: str) -> None:
-    """Free the key of a start that did not happen."""
-    row = await site.services.records.run(run)
-    if row is None or row.ended_at is not None:
-        await site.services.access.forget_start(run)
-
-
-async def _claimed(
+def _claim_of(
     site: ApiSite, caller: Caller, spec: dict[str, JsonValue], key: str | None, goal: str
 ) -> StartedBy:
     told = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    wanted = StartedBy(
+    return StartedBy(
         run=run_id(str(spec.get("kind", "agent")), goal, uuid.uuid4().hex),
         token=caller.token.id,
         at=site.now(),
         key=key,
         body_hash=hashlib.sha256(told.encode()).hexdigest(),
     )
-    claim = await site.services.access.claim_start(wanted)
+
+
+def _require_same(claim: StartedBy, wanted: StartedBy) -> None:
     if claim.body_hash != wanted.body_hash:
         raise Refused(
             409,
@@ -225,4 +221,3 @@ async def _claimed(
             f"The idempotency key was used for the run {claim.run}, with another body.",
             cure="Send a new key for a new run, or the same body.",
         )
-    return claim

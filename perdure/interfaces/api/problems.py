@@ -22,6 +22,7 @@ from perdure.domain.errors import (
 )
 from perdure.domain.model_errors import ModelError
 from perdure.domain.problems import path_of, shown
+from perdure.interfaces.api.cures import cure_of, over_http
 
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:perdure:problem:"
@@ -61,7 +62,7 @@ class Problem(Frozen):
     detail: str
     instance: str
     code: str = Field(examples=["not_found"])
-    cure: str = ""
+    cure: str = Field(description="What to do next; never empty.")
     state: str | None = None
     errors: tuple[Defect, ...] = ()
 
@@ -114,12 +115,14 @@ def document(refused: Refused, *, instance: str, state: str | None = None) -> JS
         type=f"{TYPE}{refused.code}",
         title=HTTPStatus(refused.status_code).phrase,
         status=refused.status_code,
-        detail=refused.detail,
+        detail=over_http(refused.detail),
         instance=instance,
         code=refused.code,
-        cure=refused.cure,
+        cure=cure_of(refused.status_code, refused.cure),
         state=state,
-        errors=refused.errors,
+        errors=tuple(
+            Defect(path=defect.path, message=over_http(defect.message)) for defect in refused.errors
+        ),
     )
     return JSONResponse(
         problem.model_dump(mode="json"),
@@ -194,7 +197,8 @@ async def _of_framework(request: Request, error: Exception) -> Response:
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         # The framework names the methods of one route; a path may have several.
         headers["allow"] = ", ".join(_methods(request))
-    refused = Refused(error.status_code, code, str(error.detail), headers=headers)
+    told = f"{request.method} {request.url.path[:200]}: {error.detail}."
+    refused = Refused(error.status_code, code, told, headers=headers)
     return document(refused, instance=request.url.path)
 
 

@@ -285,7 +285,7 @@ class Gateway:
         return await self._listing.page(wanted or RunFilter())
 
     async def count(self, wanted: RunFilter) -> int:
-        """How many runs of this installation the server lists; those of the last seconds may be missing."""
+        """How many of this installation's runs the server lists; the newest may be missing."""
         return await self._listing.count(wanted)
 
     async def delete(self, run: str) -> None:

@@ -22,6 +22,7 @@ from perdure.domain.loops import (
 )
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import OpenGates
+from perdure.interfaces.mcp.arguments import PlainServer
 from perdure.interfaces.mcp.desk import Desk
 from perdure.interfaces.mcp.site import McpSite
 
@@ -56,7 +57,7 @@ class Definitions(Frozen):
 
 def build_server(site: McpSite) -> MCPServer:
     """The server over one installation, for any transport."""
-    server = MCPServer(
+    server = PlainServer(
         "perdure", version=site.version, instructions=INSTRUCTIONS, log_level="WARNING"
     )
 

@@ -1,6 +1,7 @@
 """The MCP server over its standard streams, or over HTTP on this machine with a token."""
 
 import asyncio
+import math
 import signal
 from collections.abc import Callable
 
@@ -8,7 +9,9 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from perdure.domain.access import ApiToken
 from perdure.domain.errors import NotAllowed, PerdureError
+from perdure.interfaces.api.rates import Rates
 from perdure.interfaces.api.serving import serve
 from perdure.interfaces.mcp.server import build_server
 from perdure.interfaces.mcp.site import McpSite
@@ -46,31 +49,48 @@ async def serve_http(
 
 
 class Guard:
-    """Lets a request in only with a usable token; what it may do is looked at by each tool."""
+    """Lets a request in only with a usable token; what it may do is looked at by each tool.
+
+    A token may ask as often in a minute as over REST; so may an address without one.
+    """
 
     def __init__(self, app: ASGIApp, *, site: McpSite) -> None:
         self._app = app
         self._site = site
+        self._rates = Rates(site.rate_per_minute)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, or answer 401, or 503 where tokens cannot be looked up."""
+        """Pass on, or answer 401, 429, or 503 where tokens cannot be looked up."""
         refusal = await self._refusal(scope) if scope["type"] == "http" else None
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> JSONResponse | None:
         try:
-            if await self._known(scope):
-                return None
+            token = await self._known(scope)
         except PerdureError as error:
             return JSONResponse({"error": error.code, "cure": error.cure}, 503)
+        address = f"address {(scope.get('client') or ('unknown', 0))[0]}"
+        wait = self._rates.wait(f"token {token.id}" if token else address)
+        if wait > 0:
+            return self._too_many(math.ceil(wait))
+        if token is not None:
+            return None
         refused = {"error": "unauthorized", "cure": "Send `authorization: Bearer TOKEN`."}
         return JSONResponse(refused, 401, {"www-authenticate": 'Bearer realm="perdure"'})
 
-    async def _known(self, scope: Scope) -> bool:
+    def _too_many(self, seconds: int) -> JSONResponse:
+        told = f"More than {self._site.rate_per_minute} requests in a minute."
+        refused = {
+            "error": "too_many_requests",
+            "detail": told,
+            "cure": f"Try again in {seconds} s.",
+        }
+        return JSONResponse(refused, 429, {"retry-after": str(seconds)})
+
+    async def _known(self, scope: Scope) -> ApiToken | None:
         given = Headers(scope=scope).get("authorization")
         async with self._site.opened(False) as services:
-            token = await caller_of(given, services.access, now=self._site.now())
-        return token is not None
+            return await caller_of(given, services.access, now=self._site.now())
 
 
 async def _require_token(site: McpSite) -> None:

@@ -31,6 +31,7 @@ class McpSite:
         tokens: whether every request must carry one (over HTTP).
         now: the clock.
         version: of the product.
+        rate_per_minute: requests of one token (or of one address without a usable one) a minute.
     """
 
     opened: Opened
@@ -39,6 +40,7 @@ class McpSite:
     now: Callable[[], datetime]
     version: str
     tokens: bool = False
+    rate_per_minute: int = 600
 
     @asynccontextmanager
     async def desk(

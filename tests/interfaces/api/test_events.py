@@ -2,17 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+import httpx2
 import pytest
 from rest import Rest, client_of, scripted, served
+from starlette.requests import ClientDisconnect
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
 from perdure.interfaces.api.app import build_app
+from perdure.interfaces.api.events import CountedStream, Streams
 from perdure.interfaces.api.facts import ApiRules
 from perdure.interfaces.api.feeds import Feeds
+from perdure.interfaces.api.problems import Refused
 
 LOOPS = "/api/v1/loops"
 TASK = {"kind": "agent", "goal": "look around", "learn": False}
@@ -23,6 +28,9 @@ SLOW = {
     ],
     "exhausted": "repeat_last",
 }
+
+WRITE = {"name": "fs.write", "arguments": {"path": "a.txt", "content": "x"}}
+ASKS = {"replies": [{"tool_calls": [WRITE]}, {"text": "done"}], "exhausted": "repeat_last"}
 
 
 @pytest.fixture
@@ -37,26 +45,64 @@ async def slow(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Res
         yield door
 
 
+@pytest.fixture
+async def waiting(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[tuple[Rest, str]]:
+    """A door, and a run that waits for a person, so that its streams stay open."""
+    address = server.client.service_client.config.target_host
+    async with (
+        scripted(tmp_path / "home", address, ASKS) as site,
+        site.worker(),
+        served(site, ApiRules(rate_per_minute=100_000, streams=3)) as door,
+    ):
+        tools = {"access": "full", "approve": ["fs.write"]}
+        run = await door.start(TASK | {"tools": tools})
+        yield door, run
+        await site.handle(run).terminate()
+
+
 async def followed(
     rest: Rest, run: str, *, last: str | None = None, until: str = "ended"
 ) -> list[tuple[str, int | None, dict[str, object]]]:
     """The events of a stream up to one of a type: type, number, data."""
     headers = {} if last is None else {"last-event-id": last}
-    found: list[tuple[str, int | None, dict[str, object]]] = []
-    async with rest.client.stream("GET", f"{LOOPS}/{run}/events", headers=headers) as stream:
-        assert stream.status_code == 200
+    async with AsyncExitStack() as opened:
+        stream = await opened_stream(rest, run, headers, opened)
         assert stream.headers["content-type"].startswith("text/event-stream")
-        fields: dict[str, str] = {}
-        async for line in stream.aiter_lines():
-            name, mark, value = line.partition(": ")
-            if mark:
-                fields[name] = value
-            elif not line and "event" in fields:
-                number = int(fields["id"]) if "id" in fields else None
-                found.append((fields["event"], number, json.loads(fields["data"])))
-                if fields["event"] == until:
-                    return found
-                fields = {}
+        return await read(stream, until=until)
+
+
+async def opened_stream(
+    rest: Rest, run: str, headers: dict[str, str], opened: AsyncExitStack
+) -> httpx2.Response:
+    """A stream of events; the door may take a moment to see that earlier ones are closed."""
+
+    async def admitted() -> bool:
+        asked = rest.client.stream("GET", f"{LOOPS}/{run}/events", headers=headers)
+        streams.append(await opened.enter_async_context(asked))
+        return streams[-1].status_code != 429
+
+    streams: list[httpx2.Response] = []
+    await eventually(admitted)
+    assert streams[-1].status_code == 200
+    return streams[-1]
+
+
+async def read(
+    stream: httpx2.Response, *, until: str
+) -> list[tuple[str, int | None, dict[str, object]]]:
+    """The events that a stream sends, up to one of a type."""
+    found: list[tuple[str, int | None, dict[str, object]]] = []
+    fields: dict[str, str] = {}
+    async for line in stream.aiter_lines():
+        name, mark, value = line.partition(": ")
+        if mark:
+            fields[name] = value
+        elif not line and "event" in fields:
+            number = int(fields["id"]) if "id" in fields else None
+            found.append((fields["event"], number, json.loads(fields["data"])))
+            if fields["event"] == until:
+                return found
+            fields = {}
     return found
 
 
@@ -72,7 +118,7 @@ async def test_events_come_in_order_and_are_taken_up_again(slow: Rest) -> None:
     assert numbers(after)[0] == seen[-1] + 1
     whole = await followed(slow, run)
     assert numbers(whole) == list(range(1, len(numbers(whole)) + 1))
-    assert [seen for seen in whole if seen[1]] == [*before, *(one for one in after if one[1])]
+    assert [seen for seen in whole if seen[1]] == [one for one in (*before, *after) if one[1]]
     assert whole[-1][0] == "ended"
     assert (await slow.client.get(f"{LOOPS}/{run}/result")).status_code == 200
 
@@ -81,33 +127,86 @@ async def test_events_come_in_order_and_are_taken_up_again(slow: Rest) -> None:
     assert nothing.status_code == 204
 
 
-async def test_many_followers_share_one_reader(slow: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_followers_share_one_reader(
+    waiting: tuple[Rest, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     readers: list[str] = []
-    real = slow.api.services.gateway.events
 
     def counted(run: str, **more: object) -> object:
         readers.append(run)
         return real(run, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(slow.api.services.gateway, "events", counted)
+    door, run = waiting
+    real = door.api.services.gateway.events
+    monkeypatch.setattr(door.api.services.gateway, "events", counted)
+    heard, everyone = [], asyncio.Event()
+
+    async def stays() -> None:
+        async with door.client.stream("GET", f"{LOOPS}/{run}/events") as stream:
+            async for line in stream.aiter_lines():
+                if line == "event: gate_opened":
+                    heard.append(line)
+                    if len(heard) == 3:
+                        everyone.set()
+                    await everyone.wait()  # nobody leaves before all have read
+                    return
+
+    await asyncio.gather(*(stays() for _ in range(3)))
+    assert len(heard) == 3
+    assert readers == [run]
+
+
+async def test_all_followers_see_the_same(slow: Rest) -> None:
     run = await slow.start(TASK)
     streams = await asyncio.gather(*(followed(slow, run) for _ in range(3)))
-    assert readers == [run]
     assert len({tuple(numbers(stream)) for stream in streams}) == 1
 
 
-async def test_a_token_holds_so_many_streams(slow: Rest) -> None:
-    run = await slow.start(TASK)
-    streams = [asyncio.create_task(followed(slow, run)) for _ in range(3)]
+async def test_streams_that_come_at_once_cannot_pass_the_limit_together(
+    waiting: tuple[Rest, str],
+) -> None:
+    door, run = waiting
 
-    async def full() -> bool:
-        async with slow.client.stream("GET", f"{LOOPS}/{run}/events") as stream:
-            return stream.status_code == 429
+    async def opened() -> int:
+        async with door.client.stream("GET", f"{LOOPS}/{run}/events") as stream:
+            codes.append(stream.status_code)
+            if len(codes) == 8:
+                everyone.set()
+            await everyone.wait()  # each is held open until all have been answered
+            return stream.status_code
 
-    first = asyncio.create_task(eventually(full))
-    await asyncio.wait({first, *streams}, return_when=asyncio.FIRST_COMPLETED)
-    assert first.done() and first.exception() is None
-    await asyncio.gather(*streams)
+    codes: list[int] = []
+    everyone = asyncio.Event()
+    await asyncio.gather(*(opened() for _ in range(8)))
+    assert sorted(codes) == [200] * 3 + [429] * 5
+
+    async def free() -> bool:
+        async with door.client.stream("GET", f"{LOOPS}/{run}/events") as stream:
+            return stream.status_code == 200
+
+    await eventually(free)
+
+
+async def test_a_stream_that_never_begins_gives_its_place_back() -> None:
+    async def nothing() -> AsyncGenerator[bytes]:
+        yield b""
+
+    async def gone(_: object) -> None:
+        raise OSError("the caller left")
+
+    streams = Streams(1)
+    streams.take("t")
+    response = CountedStream(nothing(), release=lambda: streams.release("t"))
+    with pytest.raises(ClientDisconnect):
+        await response({"type": "http", "asgi": {"spec_version": "2.4"}}, _never, gone)
+    streams.take("t")
+    with pytest.raises(Refused, match="follows 1 runs already"):
+        streams.take("t")
+
+
+async def _never() -> dict[str, object]:
+    await asyncio.Event().wait()
+    return {}
 
 
 async def test_the_reader_ends_with_its_last_follower(slow: Rest) -> None:
@@ -157,7 +256,7 @@ async def test_the_door_closes_under_open_streams(slow: Rest) -> None:
     async with served(slow.site) as other:
         listening = asyncio.create_task(listen(other, await other.token("read")))
         await heard.wait()
-    await asyncio.wait({listening}, timeout=15)
+    await asyncio.wait({listening}, timeout=60)
     assert listening.done()
     listening.exception()  # the connection may have been cut in the middle
     await slow.client.post(f"{LOOPS}/{run}/stop", json={"mode": "now"})

@@ -1,5 +1,7 @@
 """What others try at the MCP door over HTTP: no token, a small one, foreign pages, big bodies."""
 
+from dataclasses import replace
+
 import httpx2
 import pytest
 from mcp_over_http import remote, serving, token, told
@@ -66,6 +68,30 @@ async def test_a_session_lends_its_token_to_nobody(guarded):
         async with remote(url, mighty, later=small) as client:
             said = await told(client, "loop_control", action="stop", id="all")
     assert "lacks the scope operate" in str(said)
+
+
+async def test_a_token_may_ask_so_often_and_no_other_pays_for_it(guarded):
+    mine, other = await token(guarded, "read"), await token(guarded, "read")
+    limited = replace(guarded, mcp=replace(guarded.mcp, rate_per_minute=3))
+    async with serving(limited) as url, plain(mine) as client, plain(other) as stranger:
+        codes = [(await client.post(url, json=PING)).status_code for _ in range(4)]
+        refused = await client.post(url, json=PING)
+        assert (await stranger.post(url, json=PING)).status_code != 429
+    assert 429 not in codes[:3]
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) >= 1
+    assert refused.json()["detail"] == "More than 3 requests in a minute."
+
+
+async def test_who_guesses_tokens_is_slowed(guarded):
+    await token(guarded, "read")
+    limited = replace(guarded, mcp=replace(guarded.mcp, rate_per_minute=2))
+    wrong = "perdure_00000000_" + "A" * 43
+    async with serving(limited) as url, plain(wrong) as client:
+        codes = [(await client.post(url, json=PING)).status_code for _ in range(2)]
+        last = (await client.post(url, json=PING)).status_code
+    assert codes == [401, 401]
+    assert last == 429
 
 
 FOREIGN_HOSTS = ["evil.example", "127.0.0.1.evil.example:80", "localhost.evil.example", "0.0.0.0:1"]

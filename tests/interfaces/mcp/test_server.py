@@ -76,6 +76,13 @@ async def test_definitions_say_what_a_loop_asks_for(door):
     [
         ("loop_start", {"definition": "piar", "goal": "x"}, "Did you mean pair?"),
         ("loop_start", {"definition": "pair", "goal": "x"}, "no value for topic"),
+        ("loop_start", {"definition": "pair"}, "goal: found nothing; allowed: a value"),
+        ("loop_start", {"definition": "pair", "goal": ""}, 'goal: found ""; allowed:'),
+        ("loop_start", {"definition": 7, "goal": "x"}, "definition: found 7; allowed:"),
+        ("loop_start", {"definition": "pair", "gaol": "x"}, "Did you mean goal?"),
+        ("loop_start", {"definition": "pair", "goal": "x", "max_iterations": 0}, "found 0"),
+        ("loop_gates", {"id": "x"}, "It takes no arguments."),
+        ("loop_strat", {}, "Did you mean loop_start?"),
         ("loop_start", {"definition": "pair", "goal": "x", "parameters": "[1]"}, "Give an object"),
         ("loop_start", {"definition": "pair", "goal": "x", "parameters": "{"}, "no JSON"),
         (
@@ -91,7 +98,10 @@ async def test_definitions_say_what_a_loop_asks_for(door):
 )
 async def test_what_is_refused_says_what_to_do(door, tool, arguments, said):
     async with Client(build_server(door.mcp)) as client:
-        assert said in await told(client, tool, **arguments)
+        answer = await told(client, tool, **arguments)
+    assert said in answer
+    assert "pydantic" not in answer
+    assert "validation error" not in answer
 
 
 async def test_all_open_loops_are_paused_and_stopped_and_no_run_of_another_kind(door):

@@ -56,6 +56,7 @@ async def mcp(
         now=context.now,
         version=context.version,
         tokens=http,
+        rate_per_minute=context.rate_per_minute,
     )
     if not http:
         await serve_stdio(site)
