@@ -98,9 +98,7 @@ class Gateway:
         self._resolve = resolve
         self._now = now
         self._server = Server(connect, address=facts.address, waits=self._waits)
-        self._readiness = Readiness(
-            server=self._server, waits=self._waits, worker_command=facts.worker_command
-        )
+        self._readiness = Readiness(self._server, facts=facts, waits=self._waits)
         self._starter = Starter(
             server=self._server,
             readiness=self._readiness,

@@ -1,12 +1,12 @@
 """Whether somebody works on the queues of a run: nobody there refuses a start, busy ones do not."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from perdure.domain.errors import NoReadyWorker
 from perdure.domain.run import Site
 from perdure.domain.steps import ReadyReport
-from perdure.interfaces.gateway.facts import QueueState, Waits
+from perdure.interfaces.gateway.facts import QueueState, SiteFacts, Waits
 from perdure.interfaces.gateway.server import Server
 
 Question = tuple[str, float]
@@ -15,12 +15,10 @@ Question = tuple[str, float]
 class Readiness:
     """Asks the queues; callers that ask the same at the same time share one question."""
 
-    def __init__(
-        self, *, server: Server, waits: Waits, worker_command: Callable[[str | None], str]
-    ) -> None:
+    def __init__(self, server: Server, *, facts: SiteFacts, waits: Waits) -> None:
         self._server = server
         self._waits = waits
-        self._worker_command = worker_command
+        self._worker_command = facts.worker_command
         self._asking: dict[Question, asyncio.Task[ReadyReport | None]] = {}
 
     async def of(self, site: Site) -> tuple[QueueState, ...]:

@@ -12,9 +12,9 @@ from temporalio.worker import Worker
 from perdure.domain.run import Site as RunSite
 from perdure.domain.status import RunStatus
 from perdure.domain.steps import ReadyReport
-from perdure.interfaces.gateway.facts import Waits, worker_command
+from perdure.interfaces.gateway.facts import SiteFacts, Waits
 from perdure.interfaces.gateway.readiness import Readiness
-from tests.interfaces.gateway.tiny import Site, ready, spec
+from tests.interfaces.gateway.tiny import ADDRESS, Site, ready, spec
 
 SITE = RunSite(loops="loops", models="models", tools="tools")
 
@@ -40,9 +40,9 @@ class Queues:
 
 def readiness_of(queues: Queues) -> Readiness:
     return Readiness(
-        server=queues,  # pyright: ignore[reportArgumentType]  (the part that is used)
+        queues,  # pyright: ignore[reportArgumentType]  (the part that is used)
+        facts=SiteFacts(address=ADDRESS),
         waits=Waits(ready=5, patience=20),
-        worker_command=worker_command,
     )
 
 
