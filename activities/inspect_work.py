@@ -1,4 +1,4 @@
-"""The activity `inspect_work`: what a manager hands over, as one gate wants to see it."""
+"""The activity `inspect_work`: what a manager hands over, as its next gate wants to see it."""
 
 from temporalio import activity
 
@@ -8,6 +8,7 @@ from activities.translate import translated
 from perdure.domain.commands import Command
 from perdure.domain.delegation.handing_over import Inspector
 from perdure.domain.delegation.prompts import criteria_prompt
+from perdure.domain.delegation.quality import deliverable_text
 from perdure.domain.delegation.steps import InspectReport, InspectRequest
 from perdure.domain.errors import NotAllowed
 from perdure.domain.ports import BlobStore, Workspaces
@@ -54,6 +55,10 @@ class InspectWork:
                 )
             case "smoke":
                 return InspectReport(smoke=await self._smoke(step, final))
+            case "text":
+                files = await self._inspector.texts(step.root, step.deliverables)
+                text = deliverable_text(final, files)
+                return InspectReport(text=await self._blobs.put_text(text))
             case "criteria":
                 files = await self._inspector.texts(step.root, step.deliverables)
                 work = {"final result": final} if final else {}

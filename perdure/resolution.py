@@ -12,7 +12,7 @@ from perdure.domain.ports import DefinitionStore, ModelClient, Models, ToolHost
 from perdure.domain.refine.strategies import StrategyTools
 from perdure.domain.roles.limits import wants_goal_judge
 from perdure.domain.roles.seats import run_level
-from perdure.domain.run import ROLES, AgentSpec, ModelsSpec, RefineSpec, RolesSpec, Spec
+from perdure.domain.run import ROLES, AgentSpec, ModelsSpec, RefineSpec, RolesSpec, Spec, rubric_of
 from perdure.domain.tools import AccessLevel
 from perdure.loop_resolution import resolved_loop
 
@@ -122,11 +122,12 @@ class Resolver:
         return models.model_copy(update={"executor": self._default})
 
     def _unusable_checks(self, spec: Spec) -> list[str]:
-        if not isinstance(spec, RefineSpec):
+        rubric = rubric_of(spec)
+        if rubric is None:
             return []
         known = self._plugins.checks
-        unknown = () if known is None else unknown_checks(spec.rubric, known)
-        return [str(problem) for problem in (*unknown, *self._rubric_problems(spec.rubric))]
+        unknown = () if known is None else unknown_checks(rubric, known)
+        return [str(problem) for problem in (*unknown, *self._rubric_problems(rubric))]
 
     async def _card(
         self, path: str, name: str, cards: dict[str, ModelCard], problems: list[str]
@@ -189,11 +190,10 @@ def _of_strategies(spec: Spec) -> dict[str, str]:
 
 def _of_rubric(spec: Spec) -> dict[str, str]:
     """The models that the rubric names as judges, with where each is named."""
-    if not isinstance(spec, RefineSpec):
-        return {}
+    rubric = rubric_of(spec)
     return {
         item.judge: f"rubric[{index}].evaluator.judge.model"
-        for index, item in enumerate(spec.rubric.dimensions)
+        for index, item in enumerate(rubric.dimensions if rubric else ())
         if item.judge is not None
     }
 
@@ -249,10 +249,9 @@ def _goal_judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) ->
 
 
 def _judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) -> list[str]:
-    if not isinstance(spec, RefineSpec) or not spec.rubric.judged:
-        return []
+    rubric = rubric_of(spec)
     found: list[str] = []
-    for judge, names in spec.rubric.judges.items():
+    for judge, names in rubric.judges.items() if rubric else ():
         path = "models.evaluator" if judge is None else "judge.model"
         found += [
             f"{path}: {name} does not judge, but the rubric asks for a judge "

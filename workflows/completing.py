@@ -1,6 +1,6 @@
 """The gates of a claimed completion; each fact is gathered when its gate is reached."""
 
-from typing import assert_never
+from typing import Literal, assert_never
 
 from temporalio import workflow
 
@@ -16,7 +16,7 @@ from perdure.domain.delegation.completion import (
 )
 from perdure.domain.delegation.deciding import after_gates, after_rejection
 from perdure.domain.delegation.decisions import Complete
-from perdure.domain.delegation.directives import AfterCheck, End
+from perdure.domain.delegation.directives import AfterCheck, End, Rate
 from perdure.domain.delegation.phases import BudgetPhase, budget_phase
 from perdure.domain.delegation.quality import final_score
 from perdure.domain.delegation.state import Kept
@@ -37,7 +37,7 @@ class Completing(Working):
         left = self.core.budget.fraction_remaining(wall_time=self.wall_time)
         return budget_phase(left)
 
-    async def check(self, complete: Complete) -> AfterCheck:
+    async def check(self, complete: Complete) -> AfterCheck | Rate:
         """Pass gate after gate; the first that refuses says what follows."""
         settings, core = self.spec.delegation, self.core
         self.enter("evaluating")
@@ -65,8 +65,14 @@ class Completing(Working):
             score=complete.confidence,
         )
 
-    def _passed(self, complete: Complete, facts: CompletionFacts) -> AfterCheck:
+    def _passed(self, complete: Complete, facts: CompletionFacts) -> AfterCheck | Rate:
         core = self.core
+        if self.spec.rubric is not None:
+            # Whatever comes of the evaluation: this passed all gates.
+            core.claimed = core.claimed and core.claimed.model_copy(
+                update={"score": None, "complete": True}
+            )
+            return Rate()
         score = final_score(None, core.course.reviews.mean)
         core.course, following = after_gates(
             core.course,
@@ -95,7 +101,8 @@ class Completing(Working):
 
     async def _gather(self, complete: Complete, wanted: Wanted) -> dict[str, object] | Rejection:
         """The fact that a gate wants; what cannot be had refuses like the gate itself."""
-        report = await self._inspect(complete, wanted)
+        files = expected_files(complete, self.spec.delegation)
+        report = await self.inspect(wanted, deliverables=files)
         match wanted:
             case "contract":
                 return {"contract": (NOT_INSPECTED,) if report is None else report.contract or ()}
@@ -111,7 +118,10 @@ class Completing(Working):
             case _:
                 assert_never(wanted)
 
-    async def _inspect(self, complete: Complete, wanted: Wanted) -> InspectReport | None:
+    async def inspect(
+        self, wanted: Wanted | Literal["text"], *, deliverables: tuple[str, ...]
+    ) -> InspectReport | None:
+        """Look at what is handed over; None when that was not possible."""
         settings, final = self.spec.delegation, self.core.turnover.final
         activity_id = self.next_activity_id()
         handle = workflow.start_activity_method(
@@ -120,7 +130,7 @@ class Completing(Working):
                 wanted=wanted,
                 run=self.run_id,
                 root=self.core.root,
-                deliverables=expected_files(complete, settings),
+                deliverables=deliverables,
                 final=final.hash if final else None,
                 goal=self.spec.goal,
                 criteria=settings.success_criteria,

@@ -14,8 +14,8 @@ from perdure.domain.outcomes import Ended
 from perdure.domain.result import IterationRecord
 from perdure.domain.steps import SayEntry
 from perdure.domain.tokens import estimate
-from workflows.completing import Completing
 from workflows.model_calls import Ask
+from workflows.rating import Rating
 from workflows.structured import Managing
 
 DECISION_TOKENS = 8_192
@@ -23,7 +23,7 @@ FIXED_TOKENS = estimate(MANAGER_SYSTEM).total + estimate(str(decision_schema()))
 WRAP_UP = "The budget is spent. Complete now: say in the final result what there is."
 
 
-class Deciding(Completing):
+class Deciding(Rating):
     """Adds the manager's decisions to its loop."""
 
     async def manage(self) -> None:
@@ -59,6 +59,7 @@ class Deciding(Completing):
                 goal=self.spec.goal,
                 course=core.course,
                 settings=self.spec.delegation,
+                rubric=self.spec.rubric,
                 fraction_remaining=core.budget.fraction_remaining(wall_time=self.wall_time),
                 inputs=core.shown,
                 skills=core.shelf.catalog,

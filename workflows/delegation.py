@@ -20,12 +20,14 @@ from perdure.domain.delegation.course import (
 from perdure.domain.delegation.deciding import decide
 from perdure.domain.delegation.decisions import Complete, Envelope, Hypothesis
 from perdure.domain.delegation.directives import (
+    AfterCheck,
     AskAgain,
     AskPerson,
     Check,
     Directive,
     End,
     Planned,
+    Rate,
     Refused,
     Repair,
     Test,
@@ -98,7 +100,7 @@ class DelegationLoop(Deciding):
     async def drive(self) -> RunResult:
         """Open, then decide and obey until a decision or a limit ends it."""
         if self.core.frame is None:
-            opened = await self.open(converses=False, extra={})
+            opened = await self.open(converses=False, extra=self.frame_extra())
             if isinstance(opened, Ending):
                 return await self._close(opened)
             await self._shelve()
@@ -123,14 +125,21 @@ class DelegationLoop(Deciding):
                 return None
             case "obey":
                 verdict = await self._obey()
-                return None if self._asks() else await self._conclude(verdict)
+                return None if self._goes_on() else await self._conclude(verdict)
             case "ask":
                 await self._ask_person()
                 return await self._conclude(None)
+            case "rate":
+                verdict = await self._rated()
+                return None if self._asks() else await self._conclude(verdict)
 
     def _asks(self) -> bool:
         """Whether a question to people comes before the iteration is over."""
         return self.core.stage == "ask"
+
+    def _goes_on(self) -> bool:
+        """Whether people or the rubric come before the iteration is over."""
+        return self.core.stage in {"ask", "rate"}
 
     async def _shelve(self) -> None:
         """Put long inputs by, so that they are handed on by reference."""
@@ -190,6 +199,21 @@ class DelegationLoop(Deciding):
     async def _checked(self, complete: Complete) -> Verdict | None:
         """Pass the gates; a repair that they ask for is done at once."""
         following = await self.check(complete)
+        if isinstance(following, Rate):
+            self.core.stage = "rate"
+            return None
+        return await self._after(following)
+
+    async def _rated(self) -> Verdict | None:
+        """Have the rubric score what passed the gates."""
+        rubric = self.spec.rubric
+        following = None if rubric is None else await self.rate(rubric)
+        if isinstance(following, Ending):
+            self.core.turnover.ending = following
+            return None
+        return None if following is None else await self._after(following)
+
+    async def _after(self, following: AfterCheck) -> Verdict | None:
         if isinstance(following, Repair):
             return await self._delegated((following.envelope,))
         if isinstance(following, End):

@@ -121,7 +121,7 @@ class Preparing(Executing):
             return
         draft.output, draft.kind = draft.pieces[0], answer.evaluation
         if len(draft.pieces) > 1:
-            joined = await self._check(self._check_request(draft))
+            joined = await self.check_output(self._check_request(draft))
             draft.output = draft.output if isinstance(joined, Broken) else joined.output
 
     def _planning(self, problems: tuple[str, ...]) -> Ask:

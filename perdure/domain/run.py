@@ -149,6 +149,11 @@ class DelegationSpec(CommonSpec):
     delegation: DelegationSettings = DelegationSettings()
 
 
+def rubric_of(spec: CommonSpec | None) -> Rubric | None:
+    """The rubric of a specification; None for kinds and tasks without one."""
+    return spec.rubric if isinstance(spec, RefineSpec | DelegationSpec) else None
+
+
 Spec = AgentSpec | RefineSpec | RolesSpec | DelegationSpec
 RunSpec = Annotated[Spec, Field(discriminator="kind")]
 RUN_SPEC: TypeAdapter[Spec] = TypeAdapter(RunSpec)

@@ -9,13 +9,14 @@ from perdure.domain.models import ModelCard
 from perdure.domain.names import LoopKind
 from perdure.domain.refine.planning import wants_plan
 from perdure.domain.roles.limits import planned_rounds, wants_goal_judge, with_rounds
-from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec, Spec
+from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec, Spec, rubric_of
 from perdure.interfaces.gateway.facts import QueueState
 from perdure.interfaces.planned_stages import PlannedStage, ends_when, planned_stages
 from perdure.interfaces.worst_case import WorstCase, worst_case
 
 SHOWN_ROLES = ("executor", "planner", "evaluator")
 OF_MANAGERS = ("manager", "worker", "critic")
+JUDGE = "evaluator"
 
 
 class PlannedModel(Frozen):
@@ -130,7 +131,8 @@ def _models(
 def _shown_roles(spec: Spec) -> tuple[str, ...]:
     match spec:
         case DelegationSpec():
-            return OF_MANAGERS if spec.delegation.critique.enabled else OF_MANAGERS[:-1]
+            managed = OF_MANAGERS if spec.delegation.critique.enabled else OF_MANAGERS[:-1]
+            return (*managed, JUDGE) if _named(spec, judged=True) else managed
         case RolesSpec():
             return ("executor", "evaluator") if _asks_goal_judge(spec) else ("executor",)
         case AgentSpec() | RefineSpec():
@@ -176,7 +178,8 @@ def _steps(
             return named or (f"the stages of {spec.roles.definition}, in order",)
         case DelegationSpec():
             review = ("review",) if spec.delegation.critique.enabled else ()
-            return ("manager decides", "workers work", *review)
+            score = ("the rubric scores what is handed over",) if spec.rubric else ()
+            return ("manager decides", "workers work", *review, *score)
 
 
 def _stages(spec: Spec, executor: tuple[str, ...]) -> tuple[PlannedStage, ...]:
@@ -231,9 +234,10 @@ def _plans(spec: Spec, planner: ModelCard | None) -> bool:
 
 
 def _named(spec: Spec, *, judged: bool) -> tuple[str, ...]:
-    if not isinstance(spec, RefineSpec):
-        return ()
-    return tuple(item.name for item in spec.rubric.dimensions if item.is_judged == judged)
+    rubric = rubric_of(spec)
+    return tuple(
+        item.name for item in (rubric.dimensions if rubric else ()) if item.is_judged == judged
+    )
 
 
 def _warnings(spec: Spec, models: Sequence[PlannedModel]) -> Sequence[str]:

@@ -30,6 +30,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "files": None,
             "smoke": None,
             "question": None,
+            "text": None,
             "seconds": 0.0,
         },
         "InspectRequest": {

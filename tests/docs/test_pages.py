@@ -16,7 +16,7 @@ from perdure.adapters.models.script import Entry, Script, When, parse_script
 from perdure.domain.outcomes import REASONS
 from perdure.domain.result import IterationRecord, RunResult, exit_code
 from perdure.domain.rubric import Dimension, Rubric
-from perdure.domain.run import RUN_SPEC, Metadata, RefineSpec
+from perdure.domain.run import RUN_SPEC, DelegationSpec, Metadata, RefineSpec
 from perdure.interfaces.cli.app import build
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -61,6 +61,14 @@ def test_the_page_on_task_files_has_every_field_and_its_default() -> None:
     assert set(wanted) <= set(shown)
     assert {name for name in shown if "." in name} <= set(wanted)
     told = {name: shown[name].strip("`") for name in wanted if shown[name] != "text"}
+    assert told == {name: wanted[name] for name in told}
+
+
+def test_the_page_on_delegation_has_every_setting_and_its_default() -> None:
+    shown = rows(page("delegation.md").split("## Settings")[1].split("## Looking")[0])
+    wanted = {k: v for k, v in fields(DelegationSpec) if k.startswith("delegation.")}
+    assert set(shown) - {"rubric"} == set(wanted)
+    told = {k: shown[k].strip("`") for k in wanted if shown[k] not in {"none", "all four"}}
     assert told == {name: wanted[name] for name in told}
 
 

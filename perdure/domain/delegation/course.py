@@ -48,6 +48,7 @@ class Course(Frozen):
         breaker: refused completions.
         reviews: what reviewers said.
         unreadable: replies in a row that could not be read.
+        unrated: completions in a row that the rubric could not score.
         refused_plans: plans in a row that were refused because the plan is locked.
         notes: what the manager is told in its next view.
         answers: what people said.
@@ -63,6 +64,7 @@ class Course(Frozen):
     breaker: Breaker = Breaker()
     reviews: Reviews = Reviews()
     unreadable: int = 0
+    unrated: int = 0
     refused_plans: int = 0
     notes: tuple[str, ...] = ()
     answers: tuple[Answer, ...] = ()

@@ -34,13 +34,16 @@ from perdure.domain.delegation.directives import (
 )
 from perdure.domain.delegation.phases import BudgetPhase, phase_refusal
 from perdure.domain.delegation.plan import plan_problems, replanned
-from perdure.domain.delegation.quality import quality
+from perdure.domain.delegation.quality import final_score, gaps, quality
 from perdure.domain.delegation.reading import MOST_UNREADABLE
 from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.delegation.signatures import repeat_refusal
+from perdure.domain.evaluation import Evaluation, deciding_pass, overall_score
 from perdure.domain.outcomes import ended
+from perdure.domain.rubric import Rubric
 
 REFUSED_PLANS = 5
+MOST_UNRATED = 2
 
 Step = tuple[Course, Directive]
 
@@ -114,9 +117,19 @@ def after_gates(
     *,
     settings: DelegationSettings,
     wrong: Sequence[str] = (),
+    lacking: Sequence[str] = (),
     phase: BudgetPhase = "core_work",
 ) -> tuple[Course, AfterCheck]:
-    """After all gates passed: the deliverable is accepted, repaired or failed by its score."""
+    """After all gates passed: the deliverable is accepted, repaired or failed by its score.
+
+    Args:
+        course: as it was.
+        score: of the rubric if there is one, else the reviewers' mean.
+        settings: of the run.
+        wrong: everything that a repair can be told by name.
+        lacking: what the rubric holds against it.
+        phase: of the budget.
+    """
     thresholds = settings.evaluation
     match quality(score, thresholds):
         case "accept":
@@ -126,12 +139,48 @@ def after_gates(
             figures = f"with a warning: score {score:.2f}, wanted {thresholds.accept:g}"
             return course, End(ended("accepted", "completed", figures))
         case "repair":
-            named = (f"the score is {score:.2f}, wanted {thresholds.warn:g}",)
+            named = (f"the score is {score:.2f}, wanted {thresholds.warn:g}", *lacking)
             rejection = Rejection(gate="quality", named=named)
             return after_rejection(course, rejection, wrong=wrong, settings=settings, phase=phase)
         case "fail":
             figures = f"score {score:.2f}, wanted {thresholds.repair:g}"
             return course, End(ended("failed", "quality_failed", figures))
+
+
+def after_rating(
+    course: Course,
+    rubric: Rubric,
+    evaluation: Evaluation,
+    *,
+    settings: DelegationSettings,
+    phase: BudgetPhase,
+) -> tuple[Course, AfterCheck]:
+    """After the rubric scored the deliverable; all its deciding checks passing accepts at once."""
+    course = course.model_copy(update={"unrated": 0})
+    score = overall_score(rubric, evaluation)
+    if deciding_pass(rubric, evaluation):
+        said = "all deciding checks pass"
+        figures = said if score is None else f"{said}, score {score:.2f}"
+        return course, End(ended("accepted", "completed", figures))
+    lacking = gaps(rubric, evaluation, wanted=settings.evaluation.accept)
+    return after_gates(
+        course,
+        final_score(score, course.reviews.mean),
+        settings=settings,
+        wrong=lacking,
+        lacking=lacking,
+        phase=phase,
+    )
+
+
+def unrated(course: Course, why: str) -> tuple[Course, AfterCheck]:
+    """After an evaluation that failed: no score, and the second in a row ends the run."""
+    count = course.unrated + 1
+    changed = course.model_copy(update={"unrated": count})
+    if count >= MOST_UNRATED:
+        return changed, End(ended("failed", "evaluator_failed", why))
+    said = f"The deliverable could not be scored: {why}. Nothing is known against it; complete it."
+    return changed.noted(f"not scored: {why}").told(said), Refused(said)
 
 
 def _delegate(course: Course, decision: Delegate, settings: DelegationSettings) -> Step:

@@ -50,6 +50,11 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """All gates passed; the rubric scores what is handed over."""
+
+
+@dataclass(frozen=True, slots=True)
 class AskPerson:
     """Open a gate."""
 

@@ -2,8 +2,11 @@
 
 from perdure.domain.agent.records import spent_since
 from perdure.domain.agent.turn import Ending
-from perdure.domain.delegation.state import DelegationState, Kept
+from perdure.domain.delegation.state import DelegationState, Kept, Turnover
+from perdure.domain.evaluation import EvaluationMode, overall_score
 from perdure.domain.outcomes import Outcome, explain, with_nothing_to_show
+from perdure.domain.refine.economy import evaluator_limit
+from perdure.domain.refine.scoring import dimension_records, findings_of
 from perdure.domain.result import (
     Artifact,
     Decision,
@@ -11,13 +14,16 @@ from perdure.domain.result import (
     IterationRecord,
     Mark,
     RunResult,
+    Savings,
 )
+from perdure.domain.rubric import Rubric
 from perdure.domain.run import DelegationSpec
 from perdure.domain.steps import SnapshotReport
 from perdure.domain.views import spend_report
 
 SAID_CHARACTERS = 400
 # A refused completion is still what the manager wants to hand over.
+COMPLETED = "completed"
 CLAIMED_REASONS = frozenset({"completion_rejected", "quality_failed"})
 _DECISIONS: dict[Outcome, Decision] = {
     "accepted": "accept",
@@ -41,7 +47,10 @@ def record_of(state: DelegationState) -> IterationRecord:
     return base.model_copy(
         update={
             "decision": _decision(state, ending),
-            "score": turnover.confidence,
+            "score": _score(turnover),
+            "dimensions": dimension_records(turnover.evaluation),
+            "findings": findings_of(turnover.evaluation),
+            "evaluation": _evaluation(turnover),
             "usage": used.total_usage,
             "cost_usd": used.total_cost_usd,
             "model_calls": used.attempts,
@@ -52,9 +61,23 @@ def record_of(state: DelegationState) -> IterationRecord:
             "adaptation": ": ".join(part for part in (*said, note) if part)[:SAID_CHARACTERS]
             or None,
             "break_reason": ending.reason if ending else None,
-            "error": (ending.detail or None) if ending and ending.outcome == "failed" else None,
+            "error": _error(turnover),
         }
     )
+
+
+def keep_rated(state: DelegationState, rubric: Rubric, *, accepted: bool) -> None:
+    """Put the rubric's score on what was handed over, and keep the best of all that it scored."""
+    claimed, evaluation = state.claimed, state.turnover.evaluation
+    if claimed is None or evaluation is None:
+        return
+    score = overall_score(rubric, evaluation)
+    scored = {"score": score, "complete": accepted, "evaluation": evaluation}
+    state.claimed = claimed.model_copy(update=scored)
+    state.turnover.score = score
+    if score is not None and (state.rated is None or score >= (state.rated.score or 0.0)):
+        state.rated = state.claimed
+        state.best = _mark(state.claimed)
 
 
 def fold(state: DelegationState) -> None:
@@ -65,11 +88,13 @@ def fold(state: DelegationState) -> None:
         score=turnover.confidence,
         output_ref=turnover.output.hash if turnover.output else None,
     )
-    state.last = mark
+    state.last = mark if turnover.score is None or not state.claimed else _mark(state.claimed)
     if turnover.confidence is None:
         return
-    if state.best is None or turnover.confidence >= (state.best.score or 0.0):
-        state.best = mark
+    best = state.kept.score if state.kept else None
+    if best is None or turnover.confidence >= best:
+        # What the rubric scored is measured; what workers think of their work is not.
+        state.best = state.best if state.rated is not None else mark
         state.kept = Kept(
             iteration=index,
             output=turnover.output,
@@ -79,9 +104,16 @@ def fold(state: DelegationState) -> None:
 
 
 def returned(state: DelegationState, ending: Ending) -> Kept | None:
-    """What is handed over: what was accepted, else a refused claim, else the best work."""
-    claimed = state.claimed
-    if claimed is not None and (claimed.complete or ending.reason in CLAIMED_REASONS):
+    """What is handed over: what was accepted, else the best by the rubric, else a refused claim.
+
+    Without a claim it is the best work.
+    """
+    claimed, rated = state.claimed, state.rated
+    if claimed is not None and claimed.complete and (rated is None or ending.reason == COMPLETED):
+        return claimed
+    if rated is not None:
+        return rated
+    if claimed is not None and ending.reason in CLAIMED_REASONS:
         return claimed
     return state.kept or claimed
 
@@ -115,6 +147,8 @@ def delegation_result(
         iterations=tuple(state.records),
         iteration_count=state.record_count,
         spend=spend_report(state, wall_time=wall_time),
+        savings=_evaluator_part(state, spec),
+        open_findings=findings_of(kept.evaluation if kept else None),
         artifacts=_artifacts(state, tree, kept),
         tools_used=state.tools_used,
         exhausted=_exhausted(ending),
@@ -126,6 +160,43 @@ def delegation_result(
         error=detail or None if outcome == "failed" else None,
         forked_from=state.forked_from,
         started_at=state.started_at,
+    )
+
+
+def _mark(kept: Kept) -> Mark:
+    output = kept.output.hash if kept.output else None
+    return Mark(iteration=kept.iteration, score=kept.score, output_ref=output)
+
+
+def _score(turnover: Turnover) -> float | None:
+    """The rubric's score where it gave one, else what the workers think of their work."""
+    return turnover.confidence if turnover.score is None else turnover.score
+
+
+def _evaluation(turnover: Turnover) -> EvaluationMode:
+    if turnover.unrated is not None:
+        return "failed"
+    return "none" if turnover.evaluation is None else turnover.evaluation.mode
+
+
+def _error(turnover: Turnover) -> str | None:
+    ending = turnover.ending
+    if turnover.unrated is not None:
+        return turnover.unrated
+    return (ending.detail or None) if ending and ending.outcome == "failed" else None
+
+
+def _evaluator_part(state: DelegationState, spec: DelegationSpec) -> Savings:
+    """What the judges of a rubric used of their share; nothing else is economized here."""
+    if spec.rubric is None:
+        return Savings()
+    spent = state.budget.spent
+    sent = (spent.usage + spent.unconfirmed).prompt_tokens
+    return Savings(
+        naive_input_tokens=sent,
+        input_tokens=sent,
+        evaluator_tokens=state.judged_tokens,
+        evaluator_limit=evaluator_limit(state, spec.delegation.evaluator_share),
     )
 
 

@@ -19,6 +19,7 @@ from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.delegation.strategies import strategy_text
 from perdure.domain.delegation.summary import rolling_summary
 from perdure.domain.refine.prompts import quoted
+from perdure.domain.rubric import Rubric
 
 MANAGER_SYSTEM = (
     "You manage a task that workers carry out; you do none of it yourself. In each turn you see "
@@ -68,6 +69,7 @@ class ManagerView:
         inputs: its named inputs.
         course: the run so far.
         settings: of the run.
+        rubric: what the final result is scored by, if anything.
         fraction_remaining: of the budget.
         skills: the catalog, one line a skill.
         tools: names of the tools that workers may ask for.
@@ -79,6 +81,7 @@ class ManagerView:
     course: Course
     settings: DelegationSettings
     fraction_remaining: float
+    rubric: Rubric | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     skills: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -97,6 +100,8 @@ def task_part(view: ManagerView) -> str:
         sections.append(
             f"The final result is JSON of this schema:\n{as_text(view.settings.output_schema)}"
         )
+    if view.rubric is not None:
+        sections.append("What you hand over is scored by:\n" + _bullets(_measures(view.rubric)))
     sections += [quoted(f"input {name}", text) for name, text in view.inputs.items()]
     return "\n\n".join(sections)
 
@@ -182,6 +187,11 @@ def criteria_prompt(goal: str, criteria: Sequence[str], work: Mapping[str, str])
     numbered = "\n".join(f"{number}. {text}" for number, text in enumerate(criteria, start=1))
     shown = [quoted(name, text) for name, text in work.items()]
     return "\n\n".join((f"The task was:\n{goal}", f"Success criteria:\n{numbered}", *shown))
+
+
+def _measures(rubric: Rubric) -> tuple[str, ...]:
+    said = ((item.name, item.hint or item.description) for item in rubric.dimensions)
+    return tuple(f"{name}: {text}" if text else name for name, text in said)
 
 
 def _bullets(lines: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ def between_decisions(state: DelegationState, *, ended: bool = False) -> Delegat
 
 def cleared(state: DelegationState) -> DelegationState:
     """A failed state that may go on: unreadable replies are forgiven, and no end is decided."""
-    course = state.course.model_copy(update={"unreadable": 0})
+    course = state.course.model_copy(update={"unreadable": 0, "unrated": 0})
     return state.model_copy(update={"course": course, "verdict": "", "claimed": None})
 
 
@@ -32,4 +32,7 @@ def delegation_fork(
     """The first state of a new run that goes on from another's; its children are its own."""
     say = None if spec.goal == before.goal else f"The task is now: {spec.goal}"
     forked = fork_of(cleared(state), now=now, limits=spec.budget, origin=origin, say=say)
-    return forked.model_copy(update={"by_child": {}, "children_started": 0})
+    # A score under another rubric says nothing under this one.
+    rated = state.rated if spec.rubric == before.rubric else None
+    fresh = {"by_child": {}, "children_started": 0, "rated": rated, "judged_tokens": 0}
+    return forked.model_copy(update=fresh)

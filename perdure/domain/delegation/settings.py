@@ -94,6 +94,7 @@ class DelegationSettings(Frozen):
         workers_per_iteration: the rest is deferred; 0 means no cap.
         parallel: workers at work at the same time.
         completion_rejections: the same refusal so often in a row trips the breaker; 0 means never.
+        evaluator_share: how much of the token budget the judges of the rubric may use.
         strategies: what is tried in turn when the work is stuck; empty switches that off.
         output_schema: the JSON schema that the final result must fit.
         deliverables: files that must exist at the end, whatever the manager lists.
@@ -111,6 +112,7 @@ class DelegationSettings(Frozen):
     strategies: tuple[StrategyName, ...] = STRATEGIES
     critique: CritiqueSettings = CritiqueSettings()
     evaluation: QualityThresholds = QualityThresholds()
+    evaluator_share: Share = 0.3
     tools_factory: ToolsFactorySettings = ToolsFactorySettings()
     output_schema: dict[str, JsonValue] | None = None
     deliverables: tuple[str, ...] = ()

@@ -12,18 +12,20 @@ from perdure.domain.delegation.decisions import ManagerDecision
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.skills import SkillShelf
 from perdure.domain.delegation.tools.toolbox import Toolbox, WantedTool
+from perdure.domain.evaluation import Evaluation
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
 from perdure.domain.run import DelegationSpec, LoopInput
 from perdure.domain.state import CoreState
 
-Stage = Literal["manage", "obey", "ask"]
+Stage = Literal["manage", "obey", "ask", "rate"]
 
 
 class Kept(Frozen):
     """Something that can be handed over: an answer, the files as they were then, and its score.
 
-    `complete`: a manager called it the final result, and all gates let it pass.
+    `complete`: a manager called it the final result, and all gates let it pass. `evaluation` is
+    what the rubric said of it.
     """
 
     iteration: int
@@ -31,13 +33,16 @@ class Kept(Frozen):
     tree: str | None = None
     score: float | None = None
     complete: bool = False
+    evaluation: Evaluation | None = None
 
 
 class Turnover(BaseModel):
     """The iteration in progress.
 
     `ending` is why the run ends with it; `began` is what was spent before it; `similarity` is that
-    of its workers' output to the one that the rules compare it with.
+    of its workers' output to the one that the rules compare it with. `rated` is what the rubric
+    looked at, `evaluation` and `score` what it said, `unrated` why it
+    could not.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -49,6 +54,10 @@ class Turnover(BaseModel):
     similarity: float | None = None
     confidence: float | None = None
     tree: str | None = None
+    rated: Ref | None = None
+    evaluation: Evaluation | None = None
+    score: float | None = None
+    unrated: str | None = None
     ending: Ending | None = None
     began: Spent = Spent()
     record: IterationRecord | None = None
@@ -59,8 +68,9 @@ class DelegationState(CoreState):
 
     `inputs` are the task's named inputs as they are passed on; `shelf` holds the procedures that
     workers can be given; `toolbox` the made tools, `wanted` those to be made. `kept` is the best
-    work of an iteration, `claimed` the newest that a manager called complete. `question` waits
-    for a person; `verdict` says in a sentence how the run ends.
+    work of an iteration, `claimed` the newest that a manager called complete, `rated` the one of
+    these that the rubric scored best. `question` waits for a person; `verdict` says in a sentence
+    how the run ends; `judged_tokens` are those of the rubric's judges.
     """
 
     stage: Stage = "manage"
@@ -73,6 +83,8 @@ class DelegationState(CoreState):
     wanted: list[WantedTool] = []
     kept: Kept | None = None
     claimed: Kept | None = None
+    rated: Kept | None = None
+    judged_tokens: int = 0
     verdict: str = ""
     question: str = ""
     choices: tuple[str, ...] = ()

@@ -1,5 +1,7 @@
 """Requests and reports of the steps that a manager's run takes."""
 
+from typing import Literal
+
 from pydantic import JsonValue
 
 from perdure.domain.base import StepMessage
@@ -133,9 +135,9 @@ class MergeReport(StepMessage):
 
 
 class InspectRequest(StepMessage):
-    """Look at what is handed over at the end, as far as a gate `wanted` it."""
+    """Look at what is handed over at the end, as far as a gate or the rubric (`text`) wants it."""
 
-    wanted: Wanted
+    wanted: Wanted | Literal["text"]
     run: str
     root: str
     deliverables: tuple[str, ...] = ()
@@ -148,12 +150,16 @@ class InspectRequest(StepMessage):
 
 
 class InspectReport(StepMessage):
-    """What was found, None for what was not looked at; `question` asks about the criteria."""
+    """What was found, None for what was not looked at.
+
+    `question` asks about the criteria; `text` is all that is handed over, for the rubric.
+    """
 
     contract: tuple[str, ...] | None = None
     files: tuple[FileFact, ...] | None = None
     smoke: str | None = None
     question: Ref | None = None
+    text: Ref | None = None
     seconds: float = 0.0
 
 

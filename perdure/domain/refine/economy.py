@@ -6,6 +6,7 @@ from perdure.domain.budget import Refused
 from perdure.domain.refine.feedback import delta_feedback
 from perdure.domain.refine.state import Draft, Economy, RefineState
 from perdure.domain.rubric import Rubric
+from perdure.domain.state import CoreState
 from perdure.domain.tokens import estimate
 
 UNJUDGED_KINDS = frozenset({"skipped_identical", "skipped_confident"})
@@ -53,7 +54,7 @@ def saved_share(economy: Economy) -> float | None:
     return round(1 - economy.sent / economy.naive, 4)
 
 
-def evaluator_limit(state: RefineState, share: float) -> int | None:
+def evaluator_limit(state: CoreState, share: float) -> int | None:
     """The evaluator's share of the token budget; None without a limit."""
     limit = state.budget.limits.limit("tokens")
     if limit is None:
@@ -61,23 +62,28 @@ def evaluator_limit(state: RefineState, share: float) -> int | None:
     return int((limit * Decimal(str(share))).to_integral_value(ROUND_FLOOR))
 
 
-def judge_room(state: RefineState, *, share: float, prompt_tokens: int) -> int | None:
-    """The tokens that a judge's reply may have within the share; None without a limit."""
+def judge_room(state: CoreState, *, share: float, prompt_tokens: int, apart: int = 0) -> int | None:
+    """The tokens that a judge's reply may have within the share; None without a limit.
+
+    `apart` are tokens of evaluating that are none of the judge's.
+    """
     limit = evaluator_limit(state, share)
-    return None if limit is None else limit - evaluator_tokens(state) - prompt_tokens
+    return None if limit is None else limit - evaluator_tokens(state) + apart - prompt_tokens
 
 
-def share_spent(state: RefineState, share: float) -> Refused:
+def share_spent(
+    state: CoreState, share: float, *, setting: str = "refine.evaluator_share", apart: int = 0
+) -> Refused:
     """Why the judge is not called any more, and what to do about it."""
-    used, limit = evaluator_tokens(state), evaluator_limit(state, share) or 0
+    used, limit = evaluator_tokens(state) - apart, evaluator_limit(state, share) or 0
     note = (
         f"the evaluator used {used:,} of the {limit:,} tokens that are its share ({share:g} of the "
-        "budget), and another judgement does not fit; raise refine.evaluator_share or budget.tokens"
+        f"budget), and another judgement does not fit; raise {setting} or budget.tokens"
     )
     return Refused(dimension="tokens", spent=Decimal(used), limit=Decimal(limit), note=note)
 
 
-def evaluator_tokens(state: RefineState) -> int:
+def evaluator_tokens(state: CoreState) -> int:
     """What the evaluator used so far, as the budget counts it."""
     part = state.by_phase.get("evaluating")
     reads = state.budget.limits.count_cache_reads

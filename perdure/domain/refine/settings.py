@@ -183,6 +183,19 @@ def _part_problems(kind: PartKind, rubric: Rubric) -> tuple[Problem, ...]:
     )
 
 
+def bound_to_parts(rubric: Rubric) -> tuple[Problem, ...]:
+    """Dimensions that are bound to a part, where an output is never taken apart."""
+    return tuple(
+        Problem(
+            path=f"rubric[{index}].part",
+            found=shown(dimension.part),
+            allowed="no part: only a refine run takes its output apart",
+        )
+        for index, dimension in enumerate(rubric.dimensions)
+        if dimension.part is not None
+    )
+
+
 def _part_problem(part: Part, kind: PartKind) -> str | None:
     match kind:
         case "whole":

@@ -30,7 +30,6 @@ ROLES_IDLE: Mapping[str, str] = {
 }
 DELEGATION_IDLE: Mapping[str, str] = {
     "models.planner": "the manager plans itself",
-    "rubric": "the final deliverable is scored by the reviewers' mean",
 }
 _BY_KIND: Mapping[str, Mapping[str, str]] = {"agent": AGENT_IDLE, "roles": ROLES_IDLE}
 

@@ -9,8 +9,16 @@ from pydantic_core import ErrorDetails
 from perdure.domain.admission import RubricProblems, no_problems
 from perdure.domain.errors import InvalidInput
 from perdure.domain.problems import Problem, nearest_name, problems_of
-from perdure.domain.refine.settings import settings_problems
-from perdure.domain.run import RUN_SPEC, AgentSpec, DelegationSpec, RefineSpec, RolesSpec
+from perdure.domain.refine.settings import bound_to_parts, settings_problems
+from perdure.domain.rubric import Rubric
+from perdure.domain.run import (
+    RUN_SPEC,
+    AgentSpec,
+    DelegationSpec,
+    RefineSpec,
+    RolesSpec,
+    rubric_of,
+)
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.submission.fields import field_names
 from perdure.interfaces.submission.layers import Fields, Layer, meant_kind, source_of, steps_of
@@ -61,8 +69,9 @@ def validated(
         InvalidInput: anything is wrong; the message lists it all.
     """
     spec, wrong = _examined(whole)
-    if isinstance(spec, RefineSpec):
-        wrong += rubric_problems(spec.rubric)
+    rubric = rubric_of(spec)
+    if rubric is not None:
+        wrong += rubric_problems(rubric)
     kind = whole.get("kind")
     meant = meant_kind(kind) if isinstance(kind, str) else kind
     if meant != kind:
@@ -92,7 +101,13 @@ def _examined(whole: Fields) -> tuple[Spec | None, list[Problem]]:
         spec = _parsed(whole)
     except ValidationError as error:
         return None, _translated(error, whole)
-    return spec, [*settings_problems(spec.refine, spec.rubric)] if spec.kind == "refine" else []
+    match spec:
+        case RefineSpec():
+            return spec, [*settings_problems(spec.refine, spec.rubric)]
+        case DelegationSpec(rubric=Rubric() as rubric):
+            return spec, [*bound_to_parts(rubric)]
+        case _:
+            return spec, []
 
 
 def _parsed(whole: Fields) -> Spec:

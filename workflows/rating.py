@@ -1,0 +1,145 @@
+"""The rubric of a delegation run: it scores what a manager hands over, after all gates passed."""
+
+from pydantic import JsonValue
+
+from perdure.domain.admission import Needs, needs_of
+from perdure.domain.agent.turn import Ending
+from perdure.domain.delegation.deciding import after_rating, unrated
+from perdure.domain.delegation.directives import AfterCheck, End
+from perdure.domain.delegation.ends import keep_rated
+from perdure.domain.evaluation import Evaluation
+from perdure.domain.refine.economy import evaluator_tokens
+from perdure.domain.refine.frame import RefineFrame
+from perdure.domain.refine.incremental import Question
+from perdure.domain.refine.scoring import combined, completed, unscored
+from perdure.domain.refine.state import CheckRequest
+from perdure.domain.refs import Ref
+from perdure.domain.rubric import Rubric
+from workflows.completing import NOT_INSPECTED, Completing
+from workflows.scoring import Scoring
+from workflows.steps import Broken
+
+FAILED = "evaluator_failed"
+
+
+# `Completing` narrows what both bases declare.
+class Rating(Completing, Scoring):  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Adds the rubric; a stage of its own, so that a person's score may outlast an execution."""
+
+    @property
+    def evaluator_share(self) -> float:
+        """How much of the token budget the judges may use."""
+        return self.spec.delegation.evaluator_share
+
+    @property
+    def pass_score(self) -> float | None:
+        """The score from which on a deliverable is good enough."""
+        return self.spec.delegation.evaluation.accept
+
+    @property
+    def share_setting(self) -> str:
+        """The setting that a person raises when the share is used up."""
+        return "delegation.evaluator_share"
+
+    def frame_extra(self) -> dict[str, JsonValue]:
+        """The rubric, frozen by lying where those who evaluate look for it."""
+        if self.spec.rubric is None:
+            return {}
+        return RefineFrame(rubric=self.spec.rubric).model_dump(mode="json", by_alias=True)
+
+    def needs(self) -> Needs:
+        """The programs and plugins that the rubric asks for."""
+        return super().needs() if self.spec.rubric is None else needs_of(self.spec.rubric)
+
+    def judges(self) -> tuple[str, ...]:
+        """The models that the rubric names as judges."""
+        named = self.spec.rubric.judges if self.spec.rubric else {}
+        return tuple(name for name in named if name is not None)
+
+    async def rate(self, rubric: Rubric) -> AfterCheck | Ending:
+        """Score what is handed over; an ending when a limit or a person came first."""
+        core, turnover = self.core, self.core.turnover
+        self.enter("evaluating")
+        said = turnover.evaluation or await self._evaluated(rubric)
+        if isinstance(said, Evaluation):
+            turnover.evaluation = said
+            said = await self._reviewed(rubric, said)
+        if isinstance(said, Ending):
+            turnover.evaluation = None
+            return self._unrated(said)
+        turnover.evaluation = said
+        self.note("evaluated", kind="full", scores=said.scores())
+        core.course, following = after_rating(
+            core.course,
+            rubric,
+            said,
+            settings=self.spec.delegation,
+            phase=self.budget_phase,
+        )
+        accepted = isinstance(following, End) and following.verdict.outcome == "accepted"
+        keep_rated(core, rubric, accepted=accepted)
+        return following
+
+    def _unrated(self, ending: Ending) -> AfterCheck | Ending:
+        """Without a score: a failed evaluator is told to the manager once, or ends the run."""
+        if ending.outcome != "failed":
+            return ending
+        core = self.core
+        core.turnover.unrated = ending.detail or ending.reason
+        self.note("evaluated", kind="failed", scores={}, error=core.turnover.unrated)
+        core.course, following = unrated(core.course, core.turnover.unrated)
+        return following
+
+    async def _evaluated(self, rubric: Rubric) -> Evaluation | Ending:
+        """What code, programs and models say of it."""
+        text = await self._handed_over()
+        if isinstance(text, Ending):
+            return text
+        self.core.turnover.rated = text
+        checked = await self.check_output(
+            CheckRequest(frame=self.core.frame or "", pieces=(text.hash,), stored=True)
+        )
+        if isinstance(checked, Broken):
+            return self._unchecked(checked)
+        verified = await self.verify_tree(rubric, self.core.tree, text)
+        if isinstance(verified, Broken):
+            return self._unchecked(verified)
+        self.unshared = evaluator_tokens(self.core) - self.core.judged_tokens
+        names = tuple(item.name for item in rubric.judged)
+        verdict = await self.ask_judges(rubric, Question(output=text, asked=names))
+        self.core.judged_tokens = evaluator_tokens(self.core) - self.unshared
+        if verdict.ending is not None:
+            return verdict.ending
+        evaluation = combined(
+            rubric, checks=(*checked.dimensions, *verified), judged=verdict.scores, before=None
+        )
+        missing = unscored(evaluation, rubric)
+        return evaluation if missing is None else _failed(missing)
+
+    async def _reviewed(self, rubric: Rubric, evaluation: Evaluation) -> Evaluation | Ending:
+        """With a person's scores, where the rubric asks for them."""
+        if not rubric.human:
+            return evaluation
+        given = await self.score_by_person(
+            rubric, output=self.core.turnover.rated, tree=self.core.tree
+        )
+        return given if isinstance(given, Ending) else completed(rubric, evaluation, given)
+
+    async def _handed_over(self) -> Ref | Ending:
+        """The text that the rubric looks at: the final result, and the files behind it."""
+        final = self.core.turnover.final
+        if final is not None and not self.core.artifacts:
+            return final
+        report = await self.inspect("text", deliverables=tuple(self.core.artifacts))
+        if report is None or report.text is None:
+            cut = self._ending() if self.interruption is not None else None
+            return cut or _failed(f"what is handed over {NOT_INSPECTED}")
+        return report.text
+
+    def _unchecked(self, broken: Broken) -> Ending:
+        cut = self._ending() if self.interruption is not None else None
+        return cut or _failed(f"the checks could not run: {broken.code}: {broken.message}")
+
+
+def _failed(why: str) -> Ending:
+    return Ending(outcome="failed", reason=FAILED, detail=why[:500])

@@ -1,0 +1,185 @@
+"""Scoring a stored output by a rubric: checks, programs, judges and people, each in a step."""
+
+from abc import abstractmethod
+from dataclasses import replace
+
+from temporalio import workflow
+
+from activities.check import Check
+from activities.verify import Verify
+from perdure.domain import budget as budgets
+from perdure.domain.agent.turn import Ending
+from perdure.domain.budget import Refused
+from perdure.domain.evaluation import DimensionScore
+from perdure.domain.gates import Gate
+from perdure.domain.refine.economy import judge_room, share_spent
+from perdure.domain.refine.incremental import Question, Verdict
+from perdure.domain.refine.scoring import next_finding
+from perdure.domain.refine.state import CheckReport, CheckRequest, VerifyReport, VerifyRequest
+from perdure.domain.refs import Ref
+from perdure.domain.review import BadScores, read_scores, review_prompt
+from perdure.domain.rubric import Rubric
+from perdure.domain.steps import JudgeEntry, JudgeReport
+from workflows import options
+from workflows.loop import expired_to_end
+from workflows.model_calls import REPLY_TRIES, Ask, Calling
+from workflows.steps import Broken, Done
+from workflows.structured import Judgement
+
+JUDGE_TOKENS = 4_096
+JUDGE_PROMPT_TOKENS = 400
+LEAST_JUDGE_TOKENS = 256
+
+
+class Scoring(Calling):
+    """Adds the parts of an evaluation; a failed one is never a number.
+
+    The rubric that they go by is the one in the run's frame. `unshared` are tokens of evaluating
+    that do not count towards the judges' share.
+    """
+
+    unshared: int = 0
+
+    @property
+    @abstractmethod
+    def evaluator_share(self) -> float:
+        """How much of the token budget the judges may use."""
+
+    @property
+    @abstractmethod
+    def pass_score(self) -> float | None:
+        """The score from which on an output is good enough, None for no such score."""
+
+    @property
+    def share_setting(self) -> str:
+        """The setting that a person raises when the share is used up."""
+        return "refine.evaluator_share"
+
+    async def check_output(self, request: CheckRequest) -> CheckReport | Broken:
+        """What code says of the text."""
+        activity_id = self.next_activity_id()
+        summary = f"checks (iteration {self.iteration})"
+        self.show(summary)
+        handle = workflow.start_activity_method(
+            Check.check,
+            request,
+            **options.workspace_step(self.site, activity_id=activity_id, summary=summary),
+        )
+        outcome = await self.watched(handle, activity_id=activity_id)
+        self.show(None)
+        if isinstance(outcome, Done):
+            self.charge(budgets.work(self.core.budget, outcome.report.seconds))
+            return outcome.report
+        return outcome
+
+    async def verify_tree(
+        self, rubric: Rubric, tree: str | None, output: Ref | None
+    ) -> tuple[DimensionScore, ...] | Broken:
+        """What commands, tests and linters say of a snapshot."""
+        if not rubric.verified:
+            return ()
+        activity_id = self.next_activity_id()
+        summary = f"verify (iteration {self.iteration})"
+        self.show(summary)
+        handle = workflow.start_activity_method(
+            Verify.verify,
+            VerifyRequest(
+                frame=self.core.frame or "",
+                output=output.hash if output else None,
+                tree=tree,
+                active_time_s=self.active_time_left,
+            ),
+            **options.verification(self.site, activity_id=activity_id, summary=summary),
+        )
+        outcome = await self.watched(handle, activity_id=activity_id)
+        self.show(None)
+        return self._verified(outcome, activity_id)
+
+    def _verified(
+        self, outcome: Done[VerifyReport] | Broken, activity_id: str
+    ) -> tuple[DimensionScore, ...] | Broken:
+        if isinstance(outcome, Broken):
+            return outcome
+        report = outcome.report
+        self.charge(budgets.work(self.core.budget, report.seconds))
+        if report.interrupted is not None:
+            return Broken(activity_id, "interrupted", f"ended early: {report.interrupted}")
+        return report.dimensions
+
+    async def ask_judges(self, rubric: Rubric, question: Question) -> Verdict:
+        """All that was asked, from each judge that the rubric names for a part of it."""
+        verdict = Verdict()
+        for part in question.by_judge(rubric):
+            said = await self._ask_judge(replace(part, numbered=verdict.findings))
+            if isinstance(said, Ending):
+                return replace(verdict, ending=said)
+            verdict = verdict.with_report(said)
+        return verdict
+
+    async def _ask_judge(self, question: Question) -> JudgeReport | Ending:
+        """The verdict, asked for again once with what was wrong; else why there is none."""
+        called = await self.call_structured(lambda problems: self._asked(question, problems))
+        if not isinstance(called, JudgeReport):
+            return self.uncalled(called)
+        if not called.problems:
+            return called
+        detail = f"no usable verdict in {REPLY_TRIES} replies: {'; '.join(called.problems)}"
+        return Ending(outcome="failed", reason="evaluator_failed", detail=detail[:500])
+
+    def _asked(self, question: Question, problems: tuple[str, ...]) -> Ask | Refused:
+        """The judge's question, in a context of its own, within the evaluator's share."""
+        findings, share = question.findings, self.evaluator_share
+        entry = JudgeEntry(
+            type="judge",
+            output=question.output.hash,
+            dimensions=question.asked,
+            open_findings=findings,
+            problems=problems,
+            changed=question.changed,
+            earlier=question.earlier,
+        )
+        extra = question.output.tokens.total + self.core.task_tokens + JUDGE_PROMPT_TOKENS
+        prompt = self.estimated(extra, role="evaluator", model=question.model)
+        room = judge_room(self.core, share=share, prompt_tokens=prompt, apart=self.unshared)
+        if room is not None and room < LEAST_JUDGE_TOKENS:
+            return share_spent(self.core, share, setting=self.share_setting, apart=self.unshared)
+        return Ask(
+            role="evaluator",
+            phase="evaluating",
+            summary=f"judge (iteration {self.iteration})",
+            entries=[entry],
+            extra_tokens=extra,
+            max_tokens=JUDGE_TOKENS if room is None else min(JUDGE_TOKENS, room),
+            tools_off=True,
+            model=question.model,
+            structured=Judgement(
+                dimensions=question.asked,
+                open_findings=tuple(finding.id for finding in findings),
+                next_finding=next_finding(question.before) + question.numbered,
+                pass_score=self.pass_score or 1.0,
+            ),
+        )
+
+    async def score_by_person(
+        self, rubric: Rubric, *, output: Ref | None, tree: str | None
+    ) -> tuple[DimensionScore, ...] | Ending:
+        """The scores that a person gives, asked for until they can be read."""
+        names = tuple(item.name for item in rubric.human)
+        prompt = review_prompt(rubric, iteration=self.iteration, output=output, files=tree)
+        gate = await self.ask("review", prompt, free_text=True, scores=names)
+        return self._scores_in(gate, names)
+
+    def _scores_in(
+        self, gate: Gate | None, names: tuple[str, ...]
+    ) -> tuple[DimensionScore, ...] | Ending:
+        if gate is None or gate.answer is None:
+            return self._ending() or Ending(outcome="stopped", reason="stopped")
+        if expired_to_end(gate):
+            return Ending(outcome="unanswered", reason="gate_expired")
+        answer = gate.answer
+        read = read_scores(" ".join(filter(None, (answer.choice, answer.text))), names)
+        if isinstance(read, BadScores):
+            # Only a default of the settings comes here: people are told at the door.
+            detail = f"{answer.by} answered {gate.id} without scores: {read.problem}"
+            return Ending(outcome="failed", reason="evaluator_failed", detail=detail)
+        return read
