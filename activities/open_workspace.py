@@ -11,12 +11,12 @@ from activities.translate import translated
 from perdure.domain.admission import Needs
 from perdure.domain.agent.calls import ToolTerms
 from perdure.domain.agent.levels import changes_files, may_change_files, offers
+from perdure.domain.agent.orchestrating import steers_loops
 from perdure.domain.agent.selection import Selection, select
 from perdure.domain.commands import named_program
 from perdure.domain.errors import InvalidInput, NotAllowed
 from perdure.domain.ports import MadeCatalog, ToolHost, ToolServers, Workspaces
 from perdure.domain.roles.seat_steps import SeatTools
-from perdure.domain.roles.seats import NEVER_FOR_STAGES
 from perdure.domain.servers import PinnedServer
 from perdure.domain.steps import OpenWorkspaceReport, OpenWorkspaceRequest
 from perdure.domain.tools import Grant, ToolFact
@@ -144,10 +144,13 @@ class OpenWorkspace:
 
 
 def _seat(seat: SeatTools, tools: tuple[ToolFact, ...], grant: Grant) -> Grant:
-    """The part of the run's grant that a stage has; it works in the same folder."""
-    offered = select(
-        tools, level=seat.level, allow=seat.allow or (), deny=NEVER_FOR_STAGES, belongs=True
-    )
+    """The part of the run's grant that a stage has; it works in the same folder.
+
+    Loops inside a loop are delegations or `loop:` stages, within depth and budget: no stage starts
+    or steers any by a tool, neither by ours nor by that of a server which offers the same.
+    """
+    possible = [tool for tool in tools if not steers_loops(tool.name)]
+    offered = select(possible, level=seat.level, allow=seat.allow or (), belongs=True)
     names = offered.names if seat.allow is None or seat.allow else ()
     writes = any(changes_files(tool) for tool in offered.tools if tool.name in names)
     return grant.model_copy(

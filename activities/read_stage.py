@@ -10,6 +10,7 @@ from activities.translate import translated
 from perdure.domain.ports import ArtifactStore, BlobStore
 from perdure.domain.projects.reach import Reach
 from perdure.domain.projects.records import LOOP_OUTPUT, Artifact
+from perdure.domain.refine.repeats import output_hash
 from perdure.domain.roles.reviewing import review_of, verdict_line
 from perdure.domain.roles.signals import read_signal
 from perdure.domain.roles.state import StageQuestion
@@ -52,6 +53,7 @@ class ReadStage:
             else StageQuestion(kind=signal.kind, text=signal.question),
             review=None if verdict is None else review_of(verdict, text),
             text=await self._blobs.put_text(text) if step.measure else None,
+            canonical=output_hash(text) if step.compare else None,
         )
 
     def _artifact(self, step: ReadStageRequest, frame: Frame, text: str) -> Artifact:

@@ -124,4 +124,4 @@ class Nesting(Staging):
             return
         core.review = read.review or core.review
         output = read.text or Ref(hash=result.output_ref)
-        await self.end_stage(role, "completed", output=output, line=read.line, child=end.run)
+        await self.end_stage(role, "completed", output=output, read=read, child=end.run)

@@ -2,12 +2,12 @@
 
 from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Refused
-from perdure.domain.conditions import Condition
 from perdure.domain.names import short_model_name
 from perdure.domain.roles import iteration as rules
 from perdure.domain.roles.entries import GoalEntry
 from perdure.domain.roles.limits import wants_goal_judge, wants_verdict
 from perdure.domain.roles.prompts import VERDICT_QUESTION
+from perdure.domain.roles.resuming import JUDGE_FAILED
 from perdure.domain.roles.state import Review
 from perdure.domain.roles.steps import GoalReport, VerdictReport
 from perdure.domain.steps import SayEntry
@@ -25,8 +25,6 @@ JUDGE = "evaluator"
 
 class Reviewing(Nesting):
     """Adds verdicts to a loop of stages; each is taken once, also across continue-as-new."""
-
-    condition: Condition
 
     async def review(self) -> None:
         """Take the verdict of the gate stage, then ask whether the goal is achieved."""
@@ -98,15 +96,22 @@ class Reviewing(Nesting):
                 structured=GoalJudging(),
             )
         )
-        if self.interruption is not None:
+        if self.interruption is not None or self._judge_failed(called):
             return
         self._take_goal(called)
         count_verdict(core.verdicts[-1].kind, rework=False)
         self.note("verdict", verdict=core.verdicts[-1].kind, by=JUDGE, text=self._why())
 
+    def _judge_failed(self, called: Called) -> bool:
+        """Whether there is no verdict to take: a judge that failed ends the run."""
+        if not isinstance(called, Unanswered | Broken):
+            return False
+        why = f"{called.code}: {called.message}"[:300]
+        self.core.cut = Ending(outcome="failed", reason=JUDGE_FAILED, detail=why)
+        return True
+
     def _take_goal(self, called: Called) -> None:
-        """An answer that could not be had is no success; a judge that failed ends the run."""
-        core = self.core
+        """An answer that could not be had is no success."""
         match called:
             case GoalReport():
                 achieved, why = called.achieved, called.rationale
@@ -114,12 +119,9 @@ class Reviewing(Nesting):
                 achieved, why = False, f"nobody was asked: {called.text}"
             case Unpriced():
                 achieved, why = False, f"the price of {short_model_name(called.model)} is unknown"
-            case Unanswered() | Broken():
-                achieved, why = False, f"{called.code}: {called.message}"
-                core.cut = Ending(outcome="failed", reason="evaluator_failed", detail=why[:300])
             case _:
                 achieved, why = False, "the reply was no verdict"
-        rules.take_goal(core, achieved=achieved, rationale=why, by=JUDGE)
+        rules.take_goal(self.core, achieved=achieved, rationale=why, by=JUDGE)
 
     def _why(self) -> str | None:
         return self.core.verdicts[-1].rationale[:200] or None

@@ -138,7 +138,8 @@ class RoleLoop(Reviewing):
             case "review":
                 await self.review()
                 if self.interruption is None:
-                    rules.complete(core, self.definition, self.condition)
+                    if core.cut is None:
+                        rules.complete(core, self.definition, self.condition)
                     core.doing = "decide"
             case "decide":
                 return await self._decide()
@@ -155,6 +156,8 @@ class RoleLoop(Reviewing):
         """Obey the table, unless a person or a question without an answer ended the iteration."""
         core = self.core
         cut = self._stop() or core.cut
+        if core.failure is None and cut is None:
+            cut = await self._escalation()
         if core.failure is None and cut is not None and cut.outcome not in _TABLED:
             return await self._cut_short(cut)
         self.enter("deciding")
@@ -170,6 +173,12 @@ class RoleLoop(Reviewing):
         core.doing = "ask" if decision.row == "rework" else "stage"
         core.why_asked = decision.explanation
         return None
+
+    async def _escalation(self) -> Ending | None:
+        """Put to a person what came too late for the turns of a stage: the decision waits."""
+        if self.core.control.escalation is None:
+            return None
+        return await self.escalated(self.core.turn)
 
     def _stop(self) -> Ending | None:
         ending = self._ending()

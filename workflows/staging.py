@@ -9,10 +9,12 @@ from temporalio import workflow
 from activities.read_stage import ReadStage
 from perdure.domain.agent.settings import Turns
 from perdure.domain.agent.turn import Ending, Limits, TurnState
+from perdure.domain.conditions import Condition
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord, StageStatus
 from perdure.domain.roles import iteration as rules
 from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot, RoleDefinition
+from perdure.domain.roles.limits import compares_outputs
 from perdure.domain.roles.prompts import DECIDE_YOURSELF, answer_text
 from perdure.domain.roles.seat_steps import SeatOrder, SeatTools
 from perdure.domain.roles.seats import (
@@ -44,6 +46,7 @@ class Staging(Turning, Parenting):
     spec: RolesSpec  # pyright: ignore[reportIncompatibleVariableOverride]
     core: RoleState  # pyright: ignore[reportIncompatibleVariableOverride]
     snapshot_of: LoopSnapshot
+    condition: Condition
     turns: Turns
 
     @property
@@ -125,7 +128,7 @@ class Staging(Turning, Parenting):
         else:
             if read.review is not None:
                 self.core.review = read.review
-            await self.end_stage(role, "completed", output=end.text, line=read.line)
+            await self.end_stage(role, "completed", output=end.text, read=read)
 
     async def read_stage(
         self, role: RoleDefinition, text: Ref, *, measure: bool = False
@@ -145,6 +148,7 @@ class Staging(Turning, Parenting):
                 text=text.hash,
                 gate=gate,
                 measure=measure,
+                compare=compares_outputs(self.condition),
             ),
             **options.store_step(
                 self.site,
@@ -161,11 +165,12 @@ class Staging(Turning, Parenting):
         status: StageStatus,
         *,
         output: Ref | None = None,
-        line: str = "",
+        read: ReadStageReport | None = None,
         error: str | None = None,
         child: str | None = None,
     ) -> None:
         """Close the stage: its files, its facts, its event."""
+        line = read.line if read else ""
         core = self.core
         writes = role.loop is None and core.base_tree is not None
         report = await self.snapshot() if writes and self._may_write(role) else None
@@ -176,7 +181,7 @@ class Staging(Turning, Parenting):
         ).model_copy(update={"child": child})
         if status == "failed":
             core.failure = f"{role.name}: {error}"
-        rules.end_stage(core, record, output)
+        rules.end_stage(core, record, output, canonical=read.canonical if read else None)
         count_stage(role.role, status)
         self.note(
             "stage_finished",
@@ -216,7 +221,8 @@ class Staging(Turning, Parenting):
         if kind == "blocked":
             return await self._unblocked(role, answer.choice == "retry", answer.text)
         core.question = None
-        core.turn.entries = [SayEntry(type="say", text=answer_text(said), pinned=True)]
+        told = answer_text(said, expired=answer.expired)
+        core.turn.entries = [SayEntry(type="say", text=told, pinned=True)]
         return True
 
     async def _urged(self, role: RoleDefinition) -> bool:

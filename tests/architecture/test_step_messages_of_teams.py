@@ -94,7 +94,13 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "search": True,
         },
         "OpenedSeat": {"frame": "required", "system_tokens": 0, "task_tokens": 0},
-        "ReadStageReport": {"line": "", "question": None, "review": None, "text": None},
+        "ReadStageReport": {
+            "line": "",
+            "question": None,
+            "review": None,
+            "text": None,
+            "canonical": None,
+        },
         "ReadStageRequest": {
             "run": "required",
             "frame": "required",
@@ -105,6 +111,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "text": "required",
             "gate": False,
             "measure": False,
+            "compare": False,
         },
         "ReadWorkReport": {"work": "required", "output": None, "similarity": None, "seconds": 0.0},
         "ReadWorkRequest": {"work": "required", "before": None},

@@ -11,6 +11,11 @@ def asks_for_loops(tools: ToolsSpec) -> bool:
     return any(names_loop_tools(pattern) for pattern in tools.allow or ())
 
 
+def steers_loops(tool: str) -> bool:
+    """Whether a tool of this name starts or steers loops, also by way of an MCP server."""
+    return tool.rpartition(".")[2] in LOOP_TOOLS
+
+
 def names_loop_tools(pattern: str) -> bool:
     """Whether a pattern means them on purpose; `*` does not."""
     return pattern.startswith(STEM)

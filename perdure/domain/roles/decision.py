@@ -47,6 +47,7 @@ class RoleFacts:
         wall_seconds: of the run so far.
         now: the time of the run.
         tool_outputs: the number that each tool's last output began with, as text.
+        repeated: what the iteration made was made before in this run.
     """
 
     condition: Condition
@@ -63,6 +64,7 @@ class RoleFacts:
     wall_seconds: float = 0.0
     now: datetime | None = None
     tool_outputs: dict[str, str] = field(default_factory=dict)
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ def _loop_facts(facts: RoleFacts, *, completed: int) -> LoopFacts:
         active_seconds=0.0 if early else facts.active_seconds,
         wall_seconds=0.0 if early else facts.wall_seconds,
         now=None if early else facts.now,
+        repeated=facts.repeated and not early,
         approved=facts.approved,
         review_rounds=completed,
         goal_achieved=facts.achieved,

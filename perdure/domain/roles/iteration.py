@@ -48,7 +48,7 @@ def begin_iteration(state: RoleState, *, now: datetime) -> None:
     state.stage, state.attempt, state.doing = 0, 1, "stage"
     state.done, state.verdicts = [], []
     state.review, state.achieved = None, None
-    state.failure, state.cut = None, None
+    state.failure, state.cut, state.repeated = None, None, False
     state.begun, state.began, state.began_at = True, state.budget.spent, now
 
 
@@ -119,7 +119,9 @@ def stage_record(
     )
 
 
-def end_stage(state: RoleState, record: StageRecord, output: Ref | None) -> None:
+def end_stage(
+    state: RoleState, record: StageRecord, output: Ref | None, *, canonical: str | None = None
+) -> None:
     """Take a stage's end; a failed or cut one leaves the others of the iteration undone."""
     spent = state.spent_by_stage
     state.spent_by_stage = {**spent, record.name: spent.get(record.name, 0) + record.tokens}
@@ -129,7 +131,8 @@ def end_stage(state: RoleState, record: StageRecord, output: Ref | None) -> None
     state.tools_used = used
     state.numbers = {**state.numbers, **state.turn.tallies.numbers}
     others = [one for one in state.done if one.record.name != record.name]
-    state.done = [*others, StageDone(record=record, ref=output, head=state.turn.head)]
+    done = StageDone(record=record, ref=output, head=state.turn.head, canonical=canonical)
+    state.done = [*others, done]
     state.turn = TurnState(unwritten=state.turn.unwritten)
     state.turning, state.notes, state.answer, state.urged = False, [], None, 0
     state.child = None
@@ -171,10 +174,12 @@ def complete(state: RoleState, definition: LoopDefinition, condition: Condition)
     counted = budgets.count(state.budget, iterations=1)
     state.budget = counted.model_copy(update={"complete_output": True})
     judged = wants_verdict(condition)
+    made = _delivered(state, definition, judged=judged)
+    _compare(state, made)
     review = state.review
     new = KeptIteration(
         iteration=state.iteration,
-        output=_output(state, definition, judged=judged),
+        output=made.ref if made else None,
         tree=state.tree,
         approved=bool(review and review.word == "approved") or bool(state.achieved),
         open=review.open if review is not None and review.listed else None,
@@ -257,6 +262,7 @@ def facts(
         wall_seconds=wall_time,
         now=now,
         tool_outputs={tool: str(number) for tool, number in state.numbers.items()},
+        repeated=state.repeated,
     )
 
 
@@ -293,12 +299,21 @@ def _note_verdict(state: RoleState, verdict: VerdictRecord) -> None:
     state.verdict_counts = {**counts, verdict.kind: counts.get(verdict.kind, 0) + 1}
 
 
-def _output(state: RoleState, definition: LoopDefinition, *, judged: bool) -> Ref | None:
+def _delivered(state: RoleState, definition: LoopDefinition, *, judged: bool) -> StageDone | None:
     """What the iteration delivers: the last text that is not the review of another."""
     gate = definition.gate.name if judged else None
     texts = [one for one in state.done if one.ref is not None]
     work = [one for one in texts if one.record.name != gate] or texts
-    return work[-1].ref if work else None
+    return work[-1] if work else None
+
+
+def _compare(state: RoleState, made: StageDone | None) -> None:
+    """Note whether the output was seen before; the same words about other files were not."""
+    if made is None or made.canonical is None:
+        return
+    key = f"{made.canonical} {state.tree}" if state.tree else made.canonical
+    state.repeated = key in state.seen
+    state.seen = state.seen if state.repeated else (*state.seen, key)
 
 
 def _last_text(state: RoleState) -> str | None:

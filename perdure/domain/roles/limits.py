@@ -11,6 +11,7 @@ from perdure.domain.conditions import (
     GoalBound,
     IterationBound,
     MaxIterations,
+    RepeatedOutput,
     TimeBound,
     Timeout,
     certain_limit,
@@ -77,6 +78,11 @@ def wants_verdict(condition: Condition) -> bool:
 def wants_goal_judge(condition: Condition) -> bool:
     """Whether a judge is asked if the goal is achieved."""
     return any(isinstance(leaf, GoalBound) for leaf in leaves(condition))
+
+
+def compares_outputs(condition: Condition) -> bool:
+    """Whether it matters that an output came before."""
+    return any(isinstance(leaf, RepeatedOutput) for leaf in leaves(condition))
 
 
 @dataclass(frozen=True, slots=True)

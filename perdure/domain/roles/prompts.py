@@ -35,6 +35,8 @@ DECIDE_YOURSELF = (
     "and note the assumption that you made."
 )
 
+_ANSWERED = "A person answered your question"
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -80,9 +82,13 @@ def goal_prompt(own: StageFrame, done: Sequence[StageShown], told: Told) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def answer_text(answer: str) -> str:
-    """How a person's answer comes back into the conversation of a stage."""
-    return f"A person answered your question: {answer}\nGo on with the task of your stage."
+def answer_text(answer: str, *, expired: bool = False) -> str:
+    """How the answer to its question comes back into the conversation of a stage.
+
+    `expired`: nobody answered in time, and the task says what to do then.
+    """
+    came = "Nobody answered your question in time; go by this" if expired else _ANSWERED
+    return f"{came}: {answer}\nGo on with the task of your stage."
 
 
 def _earlier_stages(entry: StageEntry, texts: Mapping[str, str]) -> str:

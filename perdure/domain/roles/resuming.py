@@ -1,4 +1,4 @@
-"""From where a run of roles is taken up again: after an iteration, or at the stage that failed."""
+"""From where a run of roles is taken up again: after an iteration, or where one came to a halt."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,6 +10,8 @@ from perdure.domain.resuming import fork_of, slim, with_records
 from perdure.domain.roles.limits import limits_of
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run import RolesSpec, Spec
+
+JUDGE_FAILED = "evaluator_failed"
 
 
 def between_iterations(core: RoleState, *, ended: bool = False) -> RoleState:
@@ -36,7 +38,7 @@ def between_iterations(core: RoleState, *, ended: bool = False) -> RoleState:
 
 
 def at_failure(core: RoleState) -> RoleState:
-    """The slim state of a run whose stage failed: the stages before it stay as they are."""
+    """The slim state of a run whose stage failed or is blocked: the stages before it stay."""
     kept = slim(core, whole_control=True)
     control = kept.control.model_copy(update={"guidance": [*core.notes, *kept.control.guidance]})
     done = [one for one in core.done if one.record.status == "completed"]
@@ -58,10 +60,29 @@ def at_failure(core: RoleState) -> RoleState:
     )
 
 
+def at_review(core: RoleState) -> RoleState:
+    """The slim state of a run whose goal judge failed: all stages stay, and the judge is asked."""
+    kept = {"doing": "review", "attempt": 1, "verdicts": core.verdicts, "review": core.review}
+    return at_failure(core).model_copy(update=kept)
+
+
 def last_state(core: RoleState) -> RoleState:
     """What an ended run can be taken up from."""
-    stage_failed = core.failure is not None
-    return at_failure(core) if stage_failed else between_iterations(core, ended=True)
+    if core.cut is not None and core.cut.reason == JUDGE_FAILED:
+        return at_review(core)
+    undone = core.failure is not None or any(one.record.status == "blocked" for one in core.done)
+    return at_failure(core) if undone else between_iterations(core, ended=True)
+
+
+def cleared(state: RoleState) -> RoleState:
+    """The state for a retry: rejections in a row are counted anew.
+
+    Whoever retries a run that ended for them grants an iteration, as the answer `retry` would have.
+    """
+    if not state.rejections:
+        return state
+    granted = {"rejections": 0, "topics": (), "granted": state.granted + 1}
+    return state.model_copy(update=granted)
 
 
 def first_state(spec: RolesSpec, *, at: datetime) -> RoleState:

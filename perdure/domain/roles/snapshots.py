@@ -178,7 +178,7 @@ def _values(definition: LoopDefinition, asked: _Asked) -> tuple[dict[str, str], 
     root = f"{asked.path}.parameters"
     wrong = [
         _undeclared(name, declared, path=f"{root}.{name}", loop=definition.name)
-        for name in given
+        for name in asked.parameters
         if name not in declared
     ]
     missing = [name for name, one in declared.items() if one.required and name not in given]

@@ -55,11 +55,15 @@ class Review(Frozen):
 
 
 class StageDone(Frozen):
-    """A stage of the iteration in progress that is over; `head` is its conversation."""
+    """A stage of the iteration in progress that is over; `head` is its conversation.
+
+    `canonical` is known where outputs are compared.
+    """
 
     record: StageRecord
     ref: Ref | None = None
     head: Head | None = None
+    canonical: str | None = None
 
 
 class KeptIteration(Frozen):
@@ -78,7 +82,8 @@ class RoleState(CoreState):
 
     `terms` are those of the stage in progress, `all_terms` those of all. `completed` iterations
     count against the limit, `granted` ones a person gave on top. `begun`: an iteration is in
-    progress. `urged` is how often the stage in progress was told to decide by itself.
+    progress. `urged` is how often the stage in progress was told to decide by itself. `seen` are
+    the outputs of the iterations so far, where the condition compares them.
     """
 
     iteration: int = 0
@@ -118,6 +123,8 @@ class RoleState(CoreState):
     reviewing: bool = False
     kept: KeptIteration | None = None
     child: str | None = None
+    seen: tuple[str, ...] = ()
+    repeated: bool = False
 
 
 class RoleInput(LoopInput):

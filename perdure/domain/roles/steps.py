@@ -9,7 +9,8 @@ from perdure.domain.steps import ModelCallRequest, StructuredReport
 class ReadStageRequest(StepMessage):
     """Keep what a stage said as an artifact, and read it; `gate`: also as a verdict.
 
-    `text` is the address of the whole text; `measure` asks for its size.
+    `text` is the address of the whole text; `measure` asks for its size, `compare` for the hash of
+    its canonical form.
     """
 
     run: str
@@ -21,15 +22,20 @@ class ReadStageRequest(StepMessage):
     text: str
     gate: bool = False
     measure: bool = False
+    compare: bool = False
 
 
 class ReadStageReport(StepMessage):
-    """The first line of the text, what it asks, and the verdict that it gives."""
+    """The first line of the text, what it asks, and the verdict that it gives.
+
+    `canonical` is what an equal text would have too, however it is laid out.
+    """
 
     line: str = ""
     question: StageQuestion | None = None
     review: Review | None = None
     text: Ref | None = None
+    canonical: str | None = None
 
 
 class VerdictRequest(StepMessage):

@@ -15,6 +15,7 @@ from perdure.domain.ports import BlobStore, Journal, RecordStore, StoredRun
 from perdure.domain.refine.resuming import cleared, forgiving
 from perdure.domain.refine.state import RefineState
 from perdure.domain.resuming import Booked, anew, booked, forgiving_agent, retry_of
+from perdure.domain.roles.resuming import cleared as cleared_rework
 from perdure.domain.roles.resuming import first_state
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec
@@ -166,7 +167,7 @@ def _usable(state: CoreState | None) -> CoreState | None:
         case DelegationState() if state.course.iteration > 0:
             return cleared_course(state)
         case RoleState() if state.begun or state.iteration > 0:
-            return state
+            return cleared_rework(state)
         case AgentState() if state.turn.head is not None and state.record_count > 0:
             return state
         case _:

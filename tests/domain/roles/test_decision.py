@@ -22,6 +22,8 @@ MANUAL = condition(type="manual")
 TOOL = condition(type="tool_bound", tool="tests.failed", operator="==", value=0)
 EITHER = Combined(type="combined", operator="or", conditions=(ROUNDS, REVIEWED))
 BOTH = Combined(type="combined", operator="and", conditions=(REVIEWED, GOAL))
+REPEATED = condition(type="repeated_output")
+SAME_OR_REVIEWED = Combined(type="combined", operator="or", conditions=(REPEATED, REVIEWED))
 SPENT = ("tokens", "10 of 10")
 LATE = ("wall_time", "9 of 9 s")
 
@@ -122,6 +124,21 @@ LATE = ("wall_time", "9 of 9 s")
         ),
         pytest.param(
             RoleFacts(condition=MANUAL, completed=7), "next", None, None, id="manual goes on"
+        ),
+        pytest.param(
+            RoleFacts(condition=REPEATED, repeated=True),
+            "condition",
+            "best_effort",
+            "repeated_output",
+            id="the same output again",
+        ),
+        pytest.param(RoleFacts(condition=REPEATED), "next", None, None, id="another output"),
+        pytest.param(
+            RoleFacts(condition=SAME_OR_REVIEWED, repeated=True, approved=True),
+            "success",
+            "accepted",
+            "approved",
+            id="an approval before a repetition that comes first in the list",
         ),
     ],
 )

@@ -1,16 +1,31 @@
 """How iterations are compared, and when the same findings came back."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.domain.budget import Budget, BudgetLimits
+from perdure.domain.refine.repeats import output_hash
 from perdure.domain.refs import Ref
+from perdure.domain.result import StageRecord
+from perdure.domain.roles import iteration as rules
+from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.iteration import better
 from perdure.domain.roles.reviewing import came_back, review_of, topic, verdict_line
-from perdure.domain.roles.state import KeptIteration
+from perdure.domain.roles.state import KeptIteration, RoleState, StageDone
 from perdure.domain.roles.verdict import read_verdict
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CODING = LoopDefinition.model_validate(
+    {
+        "name": "coding",
+        "roles": [{"role": "coder", "prompt": "Code."}],
+        "termination_condition": {"type": "repeated_output"},
+    }
+)
 
 
 def kept(iteration: int, **fields: object) -> KeptIteration:
@@ -91,3 +106,39 @@ def test_a_verdict_that_cannot_be_used_says_why() -> None:
     told = verdict_line(read_verdict('{"requirements_met": "perhaps", "quality_pass": 7}'))
     assert told.startswith("unclear: ")
     assert "requirements_met" in told
+
+
+def made(text: str, *, tree: str | None = None, **fields: object) -> RoleState:
+    """A state after the stages of an iteration that delivered a text."""
+    core = RoleState(started_at=NOW, budget=Budget(limits=BudgetLimits()), tree=tree)
+    record = StageRecord(name="coder", role="coder", status="completed")
+    one = StageDone(record=record, ref=Ref(hash="sha256:t"), canonical=output_hash(text))
+    return core.model_copy(update={"done": [one], **fields})
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "repeated"),
+    [
+        pytest.param(made("a b"), made("a b  \n"), True, id="laid out otherwise"),
+        pytest.param(made('{"a": 1, "b": 2}'), made('{"b":2,"a":1}'), True, id="the same JSON"),
+        pytest.param(made("a b"), made("a c"), False, id="other words"),
+        pytest.param(made("done", tree="t1"), made("done", tree="t2"), False, id="other files"),
+        pytest.param(made("done", tree="t1"), made("done", tree="t1"), True, id="the same files"),
+        pytest.param(made(""), made(""), False, id="nothing is no output"),
+    ],
+)
+def test_an_output_that_was_seen_before(first: RoleState, then: RoleState, repeated: bool) -> None:
+    rules.complete(first, CODING, CODING.termination_condition)
+    assert first.repeated is False
+    following = then.model_copy(update={"seen": first.seen})
+    rules.complete(following, CODING, CODING.termination_condition)
+    assert following.repeated is repeated
+    rules.begin_iteration(following, now=NOW)
+    assert following.repeated is False
+
+
+def test_outputs_that_nobody_compares_are_not_kept() -> None:
+    core = made("a")
+    core.done = [one.model_copy(update={"canonical": None}) for one in core.done]
+    rules.complete(core, CODING, CODING.termination_condition)
+    assert (core.seen, core.repeated) == ((), False)

@@ -6,7 +6,14 @@ import pytest
 
 from perdure.domain.budget import MAX_ITERATIONS, BudgetLimits
 from perdure.domain.conditions import Condition, read_condition
-from perdure.domain.roles.limits import Clocks, clocks, limits_of, round_limit, with_rounds
+from perdure.domain.roles.limits import (
+    Clocks,
+    clocks,
+    compares_outputs,
+    limits_of,
+    round_limit,
+    with_rounds,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -73,6 +80,18 @@ def test_time_limits_are_clocks_where_they_end_the_run_alone(
     fields: object, expected: Clocks
 ) -> None:
     assert clocks(condition(fields), started_at=NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"type": "repeated_output"}, True),
+        (joined("or", REVIEWED, joined("and", SECONDS, {"type": "repeated_output"})), True),
+        (joined("or", REVIEWED, SECONDS), False),
+    ],
+)
+def test_outputs_are_compared_where_a_condition_asks_for_it(fields: object, expected: bool) -> None:
+    assert compares_outputs(condition(fields)) is expected
 
 
 @pytest.mark.parametrize(("own", "expected"), [(None, 60), (10, 10), (100, 60), (0, 60)])

@@ -3,7 +3,7 @@
 from perdure.domain.evaluation import Finding
 from perdure.domain.roles.entries import StageEntry, StageShown
 from perdure.domain.roles.frame import StageFrame
-from perdure.domain.roles.prompts import Told, goal_prompt, stage_prompt
+from perdure.domain.roles.prompts import Told, answer_text, goal_prompt, stage_prompt
 
 FINDING = Finding(
     id="V1", severity="important", dimension="review", title="No tests", location="a.py", fix="Add"
@@ -86,3 +86,10 @@ def test_the_goal_judge_sees_what_every_stage_said() -> None:
     prompt = goal_prompt(OWN, ENTRY.done, TOLD)
     assert "the whole plan" in prompt
     assert prompt.endswith("Is the goal achieved?")
+
+
+def test_an_answer_says_whether_a_person_gave_it() -> None:
+    assert "A person answered your question: Redis" in answer_text("Redis")
+    told = answer_text("Redis", expired=True)
+    assert "Nobody answered" in told
+    assert "person" not in told

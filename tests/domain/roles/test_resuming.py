@@ -2,12 +2,14 @@
 
 from datetime import UTC, datetime
 
+from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Budget, BudgetLimits, Spent
 from perdure.domain.refs import Ref
-from perdure.domain.result import IterationRecord, StageRecord
+from perdure.domain.result import IterationRecord, StageRecord, VerdictRecord
 from perdure.domain.resuming import as_stored
-from perdure.domain.roles.resuming import between_iterations, completed, last_state
-from perdure.domain.roles.state import RoleState, StageDone
+from perdure.domain.roles.entries import StageShown
+from perdure.domain.roles.resuming import between_iterations, cleared, completed, last_state
+from perdure.domain.roles.state import Review, RoleState, StageDone
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -60,3 +62,46 @@ def test_between_iterations_nothing_of_the_one_that_has_begun_is_kept() -> None:
     assert (stored.begun, stored.iteration, stored.stage, stored.done) == (False, 2, 0, [])
     assert stored.control.guidance == ["mind the gap"]
     assert stored.budget.spent.tokens == 400
+
+
+def test_a_blocked_stage_is_done_again_in_the_same_iteration() -> None:
+    core = state(
+        iteration=2,
+        stage=1,
+        done=[done("coder", "completed"), done("reviewer", "blocked")],
+        past=[
+            StageShown(iteration=number, name=name, role=name)
+            for number in (1, 2)
+            for name in ("coder", "reviewer")
+        ],
+        past_count=4,
+    )
+    stored = RoleState.model_validate(as_stored(last_state(core)))
+    assert (stored.begun, stored.iteration, stored.stage, stored.attempt) == (True, 2, 1, 2)
+    assert [one.record.name for one in stored.done] == ["coder"]
+    assert ({one.iteration for one in stored.past}, stored.past_count) == ({1}, 2)
+
+
+def test_a_goal_judge_that_failed_is_asked_again_and_no_stage_is_done_again() -> None:
+    verdict = VerdictRecord(kind="approved", by="reviewer")
+    core = state(
+        iteration=1,
+        stage=2,
+        doing="decide",
+        done=[done("coder", "completed"), done("reviewer", "completed")],
+        verdicts=[verdict],
+        review=Review(word="approved"),
+        cut=Ending(outcome="failed", reason="evaluator_failed"),
+    )
+    stored = RoleState.model_validate(as_stored(last_state(core)))
+    assert (stored.doing, stored.iteration, stored.stage, stored.begun) == ("review", 1, 2, True)
+    assert [one.record.name for one in stored.done] == ["coder", "reviewer"]
+    assert (stored.verdicts, stored.review) == ([verdict], Review(word="approved"))
+    assert (stored.completed, stored.cut, stored.attempt) == (0, None, 1)
+
+
+def test_a_retry_counts_rejections_anew_and_grants_an_iteration_where_they_ended_the_run() -> None:
+    ended = cleared(state(rejections=3, topics=("tests",), granted=1))
+    assert (ended.rejections, ended.topics, ended.granted) == (0, (), 2)
+    other = state(granted=1)
+    assert cleared(other) == other

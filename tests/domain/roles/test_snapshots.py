@@ -131,6 +131,10 @@ WRONG: dict[str, tuple[dict[str, JsonValue], list[str]]] = {
         ["roles.parameters.dept: found the parameter dept; allowed: one of subject, area, depth, "
          "rounds. Did you mean depth?", "roles.parameters.zzz"],
     ),
+    "undeclared, without a value": (
+        {**GIVEN, "dept": None},
+        ["roles.parameters.dept: found the parameter dept"],
+    ),
     "too long": ({**GIVEN, "depth": "x" * 20_001}, ["roles.parameters.depth: found 20,001"]),
     "no number": ({**GIVEN, "rounds": "many"}, ["investigate.termination_condition"]),
 }  # fmt: skip

@@ -1,0 +1,16 @@
+"""Which tools start or steer loops, whoever offers them."""
+
+import pytest
+
+from perdure.domain.agent.orchestrating import LOOP_TOOLS, steers_loops
+
+
+@pytest.mark.parametrize("name", LOOP_TOOLS)
+@pytest.mark.parametrize("server", ["", "mcp.perdure.", "mcp.our-loops."])
+def test_tools_that_steer_loops_are_told_also_behind_a_server(server: str, name: str) -> None:
+    assert steers_loops(f"{server}{name}")
+
+
+@pytest.mark.parametrize("name", ["fs.read", "mcp.video.loop_video", "loop", "loop_start.fs.read"])
+def test_others_are_not(name: str) -> None:
+    assert not steers_loops(name)
