@@ -255,7 +255,8 @@ class RoleLoop(Reviewing):
 
     async def _close(self, ending: Ending, *, explanation: str | None = None) -> RunResult:
         """Return the best iteration, whatever the reason."""
-        core, kept = self.core, returned(self.core)
+        core, gate = self.core, rules.reviewer(self.definition, self.condition)
+        kept = returned(core, gate=gate)
         tree = await self.deliver(kept.tree if kept else None)
         result = role_result(
             core,
@@ -264,6 +265,7 @@ class RoleLoop(Reviewing):
             explanation=explanation,
             wall_time=self.wall_time,
             tree=tree,
+            kept=kept,
         )
         return await finish_and_learn(self, result, tuple(core.turn.unwritten))
 

@@ -7,27 +7,30 @@ from perdure.domain.gates import Gate
 
 
 async def reached(site: Installation, run: str, *, iteration: int) -> bool:
+    """Whether a run is that far."""
     return (await site.status(run)).iteration >= iteration
 
 
 async def at_stage(site: Installation, run: str, name: str) -> bool:
+    """Whether a stage of that name is in progress, or the next one."""
     status = await site.status(run)
     return status.stage is not None and status.stage.name == name
 
 
-async def another_gate(site: Installation, run: str, before: str) -> bool:
-    return any(gate.id != before for gate in (await site.status(run)).gates)
+async def open_gate(site: Installation, run: str, *, after: str = "") -> Gate:
+    """The newest open question of a run, once there is one other than `after`."""
+    found: list[Gate] = []
 
-
-async def open_gate(site: Installation, run: str) -> Gate:
     async def waits() -> bool:
-        return bool((await site.status(run)).gates)
+        found[:] = [gate for gate in (await site.status(run)).gates if gate.id != after]
+        return bool(found)
 
     await eventually(waits)
-    return (await site.status(run)).gates[-1]
+    return found[-1]
 
 
 async def told(site: Installation, transcript: str | None) -> str:
+    """All texts of a conversation."""
     assert transcript is not None
     messages = await site.parts.stores.transcripts.load(transcript)
     return "\n\n".join(message.text for message in messages)

@@ -1,13 +1,60 @@
-"""People steer a role loop: questions, pauses, guidance, an accepted draft, a fork."""
+"""People and role loops: questions of stages, pauses, escalations, and runs taken up again."""
 
+import pytest
+from holding import HELD, Holding
 from installation import Installation
-from stages import another_gate, at_stage, open_gate, told
-from teams import APPROVED, PAIR, REVIEWED, rejected, says, script, task, team
+from stages import at_stage, open_gate, told
+from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage, task, team
 from waiting import eventually
 
-from perdure.domain.messages import Answer, Escalate, Pause, Resume, Retry
-from perdure.domain.names import learn_run_id
-from perdure.domain.run import RUN_SPEC
+from perdure.domain.messages import Amend, Answer, Escalate, Pause, Resume, Retry
+
+
+async def test_a_question_waits_for_an_answer_in_the_same_conversation(
+    site: Installation,
+) -> None:
+    replies = [
+        says("coder", "NEEDS_CONTEXT: Which cache?"),
+        says("coder", "a Redis cache"),
+        says("reviewer", APPROVED),
+    ]
+    run = await site.start(task(team(*PAIR)), script(replies))
+    gate = await open_gate(site, run)
+    assert gate.kind == "question"
+    assert "Which cache?" in gate.prompt
+    await site.gateway.verb(run, Answer(by="t", gate=gate.id, text="Redis"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.output) == ("accepted", "a Redis cache")
+    said = await told(site, result.iterations[0].stages[0].transcript)
+    assert "Which cache?" in said
+    assert said.count("answered your question: Redis") == 1
+
+
+async def test_a_blocked_stage_begins_anew_with_the_answer_or_ends(site: Installation) -> None:
+    replies = [says("coder", "BLOCKED: no access"), says("coder", "BLOCKED: still none")]
+    run = await site.start(task(team(*PAIR)), script(replies))
+    gate = await open_gate(site, run)
+    assert gate.kind == "blocked"
+    await site.gateway.verb(run, Retry(by="t", note="access is there", request_id="r"))
+    second = await open_gate(site, run, after=gate.id)
+    await site.gateway.verb(run, Answer(by="t", gate=second.id, choice="end"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason) == ("blocked", "blocked")
+    (record,) = await site.records(run)
+    assert [(one.status, one.attempt) for one in record.stages] == [("blocked", 2)]
+    assert "access is there" in await told(site, record.stages[0].transcript)
+
+
+async def test_a_stage_that_must_decide_is_told_so(site: Installation) -> None:
+    replies = [
+        says("coder", "NEEDS_CONTEXT: Which cache?"),
+        says("coder", "Redis, assumed"),
+        says("reviewer", APPROVED),
+    ]
+    pair = team(stage("coder", on_question="default"), stage("reviewer"))
+    result = await site.run(task(pair), script(replies))
+    assert (result.outcome, result.output) == ("accepted", "Redis, assumed")
+    assert "Nobody can be asked" in await told(site, result.iterations[0].stages[0].transcript)
 
 
 async def test_the_same_findings_again_ask_a_person(site: Installation) -> None:
@@ -40,103 +87,186 @@ async def test_rework_that_nobody_takes_further_ends_blocked(site: Installation)
     assert result.output in {"draft", "looked"}
 
 
-async def test_a_question_waits_for_an_answer_in_the_same_conversation(
-    site: Installation,
+@pytest.mark.parametrize(
+    ("policy", "ending"),
+    [
+        pytest.param("end", ("unanswered", "gate_expired"), id="the end"),
+        pytest.param("default:Redis", ("accepted", "approved"), id="a default"),
+    ],
+)
+async def test_a_question_that_nobody_answers_in_time(
+    site: Installation, policy: str, ending: tuple[str, str]
 ) -> None:
     replies = [
         says("coder", "NEEDS_CONTEXT: Which cache?"),
         says("coder", "a Redis cache"),
         says("reviewer", APPROVED),
     ]
+    gates = {"timeout_s": 0.2, "on_expiry": policy}
+    result = await site.run(task(team(*PAIR), gates=gates), script(replies))
+    assert (result.outcome, result.reason) == ending
+    (record,) = result.iterations
+    said = await told(site, record.stages[0].transcript)
+    assert ("Nobody answered your question in time" in said) is (policy != "end")
+    assert [one.status for one in record.stages] == (
+        ["cut"] if policy == "end" else ["completed", "completed"]
+    )
+
+
+async def test_a_pause_takes_effect_after_the_stage_and_guidance_reaches_the_next(
+    site: Installation, holding: Holding
+) -> None:
+    replies = [says("coder", "draft", delay_s=HELD), says("reviewer", APPROVED)]
     run = await site.start(task(team(*PAIR)), script(replies))
-    gate = await open_gate(site, run)
-    assert gate.kind == "question"
-    assert "Which cache?" in gate.prompt
-    await site.gateway.verb(run, Answer(by="t", gate=gate.id, text="Redis"))
-    result = await site.gateway.result(run)
-    assert (result.outcome, result.output) == ("accepted", "a Redis cache")
-    said = await told(site, result.iterations[0].stages[0].transcript)
-    assert "Which cache?" in said
-    assert said.count("answered your question: Redis") == 1
-
-
-async def test_a_blocked_stage_begins_anew_with_the_answer_or_ends(site: Installation) -> None:
-    replies = [says("coder", "BLOCKED: no access"), says("coder", "BLOCKED: still none")]
-    run = await site.start(task(team(*PAIR)), script(replies))
-    gate = await open_gate(site, run)
-    assert gate.kind == "blocked"
-    await site.gateway.verb(run, Retry(by="t", note="access is there", request_id="r"))
-    await eventually(lambda: another_gate(site, run, gate.id))
-    second = await open_gate(site, run)
-    await site.gateway.verb(run, Answer(by="t", gate=second.id, choice="end"))
-    result = await site.gateway.result(run)
-    assert (result.outcome, result.reason) == ("blocked", "blocked")
-    (record,) = await site.records(run)
-    assert [(one.status, one.attempt) for one in record.stages] == [("blocked", 2)]
-    assert "access is there" in await told(site, record.stages[0].transcript)
-
-
-async def test_a_pause_takes_effect_after_the_stage(site: Installation) -> None:
-    replies = [
-        says("coder", "draft", delay_s=1.5),
-        says("reviewer", APPROVED),
-    ]
-    run = await site.start(task(team(*PAIR)), script(replies))
-    await eventually(lambda: at_stage(site, run, "coder"))
+    await holding.begun()
     await site.gateway.verb(run, Pause(by="t"))
+    await site.gateway.verb(run, Amend(by="t", guidance="Prefer simple code."))
+    holding.release()
     await eventually(lambda: at_stage(site, run, "reviewer"))
     assert (await site.status(run)).lifecycle == "paused"
     assert len(await site.parts.stores.journal.rows(run)) == 1
     await site.gateway.verb(run, Resume(by="t"))
     result = await site.gateway.result(run)
     assert (result.outcome, result.spend.model_calls) == ("accepted", 2)
+    coder, reviewer = [await told(site, one.transcript) for one in result.iterations[0].stages]
+    assert "Prefer simple code." not in coder
+    assert reviewer.count("Guidance from a person: Prefer simple code.") == 1
 
 
-async def test_a_person_may_accept_what_there_is_in_the_middle_of_a_stage(
+@pytest.mark.parametrize(
+    ("choice", "ending"),
+    [("accept", ("accepted", "approved")), ("stop", ("stopped", "stopped"))],
+)
+async def test_an_escalation_in_the_last_call_of_an_iteration_is_still_asked(
+    site: Installation, holding: Holding, choice: str, ending: tuple[str, str]
+) -> None:
+    replies = [
+        says("coder", "draft"),
+        says("reviewer", rejected("a"), delay_s=HELD),
+        says("coder", "never asked"),
+    ]
+    run = await site.start(task(team(*PAIR)), script(replies))
+    await holding.begun()
+    await site.gateway.verb(run, Escalate(by="t", note="good enough?"))
+    holding.release()
+    gate = await open_gate(site, run)
+    assert (gate.kind, gate.prompt) == ("escalation", "good enough?")
+    await site.gateway.verb(run, Answer(by="t", gate=gate.id, choice=choice))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason, result.output) == (*ending, "draft")
+    assert result.spend.model_calls == 2
+
+
+async def test_an_escalation_that_goes_on_guides_the_next_iteration(
+    site: Installation, holding: Holding
+) -> None:
+    replies = [
+        says("coder", "draft"),
+        says("reviewer", rejected("a"), delay_s=HELD),
+        says("coder", "better"),
+        says("reviewer", APPROVED),
+    ]
+    run = await site.start(task(team(*PAIR)), script(replies))
+    await holding.begun()
+    await site.gateway.verb(run, Escalate(by="t", note="good enough?"))
+    holding.release()
+    gate = await open_gate(site, run)
+    answer = Answer(by="t", gate=gate.id, choice="continue", text="Mind the parser.")
+    await site.gateway.verb(run, answer)
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.output, result.iteration_count) == ("accepted", "better", 2)
+    said = await told(site, result.iterations[1].stages[0].transcript)
+    assert said.count("Guidance from a person: Mind the parser.") == 1
+
+
+async def test_a_run_that_ended_blocked_is_retried_at_the_blocked_stage(
     site: Installation,
 ) -> None:
     replies = [
         says("coder", "draft"),
-        says("reviewer", rejected("a"), delay_s=1.5),
-        says("coder", "never asked"),
+        says("reviewer", "BLOCKED: no access"),
+        says("reviewer", APPROVED),
     ]
     run = await site.start(task(team(*PAIR)), script(replies))
-    await eventually(lambda: at_stage(site, run, "reviewer"))
-    await site.gateway.verb(run, Escalate(by="t", note="good enough?"))
     gate = await open_gate(site, run)
-    assert gate.kind == "escalation"
-    await site.gateway.verb(run, Answer(by="t", gate=gate.id, choice="accept"))
+    await site.gateway.verb(run, Answer(by="t", gate=gate.id, choice="end"))
+    ended = await site.gateway.result(run)
+    assert (ended.outcome, ended.reason, ended.output) == ("blocked", "blocked", "draft")
+    assert [one.status for one in ended.iterations[0].stages] == ["completed", "blocked"]
+
+    await site.gateway.verb(run, Retry(by="t", note="access is there", request_id="again"))
     result = await site.gateway.result(run)
-    assert (result.outcome, result.reason, result.output) == ("accepted", "approved", "draft")
-    assert result.spend.model_calls == 2
-
-
-async def test_a_run_can_be_forked_and_learned_from(site: Installation) -> None:
-    replies = [
-        says("coder", "first"),
-        says("reviewer", rejected("no tests", "slow")),
-        says("coder", "second"),
-        says("reviewer", rejected("no tests", "typo")),
-        says("coder", "third"),
-        says("reviewer", APPROVED),
-        says("learner", {"learnings": [{"kind": "heuristic", "text": "test", "confidence": 0.6}]}),
+    assert (result.outcome, result.reason, result.iteration_count) == ("accepted", "approved", 1)
+    (record,) = await site.records(run)
+    assert [(one.name, one.status, one.attempt) for one in record.stages] == [
+        ("coder", "completed", 1),
+        ("reviewer", "completed", 2),
     ]
-    spec = {**task(team(*PAIR)), "learn": True}
-    run = await site.start(spec, script(replies))
-    result = await site.gateway.result(run)
-    assert (result.outcome, result.learnings_started) == ("accepted", True)
-    learned = await site.gateway.result(learn_run_id(run))
-    assert learned.outcome == "accepted", learned.explanation
+    assert result.spend.model_calls == 3
+    assert "access is there" in await told(site, record.stages[1].transcript)
 
-    again = [says("coder", "another second"), says("reviewer", APPROVED)]
-    models = {"executor": await site.script(script(again))}
-    changed = RUN_SPEC.validate_python({**task(team(*PAIR)), "models": models})
-    fork = await site.gateway.fork(run, 1, changed)
-    forked = await site.gateway.result(fork)
-    assert (forked.outcome, forked.output, forked.iteration_count) == (
-        "accepted",
-        "another second",
-        2,
-    )
-    assert forked.spend.model_calls == 2
-    assert "no tests" in await told(site, forked.iterations[1].stages[0].transcript)
+
+async def test_a_run_that_ended_for_its_rework_is_retried_with_one_more_iteration(
+    site: Installation,
+) -> None:
+    replies = [says("coder", "draft", times=9), says("reviewer", rejected("no tests"), times=9)]
+    pair = team(*PAIR, condition={**REVIEWED, "max_review_rounds": 2})
+    run = await site.start(task(pair, roles={"max_rework_attempts": 2}), script(replies))
+    gate = await open_gate(site, run)
+    await site.gateway.verb(run, Answer(by="t", gate=gate.id, choice="end"))
+    ended = await site.gateway.result(run)
+    assert (ended.reason, ended.iteration_count) == ("rework_exhausted", 2)
+
+    await site.gateway.verb(run, Retry(by="t", note="tests/ is new", request_id="again"))
+    result = await site.gateway.result(run)
+    # One rejection after the retry asks nobody yet, and the iteration that was granted is over.
+    assert (result.outcome, result.reason) == ("best_effort", "max_iterations")
+    assert result.iteration_count == 3
+    coder, reviewer = [await told(site, one.transcript) for one in result.iterations[2].stages]
+    assert "iteration 3 of at most 3" in coder
+    assert "tests/ is new" in coder
+    assert "tests/ is new" not in reviewer
+
+
+async def test_a_goal_judge_that_failed_is_asked_again_on_retry_and_no_stage_works_twice(
+    site: Installation,
+) -> None:
+    refused = {"error": {"status": 401, "message": "no such key"}, "when": {"role": "evaluator"}}
+    replies = [
+        says("coder", "draft"),
+        refused,
+        says("evaluator", {"achieved": True, "rationale": "yes"}),
+    ]
+    coding = team(stage("coder"), condition={"type": "goal_bound", "max_iterations": 1})
+    run = await site.start(task(coding), script(replies))
+    failed = await site.gateway.result(run)
+    assert (failed.outcome, failed.reason) == ("failed", "evaluator_failed")
+    assert (failed.output, failed.iterations[0].verdicts) == ("draft", ())
+
+    await site.gateway.verb(run, Retry(by="t", request_id="again"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason, result.output) == ("accepted", "goal_achieved", "draft")
+    assert (result.iteration_count, result.partial) == (1, False)
+    rows = await site.parts.stores.journal.rows(run)
+    assert [row.role for row in rows] == ["coder", "evaluator", "evaluator"]
+    (record,) = await site.records(run)
+    assert [(one.name, one.attempt) for one in record.stages] == [("coder", 1)]
+    assert [one.kind for one in record.verdicts] == ["achieved"]
+
+
+async def test_a_person_may_accept_what_there_is_in_the_middle_of_a_stage(
+    probe: Installation, holding: Holding
+) -> None:
+    looks = {**asks("reviewer", "probe.echo", {"text": "a"}), "delay_s": HELD}
+    replies = [says("coder", "draft"), looks, says("reviewer", "half a review")]
+    pair = team(stage("coder"), stage("reviewer", access="readonly"))
+    run = await probe.start(task(pair), script(replies))
+    await holding.begun()
+    await probe.gateway.verb(run, Escalate(by="t", note="good enough?"))
+    holding.release()
+    gate = await open_gate(probe, run)
+    assert gate.kind == "escalation"
+    await probe.gateway.verb(run, Answer(by="t", gate=gate.id, choice="accept"))
+    result = await probe.gateway.result(run)
+    assert (result.outcome, result.reason, result.output) == ("accepted", "approved", "draft")
+    assert [one.status for one in result.iterations[0].stages] == ["completed", "cut"]

@@ -11,9 +11,12 @@ from perdure.domain.views import spend_report
 _SEVERITIES = {"severity", "title", "detail", "fix", "location"}
 
 
-def returned(state: RoleState) -> KeptIteration | None:
-    """The iteration that the run delivers; where none was completed, what there is of it."""
-    return state.kept or partial(state)
+def returned(state: RoleState, *, gate: str | None = None) -> KeptIteration | None:
+    """The iteration that the run delivers; where none was completed, what there is of it.
+
+    `gate` is the stage that reviews the others' work, where there is one.
+    """
+    return state.kept or partial(state, gate=gate)
 
 
 def role_result(
@@ -24,10 +27,10 @@ def role_result(
     explanation: str | None,
     wall_time: float,
     tree: SnapshotReport | None,
+    kept: KeptIteration | None,
 ) -> RunResult:
-    """What the run returns."""
+    """What the run returns; `kept` is the iteration that it delivers."""
     outcome, reason, detail = ending.outcome, ending.reason, ending.detail
-    kept = returned(state)
     told = explanation or explain(outcome, reason, detail)
     review = state.last_review
     is_open = review is not None and review.word != "approved"

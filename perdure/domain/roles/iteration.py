@@ -173,8 +173,7 @@ def complete(state: RoleState, definition: LoopDefinition, condition: Condition)
     state.completed += 1
     counted = budgets.count(state.budget, iterations=1)
     state.budget = counted.model_copy(update={"complete_output": True})
-    judged = wants_verdict(condition)
-    made = _delivered(state, definition, judged=judged)
+    made = _last_work(state, reviewer(definition, condition))
     _compare(state, made)
     review = state.review
     new = KeptIteration(
@@ -198,12 +197,17 @@ def better(kept: KeptIteration | None, new: KeptIteration) -> KeptIteration:
     return kept if worse else new
 
 
-def partial(state: RoleState) -> KeptIteration | None:
-    """What there is of a run that completed no iteration: the last text of a stage."""
-    texts = [one for one in state.done if one.ref is not None]
-    if not texts and state.tree is None:
+def partial(state: RoleState, *, gate: str | None = None) -> KeptIteration | None:
+    """What there is of a run that completed no iteration: the last text that is no review.
+
+    Args:
+        state: of the run.
+        gate: the stage that reviews the others' work.
+    """
+    made = _last_work(state, gate)
+    if made is None and state.tree is None:
         return None
-    output = texts[-1].ref if texts else None
+    output = made.ref if made else None
     return KeptIteration(iteration=state.iteration, output=output, tree=state.tree, partial=True)
 
 
@@ -299,9 +303,13 @@ def _note_verdict(state: RoleState, verdict: VerdictRecord) -> None:
     state.verdict_counts = {**counts, verdict.kind: counts.get(verdict.kind, 0) + 1}
 
 
-def _delivered(state: RoleState, definition: LoopDefinition, *, judged: bool) -> StageDone | None:
-    """What the iteration delivers: the last text that is not the review of another."""
-    gate = definition.gate.name if judged else None
+def reviewer(definition: LoopDefinition, condition: Condition) -> str | None:
+    """The stage that reviews what the others made; None where nobody does."""
+    return definition.gate.name if wants_verdict(condition) else None
+
+
+def _last_work(state: RoleState, gate: str | None) -> StageDone | None:
+    """The last text of the iteration that is not the review of another."""
     texts = [one for one in state.done if one.ref is not None]
     work = [one for one in texts if one.record.name != gate] or texts
     return work[-1] if work else None

@@ -142,3 +142,23 @@ def test_outputs_that_nobody_compares_are_not_kept() -> None:
     core.done = [one.model_copy(update={"canonical": None}) for one in core.done]
     rules.complete(core, CODING, CODING.termination_condition)
     assert (core.seen, core.repeated) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("gate", "output"),
+    [("review", "sha256:code"), (None, "sha256:review"), ("code", "sha256:review")],
+    ids=["not the review", "nobody reviews", "a review in the midst"],
+)
+def test_what_there_is_of_an_iteration_that_was_cut_short(gate: str | None, output: str) -> None:
+    core = RoleState(started_at=NOW, budget=Budget(limits=BudgetLimits()))
+    core.done = [
+        StageDone(
+            record=StageRecord(name=name, role=name, status="cut"), ref=Ref(hash=f"sha256:{name}")
+        )
+        for name in ("code", "review")
+    ]
+    found = rules.partial(core, gate=gate)
+    assert found is not None and found.output is not None
+    assert (found.output.hash, found.partial) == (output, True)
+    core.done = []
+    assert rules.partial(core, gate=gate) is None
