@@ -1,5 +1,7 @@
 """Opening a run: its working folder, then its frame, before anything is spent."""
 
+from abc import abstractmethod
+
 from pydantic import JsonValue
 from temporalio import workflow
 
@@ -39,14 +41,12 @@ class Opening(Admitting):
         self.publish()
         workspace = await self._open_workspace()
         if isinstance(workspace, Broken):
-            return Ending(
-                outcome="failed", reason=opening_reason(workspace), detail=workspace.message
-            )
+            return self._unopened(workspace)
         opened = await self._open_run(
             workspace.report, converses=converses, extra=extra, goes_on=goes_on, resume=resume
         )
         if isinstance(opened, Broken):
-            return Ending(outcome="failed", reason=opening_reason(opened), detail=opened.message)
+            return self._unopened(opened)
         report, core = opened.report, self.core
         core.frame, core.cards = report.frame, report.cards
         core.system_tokens, core.task_tokens = report.system_tokens, report.task_tokens
@@ -55,6 +55,16 @@ class Opening(Admitting):
         self.admitted(workspace.report)
         self._skip_failing(report)
         return report
+
+    @abstractmethod
+    def _ending(self) -> Ending | None:
+        """Why the run must end now, or None."""
+
+    def _unopened(self, broken: Broken) -> Ending:
+        """Why a run ends before it began: a person or a clock ended it, else opening it failed."""
+        ending = self._ending() if self.interruption is not None else None
+        failed = Ending(outcome="failed", reason=opening_reason(broken), detail=broken.message)
+        return ending or failed
 
     def _skip_failing(self, report: OpenRunReport) -> None:
         """Begin behind models that failed for other runs a moment ago."""

@@ -171,15 +171,17 @@ async def test_a_moment_that_is_over_lets_nothing_begin(site: Installation) -> N
     assert result.spend.model_calls == 0
 
 
-async def test_a_number_that_a_tool_gave_ends_the_loop(probe: Installation) -> None:
-    counts = {"type": "tool_bound", "tool": "probe.echo", "operator": "==", "value": 0}
-    replies = [
-        asks("coder", "probe.echo", {"text": "3 failed"}),
-        says("coder", "first"),
-        asks("coder", "probe.echo", {"text": "0 failed"}),
-        says("coder", "second"),
-    ]
-    coding = team(stage("coder", access="readonly"), condition=counts)
-    result = await probe.run(task(coding), script(replies))
+async def test_a_number_that_a_tool_gave_ends_the_loop(site: Installation) -> None:
+    counts = {"type": "tool_bound", "tool": "fs.read", "operator": "==", "value": 0}
+    replies: list[dict[str, object]] = []
+    for name, text in (("first", "3 failed"), ("second", "0 failed")):
+        write = {"path": f"{name}.txt", "content": text, "expected_hash": "absent"}
+        replies += [
+            asks("coder", "fs.write", write),
+            asks("coder", "fs.read", {"path": f"{name}.txt"}),
+            says("coder", name),
+        ]
+    coding = team(stage("coder", access="full"), condition=counts)
+    result = await site.run(task(coding), script(replies))
     assert (result.outcome, result.reason, result.output) == ("accepted", "completed", "second")
     assert result.iteration_count == 2
