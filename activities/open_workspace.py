@@ -104,7 +104,9 @@ class OpenWorkspace:
         if not asked:
             return _Prepared(root, base, writable, selection, ())
         pinned = await self._servers.pin(asked, root=root)
-        selection = _selected(step, (*own, *pinned.facts))
+        # A server may offer what our own tools do; it is for the same runs alone.
+        later = [fact for fact in pinned.facts if step.orchestrates or not steers_loops(fact.name)]
+        selection = _selected(step, (*own, *later))
         _require_offered(step, pinned.facts)
         return _Prepared(root, base, writable, selection, pinned.servers)
 
@@ -147,7 +149,7 @@ def _seat(seat: SeatTools, tools: tuple[ToolFact, ...], grant: Grant) -> Grant:
     """The part of the run's grant that a stage has; it works in the same folder.
 
     Loops inside a loop are delegations or `loop:` stages, within depth and budget: no stage starts
-    or steers any by a tool, neither by ours nor by that of a server which offers the same.
+    or steers any by a tool, whatever the run may.
     """
     possible = [tool for tool in tools if not steers_loops(tool.name)]
     offered = select(possible, level=seat.level, allow=seat.allow or (), belongs=True)

@@ -135,3 +135,15 @@ async def test_a_stage_has_models_of_its_own_and_fails_over_by_itself(site: Inst
     assert coder.model not in {broken, second}
     assert (reviewer.model, reviewer.status) == (second, "completed")
     assert set(result.models_used) == {coder.model, second}
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["not named", "named"])
+async def test_loop_tools_of_a_server_are_for_agents_that_name_them(
+    served: Installation, named: bool
+) -> None:
+    allowed = {"allow": ["mcp.ours.loop_*"]} if named else {}
+    tools = {"access": "full", "mcp": ["ours"], **allowed}
+    replies = [asks("executor", "mcp.ours.loop_start", {"goal": "x"}), {"text": "Done."}]
+    result = await served.run({"kind": "agent", "goal": "start", "tools": tools}, script(replies))
+    assert result.output == "Done."
+    assert (served.home / "started").exists() is named

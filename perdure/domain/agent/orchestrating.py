@@ -17,5 +17,5 @@ def steers_loops(tool: str) -> bool:
 
 
 def names_loop_tools(pattern: str) -> bool:
-    """Whether a pattern means them on purpose; `*` does not."""
-    return pattern.startswith(STEM)
+    """Whether a pattern means them on purpose, our own or those of a server; `*` does not."""
+    return pattern.rpartition(".")[2].startswith(STEM)
