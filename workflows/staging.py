@@ -209,7 +209,8 @@ class Staging(Turning, Parenting):
         if role.on_question == "default":
             return await self._urged(role)
         kind = "blocked" if asked.kind == "blocked" else "question"
-        prompt = f"The stage {role.name} ({role.role}) asks: {asked.text or 'it cannot go on'}"
+        stands = "is blocked" if kind == "blocked" else "asks"
+        prompt = f"The stage {role.name} ({role.role}) {stands}: {asked.text or 'it cannot go on'}"
         gate = await self.ask(kind, prompt, free_text=True)
         answer = gate.answer if gate is not None else None
         if gate is None or answer is None:

@@ -6,6 +6,9 @@ from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
 from perdure.domain.result import IterationRecord
 from perdure.interfaces.services import Services
 
+SHOWN = 8
+MANY = 500
+
 
 async def transcript_head(services: Services, run: str, iteration: int | None) -> str:
     """The head of what was said in an iteration, or (None) up to the last one.
@@ -16,15 +19,38 @@ async def transcript_head(services: Services, run: str, iteration: int | None) -
     """
     records = await services.gateway.records(run)
     if iteration is not None:
-        head = record_of(records, iteration, run).transcript
+        head = _said_in(record_of(records, iteration, run))
     else:
-        heads = [record.transcript for record in records if record.transcript]
+        heads = [said for record in records if (said := _said_in(record))]
         head = heads[-1] if heads else await _last_transcript(services, run)
     if head is None:
-        raise NotFound(
-            f"{run} has no transcript yet.", cure=f"Look again, or `perdure watch {run}`."
-        )
+        raise await _nothing_said(services, run)
     return head
+
+
+async def _nothing_said(services: Services, run: str) -> NotFound:
+    """Nothing of its own: a manager decides in single calls, the words are its workers'."""
+    rows = await services.records.find_runs(prefix=f"{run}.", limit=MANY)
+    below = [row.id for row in rows if row.parent == run]
+    row = await services.records.run(run)
+    ended = row is not None and row.ended_at is not None
+    if below:
+        more = f" and {len(below) - SHOWN} more" if len(below) > SHOWN else ""
+        shown = ", ".join(f"perdure transcript {child}" for child in sorted(below)[:SHOWN])
+        told = "keeps no transcript of its own; the runs that worked for it do."
+        return NotFound(f"{run} {told}", cure=f"Read theirs: {shown}{more}.")
+    if ended:
+        return NotFound(
+            f"{run} has ended, and nothing was said in it.",
+            cure=f"What happened: perdure history {run}.",
+        )
+    return NotFound(f"{run} has no transcript yet.", cure=f"Look again, or `perdure watch {run}`.")
+
+
+def _said_in(record: IterationRecord) -> str | None:
+    """The transcript of an iteration; of stages the last one that said something."""
+    of_stages = [stage.transcript for stage in record.stages if stage.transcript]
+    return record.transcript or (of_stages[-1] if of_stages else None)
 
 
 async def _last_transcript(services: Services, run: str) -> str | None:

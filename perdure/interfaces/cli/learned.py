@@ -32,4 +32,6 @@ async def find_learned(services: Services, result: RunResult) -> Learned | None:
         return Learned(f"goes on in a run of its own: perdure watch {learner}")
     entries = await services.memory.list(kinds=("learning",), limit=LOOKED_AT)
     count = sum(any(origin.run == result.id for origin in item.origins) for item in entries)
-    return Learned(ended.explanation, count)
+    # Its explanation says that the looking went well, which after a failed run reads wrongly.
+    said = ended.output if ended.outcome == "accepted" else None
+    return Learned(said or ended.explanation, count)

@@ -98,10 +98,9 @@ class Gateway:
         self._resolve = resolve
         self._now = now
         self._server = Server(connect, address=facts.address, waits=self._waits)
-        self._readiness = Readiness(self._server, facts=facts, waits=self._waits)
         self._starter = Starter(
             server=self._server,
-            readiness=self._readiness,
+            readiness=Readiness(self._server, facts=facts, waits=self._waits),
             blobs=blobs,
             records=records,
             facts=facts,
@@ -138,7 +137,7 @@ class Gateway:
         )
         self._listing = Listing(server=self._server, records=records)
         self._deleting = Deleting(server=self._server, records=records)
-        self._mining = Mining(server=self._server, readiness=self._readiness, records=records)
+        self._mining = Mining(server=self._server, starter=self._starter, records=records)
 
     async def start(
         self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
@@ -207,7 +206,7 @@ class Gateway:
     async def readiness(self, spec: Spec) -> tuple[QueueState, ...]:
         """Whether somebody answers on each queue that a specification needs."""
         site = await self._starter.site(await self._resolve(spec))
-        return await self._readiness.of(site)
+        return await self._starter.readiness.of(site)
 
     async def status(self, run: str) -> RunStatus:
         """One look at a run; `source` is `store` when its worker did not answer."""

@@ -23,8 +23,8 @@ from perdure.domain.memory.mining import MineReport, MiningInput
 from perdure.domain.names import MINING_WORKFLOW, loops_queue, mining_schedule_id
 from perdure.domain.ports import RecordStore
 from perdure.interfaces.gateway.facts import MiningSchedule, QueueState, worker_command
-from perdure.interfaces.gateway.readiness import Readiness
 from perdure.interfaces.gateway.server import Server
+from perdure.interfaces.gateway.starting import Starter
 
 SHORTEST = timedelta(minutes=1)
 LONGEST = timedelta(days=366)
@@ -34,9 +34,9 @@ LOOK_AT_MOST = timedelta(minutes=5)
 class Mining:
     """Schedules the look for patterns of one installation."""
 
-    def __init__(self, *, server: Server, readiness: Readiness, records: RecordStore) -> None:
+    def __init__(self, *, server: Server, starter: Starter, records: RecordStore) -> None:
         self._server = server
-        self._readiness = readiness
+        self._readiness = starter.readiness
         self._records = records
 
     async def state(self) -> MiningSchedule | None:

@@ -59,7 +59,7 @@ class Starter:
         now: Callable[[], datetime],
     ) -> None:
         self._server = server
-        self._readiness = readiness
+        self.readiness = readiness
         self._blobs = blobs
         self._records = records
         self._facts = facts
@@ -101,7 +101,7 @@ class Starter:
     async def ready_site(self, spec: Spec) -> tuple[Site, str | None]:
         """Where the run will live, and who there is busy; raises `NoReadyWorker` for nobody."""
         site = await self.site(spec)
-        return site, await self._readiness.require(site)
+        return site, await self.readiness.require(site)
 
     async def site(self, spec: Spec) -> Site:
         """Where a run of this specification will live."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -14,10 +15,12 @@ from perdure.interfaces.submission.layers import Fields, Layer
 FILE = "file:"
 SCRIPTED = "scripted:"
 STORED = ("scripted:sha256:", "scripted:hmac:")
+LABEL_CHARACTERS = 40
 INLINE_BYTES = 8 * 1024
 MAX_BYTES = 4 * 1024 * 1024
 INSIDE = "a file inside the folder of the task, without links and `..`"
 NO_FILES = "no files: this door reads none, send the text itself"
+_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class References:
@@ -71,7 +74,9 @@ class References:
             return value
         name, mark, label = value.removeprefix(SCRIPTED).partition("#")
         data = self._read(name, path, folder)
-        return value if data is None else f"{SCRIPTED}{self._kept(data)}{mark}{label}"
+        # Without a label the file's own name tells people which script it is.
+        named = label if mark else _LABEL.sub("-", PurePosixPath(name).stem)[:LABEL_CHARACTERS]
+        return value if data is None else f"{SCRIPTED}{self._kept(data)}#{named}"
 
     def _workspace(self, given: str, folder: Path | None) -> str:
         if folder is None and not Path(given).is_absolute():

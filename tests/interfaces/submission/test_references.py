@@ -32,7 +32,7 @@ def test_scripts_of_strategies_are_read_and_moved(tmp_path: Path) -> None:
     (address,) = references.blobs
     assert models_of(found.fields) == [
         f"scripted:{address}#a",
-        ["claude-x", f"scripted:{address}"],
+        ["claude-x", f"scripted:{address}#script"],  # no label: its name tells which it is
     ]
     moved = with_addresses(found.fields, lambda one: one.replace("sha256", "hmac"))
     assert str(models_of(moved)[0]).startswith("scripted:hmac:")
@@ -54,6 +54,6 @@ def test_scripts_of_judges_are_read_and_moved(tmp_path: Path) -> None:
     found = references.resolved(Layer(name="task", fields=given, folder=tmp_path)).fields
     (address,) = references.blobs
     moved = with_addresses(found, lambda one: one.replace("sha256", "hmac"))
-    named: JsonValue = {**judge, "evaluator": {"judge": {"model": f"scripted:{address}"}}}
+    named: JsonValue = {**judge, "evaluator": {"judge": {"model": f"scripted:{address}#script"}}}
     assert found["rubric"] == [named, plain]
     assert str(moved["rubric"]).count("scripted:hmac:") == 1

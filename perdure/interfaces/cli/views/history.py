@@ -1,7 +1,7 @@
 """The iterations of a run: scores, what changed, what was found, and two of them side by side."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
 from pydantic import JsonValue
@@ -31,6 +31,7 @@ from perdure.interfaces.cli.views.wording import (
     tokens,
 )
 
+_Cell = Callable[[IterationRecord], str]
 _SEVERITY_STYLES = {"blocker": BAD, "important": WARN}
 
 
@@ -38,13 +39,15 @@ def history_view(records: Sequence[IterationRecord], best: int | None) -> Render
     """One row per iteration, then what was found in each."""
     if not records:
         return line("No iteration is complete yet.")
-    columns = ("#", "score", "decision", "evaluation", "dimensions", "tokens", "cost", "time")
-    rows = [_row(record, best) for record in records]
+    columns = _columns(records)
+    rows = [_row(record, best, columns) for record in records]
     found = (_findings(record) for record in records)
     if any(record.stages for record in records):
         found = (_told_by_stages(record) for record in records)
     return stack(
-        table(columns, rows, right=("#", "score", "tokens", "cost", "time")), _sum(records), *found
+        table(tuple(columns), rows, right=("#", "score", "tokens", "cost", "time")),
+        _sum(records),
+        *found,
     )
 
 
@@ -79,27 +82,68 @@ def coloured_diff(patch: str) -> list[Text]:
     return [line((safe(row), _diff_style(row))) for row in patch.splitlines()]
 
 
-def _row(record: IterationRecord, best: int | None) -> tuple[str | Text, ...]:
-    mark = "★" if record.index == best else " "
-    style = GOOD if record.index == best else ""
-    total = record.usage.counted_tokens()
-    return (
-        f"{record.index}{mark}",
-        line((score(record.score), style)),
-        record.decision.replace("_", " "),
-        record.evaluation.replace("_", " "),
-        _dimensions(record),
-        tokens(total),
-        money(record.cost_usd),
-        duration(record.duration_s),
+def _columns(records: Sequence[IterationRecord]) -> Mapping[str, _Cell]:
+    """What these records tell of: no column stays empty in every row."""
+    told: dict[str, _Cell] = {"#": lambda record: str(record.index), "score": _score}
+    told["decision"] = lambda record: record.decision.replace("_", " ")
+    told["evaluation"] = lambda record: record.evaluation.replace("_", " ")
+    told |= {"dimensions": _dimensions, "stages": _stages, "did": _did, "tools": _tools}
+    told["error"] = lambda record: one_line(record.error or "", 80)
+    told["tokens"] = lambda record: tokens(record.usage.counted_tokens())
+    told["cost"] = lambda record: money(record.cost_usd)
+    told["time"] = lambda record: duration(record.duration_s)
+    empty = {"score": "–", "evaluation": "none"}
+    return {
+        name: cell
+        for name, cell in told.items()
+        if any(cell(record) != empty.get(name, "") for record in records)
+    }
+
+
+def _row(
+    record: IterationRecord, best: int | None, columns: Mapping[str, _Cell]
+) -> tuple[str | Text, ...]:
+    is_best = record.index == best
+    cells: list[str | Text] = []
+    for name, cell in columns.items():
+        text = cell(record)
+        match name:
+            case "#":
+                cells.append(f"{text}{'★' if is_best else ' '}")
+            case "score":
+                cells.append(line((text, GOOD if is_best else "")))
+            case _:
+                cells.append(text)
+    return tuple(cells)
+
+
+def _score(record: IterationRecord) -> str:
+    return score(record.score)
+
+
+def _stages(record: IterationRecord) -> str:
+    """The stages by name; of one that did not get through, how it stands."""
+    return ", ".join(
+        one_line(stage.name, 30)
+        + ("" if stage.status == "completed" else f" ({stage.status.replace('_', ' ')})")
+        for stage in record.stages
     )
 
 
+def _did(record: IterationRecord) -> str:
+    """What a manager decided; an iteration that is scored by dimensions tells it below."""
+    if record.dimensions or record.stages or record.error:
+        return ""
+    return one_line((record.adaptation or "").partition(":")[0], 40)
+
+
+def _tools(record: IterationRecord) -> str:
+    return one_line(", ".join(call.name for call in record.calls), 80)
+
+
 def _dimensions(record: IterationRecord) -> str:
-    if record.error:
-        return one_line(record.error, 80)
     if not record.dimensions:
-        return one_line(", ".join(call.name for call in record.calls), 80)
+        return ""
     low = [
         f"{one_line(name, 30)} {score(item.score)}{' (carried)' if item.carried else ''}"
         for name, item in record.dimensions.items()

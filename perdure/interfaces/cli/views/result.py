@@ -34,6 +34,7 @@ from perdure.interfaces.cli.views.wording import (
 
 FINDINGS_SHOWN = 8
 FILE = "file"
+_KINDS = {"tree": "all files", "patch": "patch"}
 
 
 def result_view(
@@ -149,7 +150,11 @@ def _files(result: RunResult) -> str | None:
 
 
 def _artifacts(result: RunResult) -> str | None:
-    kept = [f"{item.kind} {short_ref(item.ref)}" for item in result.artifacts if item.kind != FILE]
+    kept = [
+        f"{_KINDS.get(item.kind, item.kind)} {short_ref(item.ref)}"
+        for item in result.artifacts
+        if item.kind != FILE
+    ]
     return ", ".join(kept) or None
 
 

@@ -64,9 +64,12 @@ def short_ref(address: str) -> str:
 
 
 def model_name(name: str) -> str:
-    """A model as people know it; a script by enough of its address to be told apart."""
-    is_stored = name.partition(":")[2].startswith(("sha256:", "hmac:"))
-    return short_model_name(name) if is_stored else name
+    """A model as people know it; a script by its label, else by enough of its address."""
+    kind, _, rest = name.partition(":")
+    if not rest.startswith(("sha256:", "hmac:")):
+        return name
+    label = rest.partition("#")[2]
+    return f"{kind}:{label}" if label else short_model_name(name)
 
 
 def plural(count: int, noun: str) -> str:

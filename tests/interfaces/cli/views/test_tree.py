@@ -7,7 +7,7 @@ from inline_snapshot import snapshot
 
 from perdure.domain.children import ChildStatus
 from perdure.domain.errors import NotFound
-from perdure.domain.result import IterationRecord
+from perdure.domain.result import IterationRecord, StageRecord, ToolCallRecord
 from perdure.domain.status import RunStatus
 from perdure.interfaces.cli.views.events import event_line
 from perdure.interfaces.cli.views.history import history_view
@@ -121,6 +121,30 @@ def test_the_history_tells_decisions_with_reasons() -> None:
     shown = plain(history_view(records, 2))
     assert "[iter 1] continue · plan: too large for one" in shown
     assert "[iter 2] score 0.70 · delegate: two parts are ready" in shown
+    head = shown.splitlines()[0].split()
+    assert head == ["#", "score", "decision", "did", "tokens", "cost", "time"]
+    assert [row.split()[3] for row in shown.splitlines()[1:3]] == ["plan", "delegate"]
+
+
+def test_the_history_of_stages_names_them_and_how_they_stand() -> None:
+    stages = (
+        StageRecord(name="plan", role="planner", status="completed"),
+        StageRecord(name="code", role="coder", status="failed", error="it broke"),
+    )
+    shown = plain(history_view((IterationRecord(index=1, stages=stages),), None))
+    assert shown.splitlines()[0].split() == ["#", "decision", "stages", "tokens", "cost", "time"]
+    assert "plan, code (failed)" in shown.splitlines()[1]
+
+
+def test_the_history_of_an_agent_names_its_tools_and_what_went_wrong() -> None:
+    records = (
+        IterationRecord(index=1, calls=(ToolCallRecord(name="fs.read", id="c1", outcome="ok"),)),
+        IterationRecord(index=2, error="the model refused"),
+    )
+    shown = plain(history_view(records, None)).splitlines()
+    assert shown[0].split() == ["#", "decision", "tools", "error", "tokens", "cost", "time"]
+    assert "fs.read" in shown[1]
+    assert "the model refused" in shown[2]
 
 
 @pytest.mark.parametrize(
