@@ -1,9 +1,11 @@
-"""The step `call_tool`: a try after a lost one finds what the first wrote, and nothing is twice."""
+"""The step `call_tool`: a second try does nothing twice, and only what was decided on runs."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.call_tool import CallTool
@@ -93,3 +95,18 @@ async def test_another_call_under_the_same_id_writes_its_own(
     await _call(stores, await _request(stores, TODO, stage="coder"))
     await _call(stores, await _request(stores, TODO, stage=stage, iteration=iteration))
     assert len(await stores.todos.todos(reach=REACH)) == 4
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"items": ["a", "c"]}, {"items": ["a", "b"], "more": 1}, {}], ids=str
+)
+async def test_a_call_that_is_not_the_one_decided_on_does_not_run(
+    stores: Stores, arguments: dict[str, JsonValue]
+) -> None:
+    """R48: a person approved these arguments; what the transcript holds now is something else."""
+    approved = await _request(stores, TODO, stage="coder")
+    changed = TODO.model_copy(update={"arguments": arguments})
+    now = await _request(stores, changed, stage="coder")
+    with pytest.raises(ApplicationError, match="other arguments than those decided on"):
+        await _call(stores, now.model_copy(update={"args_hash": approved.args_hash}))
+    assert await stores.todos.todos(reach=REACH) == []

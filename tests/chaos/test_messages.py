@@ -1,7 +1,6 @@
 """R09, R11, R43, R48: messages that come too late, too often or too many at once."""
 
 import asyncio
-import time
 
 import pytest
 from ground import Ground
@@ -11,10 +10,13 @@ from temporalio.service import RPCError, RPCStatusCode
 from waiting import eventually
 
 from perdure.domain.errors import NotAllowed, PerdureError, ServiceUnavailable
-from perdure.domain.gates import Gate
+from perdure.domain.gates import Gate, arguments_hash
 from perdure.domain.messages import AddInput, Answer, AnyMessage, Pause, Resume, Stop
 
 APPROVAL = Play(text="", calls=[("effect.approved", {"word": "a"})])
+# What a person would answer who saw the gate while it was open.
+HASH = arguments_hash("effect.approved", {"word": "a"})
+LATE = Answer(gate="g1", choice="approve", args_hash=HASH, by="me")
 PAIRS = 5_000
 IN_FLIGHT = 10
 
@@ -63,11 +65,9 @@ async def test_r43_the_eleventh_update_in_flight_is_told_to_wait(chaos: Ground) 
         run = await chaos.start()
         await chaos.billed(1)
     messages = [AddInput(text=f"say-{n}.", request_id=f"r{n}") for n in range(IN_FLIGHT + 1)]
-    began = time.monotonic()
-    answers = await asyncio.gather(
-        *(chaos.verb(run, one) for one in messages), return_exceptions=True
+    answers = await asyncio.wait_for(
+        asyncio.gather(*(chaos.verb(run, one) for one in messages), return_exceptions=True), 60
     )
-    assert time.monotonic() - began < 30
     assert all(isinstance(answer, PerdureError) for answer in answers), answers
     crowded = [one for one in answers if "takes no more now" in str(one)]
     assert crowded, answers
@@ -84,12 +84,10 @@ async def test_r43_the_eleventh_update_in_flight_is_told_to_wait(chaos: Ground) 
 async def test_r48_an_answer_after_the_default_was_taken(served: Ground) -> None:
     served.provider.plays = [APPROVAL, Play(text="done", gate="later")]
     run = await served.start(gates={"timeout_s": 2.0, "on_expiry": "default:deny"})
-    gate = await asked(served, run)
     await served.billed(2)
-    late = Answer(gate=gate.id, choice="approve", args_hash=gate.args_hash, by="me")
     with pytest.raises(NotAllowed, match=r"already answered with 'deny' by deadline"):
-        await served.verb(run, late)
-    await served.site.handle(run).signal("answer", late)
+        await served.verb(run, LATE)
+    await served.site.handle(run).signal("answer", LATE)
 
     async def noted() -> bool:
         return any("deadline" in why for why in (await served.site.status(run)).refused)
@@ -104,12 +102,10 @@ async def test_r48_an_answer_after_the_default_was_taken(served: Ground) -> None
 async def test_r48_an_answer_after_the_run_ended_unanswered(served: Ground) -> None:
     served.provider.plays = [APPROVAL, Play(text="done")]
     run = await served.start(gates={"timeout_s": 2.0, "on_expiry": "end"})
-    gate = await asked(served, run)
     result = await served.check(run)
     assert (result.outcome, result.reason) == ("unanswered", "gate_expired")
-    late = Answer(gate=gate.id, choice="approve", args_hash=gate.args_hash, by="me")
     with pytest.raises(NotAllowed, match=r"has ended \(unanswered\)"):
-        await served.verb(run, late)
+        await served.verb(run, LATE)
     assert not served.effects.exists()
 
 
@@ -120,6 +116,7 @@ async def test_r09_thousands_of_pauses_overflow_nothing(served: Ground) -> None:
     served.provider.plays = [APPROVAL, Play(text="done")]
     run = await served.start()
     gate = await asked(served, run)
+    assert gate.args_hash == HASH
     handle = served.site.handle(run)
     for number in range(PAIRS):
         await handle.signal("pause", Pause(request_id=f"p{number}"))

@@ -1,4 +1,4 @@
-"""R14, R19, R21, R23, R43, R48, R49: rolling over, many messages, large batches, no cache."""
+"""R14, R19, R20, R21, R23, R43, R48, R49: rolling over, many messages, large batches, no cache."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -63,6 +63,26 @@ async def test_r19_every_signal_of_a_rolling_run_is_applied_once(rolling: Ground
     unread = " ".join(result.unread_input)
     for number in range(sent):
         assert told.count(f"input-{number}.") + unread.count(f"input-{number}.") == 1, number
+
+
+async def test_r20_every_update_of_a_rolling_run_is_applied_once(rolling: Ground) -> None:
+    """Each gets its answer from one execution or the next, and acts in one of them."""
+    looking = [Play(text="", calls=[LOOK], delay_s=0.2)] * 2
+    rolling.provider.plays = [
+        *looking, Play(text="", calls=[LOOK], gate="all sent"), Play(text="done"),
+    ]  # fmt: skip
+    run = await rolling.start(tools=EXEMPT)
+    sent = 20
+    for number in range(sent):
+        message = AddInput(text=f"input-{number}.", request_id=f"r{number}")
+        await asyncio.gather(*(rolling.verb(run, message) for _ in range(2)))
+    rolling.provider.open("all sent")
+    result = await rolling.check(run)
+    told = str([body["messages"] for body in rolling.provider.bodies[-1:]])
+    unread = " ".join(result.unread_input)
+    for number in range(sent):
+        assert told.count(f"input-{number}.") + unread.count(f"input-{number}.") == 1, number
+    assert len(await executions(rolling.site, run)) >= 3
 
 
 async def test_r14_a_pause_outlives_the_roll(rolling: Ground) -> None:

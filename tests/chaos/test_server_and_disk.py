@@ -1,9 +1,11 @@
-"""R06, R08, R10, R12, R13, R15, R42: server and disk fail, people intervene; the run goes on."""
+"""R06, R07, R08, R10, R12, R13, R15, R42: server and disk fail, people intervene, runs go on."""
 
 import asyncio
 import json
 import random
 import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,13 @@ from provider import Play
 from server_process import server_process
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.worker import Worker
 from waiting import eventually
 
+from activities.ready import Ready
 from perdure.domain.errors import StoreError
-from perdure.domain.messages import Pause, Resume
+from perdure.domain.messages import AddInput, Pause, Resume
+from perdure.domain.names import loops_queue, models_queue, tools_queue
 
 LOOK = ("effect.again", {"word": "a"})
 
@@ -43,6 +48,33 @@ async def test_r06_the_server_is_killed_during_a_loop(
         result = await made.check(run, failed_tasks=2 * kills, kills=kills)
     assert result.output == "done"
     assert len(made.provider.lines()) == turns + 1, "no call was made twice"
+
+
+async def test_r07_what_was_acknowledged_outlives_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pause and an input that were answered hold after the server died and came back."""
+    monkeypatch.setenv("TOOL_LEDGER", str(tmp_path / "effects.jsonl"))
+    async with (
+        server_process(tmp_path) as server,
+        ground(tmp_path / "g", server.address) as made,
+        made.site.worker(),
+    ):
+        made.provider.plays = [Play(text="", calls=[LOOK], gate="later"), Play(text="done")]
+        run = await made.start()
+        await made.billed(1)
+        await made.verb(run, Pause())
+        await made.verb(run, AddInput(text="and be brief"))
+        await server.kill()
+        made.provider.open("later")
+        await server.start()
+        await eventually(lambda: _at_rest(made, run))
+        assert len(made.provider.lines()) == 1, "it is still paused"
+        await made.verb(run, Resume())
+        result = await made.check(run, failed_tasks=2, kills=1)
+    assert result.output == "done"
+    assert str(made.provider.bodies[-1]["messages"]).count("and be brief") == 1
+    assert len(made.provider.lines()) == 2
 
 
 async def test_r08_a_locked_store_is_waited_out_with_the_paid_reply_in_hand(
@@ -108,21 +140,36 @@ async def _waits_because(ground: Ground, run: str, why: str) -> bool:
 
 
 async def test_r10_a_pause_before_the_first_task_is_honoured(chaos: Ground) -> None:
-    async with chaos.site.worker():
+    async with answering(chaos):
         run = await chaos.start()
-        await chaos.site.handle(run).signal("pause", Pause())
-        held = False
-        for _ in range(100):
-            held = (await chaos.site.status(run)).lifecycle in {"paused", "completed"}
-            if held:
-                break
-            await asyncio.sleep(0.05)
-        if (await chaos.site.status(run)).lifecycle == "paused":
-            billed = len(chaos.provider.lines())
-            await asyncio.sleep(1.0)
-            assert len(chaos.provider.lines()) == billed, "the ledger stays flat"
-            await chaos.verb(run, Resume())
+    await chaos.site.handle(run).signal("pause", Pause())
+    async with chaos.site.worker():
+        await eventually(lambda: _at_rest(chaos, run))
+        await chaos.verb(run, AddInput(text="one more task of the workflow"))
+        assert "call_model" not in str(await chaos.site.history(run)), (
+            "no call was as much as planned"
+        )
+        assert chaos.provider.lines() == []
+        await chaos.verb(run, Resume())
         await chaos.check(run)
+
+
+@asynccontextmanager
+async def answering(ground: Ground) -> AsyncGenerator[None]:
+    """Workers that answer the probe of a start, and do nothing else."""
+    installation = await ground.site.parts.stores.records.installation()
+    queues = (
+        loops_queue(installation),
+        models_queue(installation),
+        tools_queue(installation, None),
+    )
+    ready = Ready(version="none", workspace=None).ready
+    async with AsyncExitStack() as workers:
+        for queue in queues:
+            await workers.enter_async_context(
+                Worker(ground.site.client, task_queue=queue, activities=[ready])
+            )
+        yield
 
 
 async def test_r12_a_run_without_worker_still_has_a_status(chaos: Ground) -> None:

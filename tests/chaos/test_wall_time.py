@@ -1,4 +1,4 @@
-"""R38: the wall clock of a run goes on while it is paused and while nobody works on it."""
+"""R04, R38: the wall clock goes on while a run is paused and while nobody works on it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -52,6 +52,27 @@ async def test_r38_pause_and_outage_count_as_wall_time(skipping: Ground) -> None
     assert abs(await _alarm_after(skipping, run) - HOUR_S) <= 1.0
     assert result.spend.wall_time_s >= HOUR_S
     assert len(skipping.provider.lines()) == 1
+
+
+async def test_r04_an_hour_without_workers_is_no_failure(skipping: Ground) -> None:
+    """What waits for a worker waits as long as it takes; no timeout is counted as an attempt."""
+    site = skipping.site
+    skipping.provider.plays = [Play(text="", calls=[LOOK], gate="later"), Play(text="done")]
+    async with site.worker():
+        run = await skipping.start(budget={"wall_time": 2 * HOUR_S})
+        await skipping.billed(1)
+        await skipping.verb(run, Pause())
+        skipping.provider.open("later")
+        await eventually(lambda: _at_rest(skipping, run))
+    await TimeSkipper(site.client).fast_forward(site.handle(run), HOUR_S)
+    await site.handle(run).signal("resume", Resume())
+    async with site.worker():
+        result = await skipping.check(run, kills=1)
+    assert (result.outcome, result.output) == ("accepted", "done")
+    assert result.spend.wall_time_s >= HOUR_S
+    rows = await site.parts.stores.journal.rows(run)
+    assert {(row.attempt, row.state) for row in rows} == {(1, "answered")}
+    assert len(skipping.provider.lines()) == 2
 
 
 async def test_r38_a_resumed_run_has_what_is_left(skipping: Ground) -> None:

@@ -15,11 +15,15 @@ from perdure.compose import VERSION
 ROOT = Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
 PACKAGES = ("perdure", "workflows", "activities")
+ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A change of one source file, a line added at its end, and a recording that must notice."""
+    """A change of one source file, a line added at its end, and a recording that must notice.
+
+    `ANY`: which ones do is chance, such as where a set has another order.
+    """
 
     file: str
     before: str
@@ -73,7 +77,7 @@ SLOW = {
         "for wave in self._waves(ready, turns):",
         "by_id = {entry.call.id: entry for entry in ready}\n"
         "        for wave in self._waves([by_id[i] for i in set(by_id)], turns):",
-        "agent_with_tools",
+        ANY,
     ),
     "two steps change places": Mutation(
         "workflows/batch.py",
@@ -135,6 +139,18 @@ SLOW = {
         "None",
         "refine_amended_rubric",
     ),
+    "one rejection more before a person is asked": Mutation(
+        "perdure/domain/roles/decision.py",
+        "facts.rework_limit <= facts.rejections",
+        "facts.rework_limit < facts.rejections",
+        "roles_rework_granted",
+    ),
+    "a child gets another share": Mutation(
+        "perdure/domain/allocation.py",
+        "CHILD_FRACTION = 0.3\n",
+        "CHILD_FRACTION = 0.31\n",
+        "delegation_sub_manager",
+    ),
     "money is not counted": Mutation(
         "perdure/domain/views.py",
         "cost_usd=",
@@ -188,7 +204,7 @@ def test_a_changed_decision_is_caught(mutation: Mutation, tmp_path: Path) -> Non
     source.write_text(f"{text.replace(mutation.before, mutation.after)}\n{mutation.added}\n")
     caught = _departed(tmp_path)
     print("\n".join(f"{name}: {why}" for name, why in caught.items()))
-    assert f"{VERSION}/{mutation.caught_by}" in caught
+    assert caught if mutation.caught_by == ANY else f"{VERSION}/{mutation.caught_by}" in caught
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from perdure.compose import Parts, open_parts
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import RUN_SPEC, Timing
 from perdure.domain.status import RunStatus
-from perdure.interfaces.gateway import Gateway, Settling, SiteFacts
+from perdure.interfaces.gateway import Gateway, Settling, SiteFacts, Waits
 from perdure.resolution import Plugins, Resolver
 from perdure.worker import run_worker
 
@@ -36,6 +36,8 @@ FAST_SERVER = (
     "--dynamic-config-value", 'history.timerProcessorMaxTimeShift="10ms"',
     "--dynamic-config-value", 'history.workflowIdReuseMinimalInterval="0s"',
 )  # fmt: skip
+# A worker on a busy machine takes its time; who waits for an answer that comes loses nothing.
+PATIENT = Waits(ready=15.0, query=10.0, update=20.0)
 
 
 @dataclass
@@ -169,6 +171,11 @@ class WorkerProcess:
         """End it politely."""
         await self._signal(signal.SIGTERM)
 
+    async def gone(self) -> None:
+        """Wait until it has ended by itself."""
+        assert self._process is not None
+        await asyncio.wait_for(self._process.wait(), 60)
+
     async def end(self) -> None:
         """End it if it still runs."""
         if not self._ended:
@@ -237,6 +244,7 @@ async def installation(
                 sessions=parts.stores.sessions, projects=parts.stores.projects, now=utc_now
             ).settle,
             rubric_problems=check_problems,
+            waits=PATIENT,
         )
         yield Installation(home, address, loaded, parts, gateway, client)
 

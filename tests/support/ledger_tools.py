@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -46,6 +47,14 @@ async def approved(context: ToolContext, word: str) -> str:
     """Do something that a person must allow."""
     _book(context, "approved", word=word)
     return f"did {word}"
+
+
+@tool(access="read", name="effect.pill", idempotent=True)
+async def pill(context: ToolContext) -> str:
+    """Break the worker, whichever tries it."""
+    _book(context, "again")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "never"
 
 
 @tool(access="read", name="effect.process", timeout_s=60)

@@ -9,6 +9,8 @@ from perdure.adapters.settings import Settings
 def announce_ready(settings: Settings) -> None:
     """Say that the worker polls; without a supervisor this does nothing. Call it once, when up."""
     if settings.ready_file is not None:
+        # A worker over PostgreSQL may have made nothing in its home yet.
+        settings.ready_file.parent.mkdir(parents=True, exist_ok=True)
         settings.ready_file.write_text(str(os.getpid()), encoding="utf-8")
 
 

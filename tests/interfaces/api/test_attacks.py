@@ -7,11 +7,13 @@ from typing import get_args
 
 import pytest
 from installation import Installation
+from pydantic import JsonValue
 from rest import Rest, client_of, scripted, served
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
 from perdure.domain.access import ApiToken, Scope, StartedBy
+from perdure.domain.gates import arguments_hash
 from perdure.interfaces.api.app import ROUTERS
 from perdure.interfaces.api.facts import ApiRules
 
@@ -42,7 +44,8 @@ NEEDED: dict[tuple[str, str], Scope] = {
     ("POST", f"{RUN}/gates/{{gate}}/answer"): "answer",
 }
 NAMES = {"run": "x", "gate": "g1", "iteration": "1", "ref": "r", "name": "n"}
-WRITE = {"name": "fs.write", "arguments": {"path": "a.txt", "content": "x"}}
+WRITTEN: dict[str, JsonValue] = {"path": "a.txt", "content": "x"}
+WRITE = {"name": "fs.write", "arguments": WRITTEN}
 ASKING = {"replies": [{"tool_calls": [WRITE]}, {"text": "done"}], "exhausted": "repeat_last"}
 TASK = {"kind": "agent", "goal": "look around", "learn": False}
 APPROVED = TASK | {"tools": {"access": "full", "approve": ["fs.write"]}}
@@ -295,17 +298,13 @@ async def test_who_started_the_run_above_does_not_approve(asking: Rest) -> None:
 async def test_the_server_decides_what_is_too_late(asking: Rest) -> None:
     late = {"gates": {"timeout_s": 1, "on_expiry": "default:deny"}}
     run = await asking.start(APPROVED | late)
-    gate = await gate_of(asking, run)
-
-    async def expired() -> bool:
-        return not (await asking.client.get(f"{LOOPS}/{run}")).json()["gates"]
-
-    await eventually(expired)
+    await asking.ended(run)
     async with asking.caller("answer") as other:
         answer = await other.post(
-            f"{LOOPS}/{run}/gates/{gate['id']}/answer",
-            json={"choice": "approve", "args_hash": gate["args_hash"]},
+            f"{LOOPS}/{run}/gates/g1/answer",
+            json={"choice": "approve", "args_hash": arguments_hash("fs.write", WRITTEN)},
             headers={"date": "Thu, 01 Jan 2026 00:00:00 GMT"},
         )
         assert answer.status_code == 409, answer.text
-    await stopped(asking, run)
+    first, *_ = await asking.site.records(run)
+    assert [call.outcome for call in first.calls] == ["denied"]

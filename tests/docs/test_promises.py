@@ -1,0 +1,92 @@
+"""The page of promises names tests, commands and scenarios that exist, and leaves none out."""
+
+import ast
+import io
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks.measurement import IDS
+from perdure.interfaces.cli.app import build
+from tests.chaos.test_removed_guards import GUARDS
+from tests.replay.test_mutations import QUICK, SLOW
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+CODE = re.compile(r"`([^`\n]+)`")
+WORDS = tuple(dict.fromkeys(CODE.findall(PAGE)))
+NAMED = tuple(word for word in WORDS if word.startswith("tests/"))
+SCENARIO = re.compile(r"^\| (R\d\d) ", re.MULTILINE)
+# Not a scenario of one installation: it would take two versions of the workers for some time.
+LEFT_OUT = {"R41"}
+
+
+@cache
+def functions_of(file: Path) -> frozenset[str]:
+    """The test functions of a file."""
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    functions = (node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(node.name for node in functions if node.name.startswith("test_"))
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize("named", NAMED)
+def test_what_is_named_exists(named: str) -> None:
+    path, _, function = named.partition("::")
+    found = ROOT / path
+    assert found.exists(), f"{path} is gone"
+    if function:
+        assert function in functions_of(found), f"{path} has no {function}"
+    elif found.is_file() and found.name.startswith("test_"):
+        assert functions_of(found), f"{path} tests nothing"
+
+
+def test_every_promise_and_scenario_names_what_shows_it() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and "| ---" not in line]
+    headed = [row for row in rows if row.endswith((" what shows it |", " how |"))]
+    assert len(headed) == 5
+    bare = [row for row in rows if row not in headed and not CODE.search(row.split(" | ")[-1])]
+    assert bare == []
+
+
+def test_every_scenario_is_on_the_page_once() -> None:
+    wanted = {f"R{number:02}" for number in range(1, 52)} - LEFT_OUT
+    assert sorted(SCENARIO.findall(PAGE)) == sorted(wanted)
+
+
+def test_every_test_of_a_scenario_is_in_its_row() -> None:
+    rows = {row.split()[1]: row for row in PAGE.splitlines() if SCENARIO.match(row)}
+    missing = [
+        f"{file.name}::{name}"
+        for file in sorted((ROOT / "tests").rglob("test_*.py"))
+        for name in sorted(functions_of(file))
+        if (found := re.match(r"test_(r\d\d)_", name)) and name not in rows[found[1].upper()]
+    ]
+    assert missing == []
+
+
+def test_commands_and_targets_exist() -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    made = {word.split()[1] for word in WORDS if word.startswith("make ")}
+    assert made
+    assert made <= set(targets)
+    typed = {word.split()[1] for word in WORDS if word.startswith("perdure ")}
+    assert typed
+    console = Console(file=io.StringIO())
+    assert typed <= set(build("0", console, console))
+
+
+@pytest.mark.parametrize("id_", re.findall(r"benchmarks --only (B\d)", PAGE))
+def test_figures_can_be_measured(id_: str) -> None:
+    assert id_ in IDS
+
+
+def test_all_that_is_broken_on_purpose_is_told() -> None:
+    told = set(re.findall(r"^- (.+?)[;.]$", section("Tests of the tests"), re.MULTILINE))
+    assert told == {*GUARDS, *QUICK, *SLOW}
