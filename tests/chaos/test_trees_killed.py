@@ -21,6 +21,7 @@ LEVELS = 4
 LEAVES = 33
 RUNS = 40
 KILLS = 3
+VICTIM = "leaf32"  # its call is held, so that it is there when it is terminated
 CONFIRMED = frozenset({"answered", "duplicate"})
 
 
@@ -43,6 +44,8 @@ def plays(body: dict[str, object]) -> Sequence[Play]:
     asked = json.dumps(body["messages"])
     is_manager = "Decide now" in asked
     name = next((n for n in BELOW if n != "root" and f"Do {n}." in asked), "root")
+    if not is_manager and f"Do {VICTIM}." in asked:
+        return [Play(gate="never")]
     if not is_manager:
         return [Play(text=json.dumps({"result": "done", "confidence": 0.6}), delay_s=0.3)]
     if "Newest iterations" in asked:
@@ -109,15 +112,15 @@ async def _started(made: Ground) -> str:
 
 
 async def _victim(made: Ground, run: str) -> str:
-    """A worker that is in the middle of a call."""
+    """The worker that is in the middle of a call."""
     found: list[str] = []
 
     async def calling() -> bool:
         rows = await made.site.parts.stores.journal.tree(root=run, run=run)
-        found[:] = [row.run for row in rows if row.state == "started" and "leaf" in row.run]
+        found[:] = [row.run for row in rows if row.state == "started" and VICTIM in row.run]
         return bool(found)
 
-    await eventually(calling, seconds=60)
+    await eventually(calling, seconds=120)
     return found[0]
 
 

@@ -147,8 +147,8 @@ SLOW = {
     ),
     "a child gets another share": Mutation(
         "perdure/domain/allocation.py",
-        "CHILD_FRACTION = 0.3\n",
-        "CHILD_FRACTION = 0.31\n",
+        "share = Decimal(str(min(high, max(low, wanted))))",
+        "share = Decimal(str(min(high, max(low, wanted)))) / 2",
         "delegation_sub_manager",
     ),
     "money is not counted": Mutation(
