@@ -95,8 +95,7 @@ class Gateway:
         self._facts = facts
         self._waits = waits or Waits()
         self._records = records
-        self._resolve = resolve
-        self._now = now
+        self._resolve, self._now = resolve, now
         self._server = Server(connect, address=facts.address, waits=self._waits)
         self._starter = Starter(
             server=self._server,
