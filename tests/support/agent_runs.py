@@ -49,9 +49,14 @@ async def conversation(site: Installation, head: str | None) -> tuple[Message, .
 
 async def results(site: Installation, result: RunResult) -> list[ToolResultBlock]:
     """All tool results that the model was shown, in their order."""
+    return await results_in(site, result.transcript)
+
+
+async def results_in(site: Installation, head: str | None) -> list[ToolResultBlock]:
+    """All tool results of a conversation, such as a stage's."""
     return [
         block
-        for message in await conversation(site, result.transcript)
+        for message in await conversation(site, head)
         for block in message.blocks
         if isinstance(block, ToolResultBlock)
     ]

@@ -2,25 +2,15 @@
 
 import pytest
 from delegating import completes, delegates, delegation, works
+from holding import HELD, Holding
 from installation import Installation
 from refining import drafts, spec
 from teams import PAIR, rejected, says, task, team
-from waiting import eventually
 
 from perdure.domain.errors import NotAllowed
 from perdure.domain.messages import Amend
 
 GOAL = "Name ten rivers."
-
-
-async def begun(site: Installation, run: str) -> None:
-    """Wait for the first iteration, whose reply takes a while."""
-
-    async def working() -> bool:
-        status = await site.status(run)
-        return status.iteration == 1 and status.step is not None
-
-    await eventually(working)
 
 
 async def asked(site: Installation, run: str, goal: str) -> list[int]:
@@ -36,45 +26,50 @@ async def asked(site: Installation, run: str, goal: str) -> list[int]:
 
 
 def slowly(replies: list[dict[str, object]]) -> dict[str, object]:
-    return {"replies": [{**replies[0], "delay_s": 1.0}, *replies[1:]], "exhausted": "repeat_last"}
+    return {"replies": [{**replies[0], "delay_s": HELD}, *replies[1:]], "exhausted": "repeat_last"}
 
 
-async def test_a_refine_run_goes_on_with_goal_and_limit(site: Installation) -> None:
+async def test_a_refine_run_goes_on_with_goal_and_limit(
+    site: Installation, holding: Holding
+) -> None:
     settings = {"max_iterations": 5, "improvement_threshold": None, "patience": 9}
     run = await site.start(spec(**settings), slowly(drafts(0.1, 0.2, 0.3, 0.4, 0.5)))
-    await begun(site, run)
+    await holding.begun()
     await site.gateway.verb(run, Amend(goal=GOAL, max_iterations=3))
+    holding.release()
     result = await site.gateway.result(run)
     assert (result.reason, result.iteration_count) == ("max_iterations", 3)
     assert await asked(site, run, GOAL) == [2, 3]
     assert (await site.status(run)).goal == GOAL
 
 
-async def test_roles_count_to_the_new_limit(site: Installation) -> None:
+async def test_roles_count_to_the_new_limit(site: Installation, holding: Holding) -> None:
     replies = [
-        {**says("coder", "draft"), "delay_s": 1.0},
+        {**says("coder", "draft"), "delay_s": HELD},
         says("reviewer", rejected("a")),
         {"when": {"role": "coder", "contains": GOAL}, "text": "again"},
         says("reviewer", rejected("b")),
     ]
     run = await site.start(task(team(*PAIR)), {"replies": replies})
-    await begun(site, run)
+    await holding.begun()
     await site.gateway.verb(run, Amend(goal=GOAL, max_iterations=2))
+    holding.release()
     result = await site.gateway.result(run)
     assert (result.reason, result.iteration_count) == ("max_iterations", 2)
     status = await site.status(run)
     assert (status.goal, status.iteration_limit) == (GOAL, 2)
 
 
-async def test_a_manager_is_told_the_new_goal(site: Installation) -> None:
+async def test_a_manager_is_told_the_new_goal(site: Installation, holding: Holding) -> None:
     replies = [
-        {**delegates("w1"), "delay_s": 1.0},
+        {**delegates("w1"), "delay_s": HELD},
         works("w1"),
         {"when": {"role": "manager", "contains": GOAL}, **_reply(completes("the Rhine"))},
     ]
     run = await site.start(delegation(), {"replies": replies})
-    await begun(site, run)
+    await holding.begun()
     await site.gateway.verb(run, Amend(goal=GOAL))
+    holding.release()
     result = await site.gateway.result(run)
     assert (result.outcome, result.output) == ("accepted", "the Rhine")
 
@@ -84,16 +79,13 @@ def _reply(entry: object) -> dict[str, object]:
     return {name: value for name, value in entry.items() if name != "when"}
 
 
-async def test_a_limit_below_what_is_done_is_refused(site: Installation) -> None:
+async def test_a_limit_below_what_is_done_is_refused(site: Installation, holding: Holding) -> None:
     settings = {"max_iterations": 5, "improvement_threshold": None, "patience": 9}
-    replies = [*drafts(0.1, 0.2), {**drafts(0.3)[0], "delay_s": 2.0}]
+    replies = [*drafts(0.1, 0.2), {**drafts(0.3)[0], "delay_s": HELD}]
     run = await site.start(spec(**settings), {"replies": replies, "exhausted": "repeat_last"})
-
-    async def third() -> bool:
-        return (await site.status(run)).iteration == 3
-
-    await eventually(third)
+    await holding.begun()
     with pytest.raises(NotAllowed, match="2 iterations are complete"):
         await site.gateway.verb(run, Amend(max_iterations=1))
     await site.gateway.verb(run, Amend(max_iterations=3))
+    holding.release()
     assert (await site.gateway.result(run)).iteration_count == 3

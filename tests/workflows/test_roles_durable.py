@@ -1,15 +1,21 @@
-"""Role loops that lose their worker, are started twice, or compete for one provider."""
+"""Role loops that lose their worker, are started twice, compete for a provider, or roll over."""
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from installation import Installation
-from teams import APPROVED, PAIR, rejected, says, script, task, team
+from installation import Installation, dev_server, installation
+from invariants import executions
+from stages import open_gate
+from teams import APPROVED, PAIR, asks, rejected, says, script, stage, task, team
+from temporalio.testing import TimeSkipper
 from waiting import eventually
 
-from perdure.domain.run import RUN_SPEC
+from perdure.domain.run import RUN_SPEC, Timing
 from perdure.domain.usage import Usage
+
+HOUR_S = 3_600.0
 
 
 async def test_a_worker_lost_in_a_stage_costs_one_lost_attempt(bare: Installation) -> None:
@@ -72,3 +78,36 @@ async def test_a_provider_that_limits_rates_starves_no_loop(site: Installation) 
     assert {result.reason for result in results} == {"approved"}
     calls = [len(await site.parts.stores.journal.rows(run)) for run in runs]
     assert set(calls) == {4}
+
+
+@pytest.mark.slow
+async def test_a_time_limit_counts_from_the_start_over_rolls_and_while_a_person_is_asked(
+    tmp_path: Path,
+) -> None:
+    replies = [
+        *(asks("coder", "probe.echo", {"text": f"t{number}"}) for number in range(4)),
+        says("coder", "NEEDS_CONTEXT: Which cache?"),
+    ]
+    condition = {"type": "time_bound", "seconds": HOUR_S}
+    pair = team(stage("coder", access="readonly"), stage("reviewer"), condition=condition)
+    option = ("--dynamic-config-value", "frontend.WorkflowTimeSkippingEnabled=true")
+    async with (
+        dev_server(*option) as server,
+        installation(
+            tmp_path / "home",
+            server.client.service_client.config.target_host,
+            timing=Timing(heartbeat=4.0, roll_events=12),
+        ) as made,
+        made.worker(plugins=("probe_tools",)),
+    ):
+        run = await made.start(task(pair), script(replies))
+        await open_gate(made, run)
+        assert len(await executions(made, run)) > 2
+        skipper = TimeSkipper(made.client)
+        await skipper.fast_forward(made.handle(run), HOUR_S / 2)
+        assert (await made.status(run)).lifecycle == "waiting"
+        await skipper.fast_forward(made.handle(run), HOUR_S / 2)
+        result = await made.gateway.result(run)
+    assert (result.outcome, result.reason) == ("deadline", "wall_time")
+    assert result.spend.wall_time_s >= HOUR_S
+    assert [one.status for one in result.iterations[0].stages] == ["cut"]
