@@ -25,6 +25,7 @@ from perdure.domain.delegation.work import (
     finding_of,
     findings_kept,
     result_text,
+    results_text,
     usable,
 )
 from perdure.domain.delegation.worker_reply import read_worker
@@ -52,6 +53,11 @@ class ReadWork:
         watch = Stopwatch()
         texts = [await self._text(done.output) for done in step.work]
         read = [await self._read(done, text) for done, text in zip(step.work, texts, strict=True)]
+        results = [
+            (done.worker, await self._text(one.result))
+            for done, one in zip(step.work, read, strict=True)
+        ]
+        whole = results_text(results)
         joined = "\n\n".join(text[:COMPARED_CHARACTERS] for text in texts if text.strip())
         joined = joined[:COMPARED_IN_ALL]
         output = await self._blobs.put_text(joined) if joined else None
@@ -60,7 +66,11 @@ class ReadWork:
         if joined and before:
             similarity = await asyncio.to_thread(self._similarity, before, joined)
         return ReadWorkReport(
-            work=tuple(read), output=output, similarity=similarity, seconds=watch.seconds
+            work=tuple(read),
+            output=output,
+            results=await self._blobs.put_text(whole) if whole else None,
+            similarity=similarity,
+            seconds=watch.seconds,
         )
 
     async def _text(self, address: str | None) -> str:

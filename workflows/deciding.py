@@ -29,12 +29,8 @@ class Deciding(Rating):
     async def manage(self) -> None:
         """Ask the manager; a reply that cannot be read is asked again with the reason."""
         core = self.core
-        core.course = core.course.begun()
-        began = core.budget.spent
-        core.budget = budgets.count(core.budget, iterations=1)
-        record = IterationRecord(index=self.iteration, started_at=workflow.now())
-        core.turnover = Turnover(began=began, record=record)
-        self.note("iteration_started")
+        if core.turnover.record is None:  # else the run continued as new while people were asked
+            self._begin()
         self.enter("managing")
         self.publish()
         problems: tuple[str, ...] = ()
@@ -50,6 +46,15 @@ class Deciding(Rating):
                     core.turnover.ending = self.ended_by(following.verdict)
             elif not isinstance(called, budgets.Refused) or not await self.budget_raised(called):
                 core.turnover.ending = self.uncalled(called)
+
+    def _begin(self) -> None:
+        core = self.core
+        core.course = core.course.begun()
+        began = core.budget.spent
+        core.budget = budgets.count(core.budget, iterations=1)
+        record = IterationRecord(index=self.iteration, started_at=workflow.now())
+        core.turnover = Turnover(began=began, record=record)
+        self.note("iteration_started")
 
     def _asking(self, problems: tuple[str, ...], *, wrap_up: bool = False) -> Ask:
         core = self.core

@@ -124,7 +124,7 @@ class DelegationLoop(Deciding):
                 self.core.stage = "obey"
                 return None
             case "obey":
-                verdict = await self._obey()
+                verdict = await self.whole(self._obey())
                 return None if self._goes_on() else await self._conclude(verdict)
             case "ask":
                 await self._ask_person()
@@ -215,7 +215,7 @@ class DelegationLoop(Deciding):
 
     async def _after(self, following: AfterCheck) -> Verdict | None:
         if isinstance(following, Repair):
-            return await self._delegated((following.envelope,))
+            return await self.whole(self._delegated((following.envelope,)))
         if isinstance(following, End):
             self.core.turnover.ending = self.ended_by(following.verdict)
         return None
@@ -258,7 +258,7 @@ class DelegationLoop(Deciding):
         reports = await self.work(envelopes)
         self.core.turnover.reports = reports
         # The tests of hypotheses are no work on the task: they are no reading of its progress.
-        self.core.turnover.output = None
+        self.core.turnover.output = self.core.turnover.results = None
         self.core.course = after_diagnosis(self.core.course, reports, settings=self.spec.delegation)
 
     async def _ask_person(self) -> None:

@@ -7,8 +7,8 @@ its state and its own next steps are.
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Awaitable, Callable
+from typing import NoReturn, TypeVar
 
 from pydantic import JsonValue
 from temporalio import workflow
@@ -37,11 +37,17 @@ from workflows.attributes import upsert
 from workflows.opening import Opening
 from workflows.steps import Done
 
+T = TypeVar("T")
 DELIVERY_S = 60.0
 
 
 class Loop(Opening):
-    """A durable loop; holds ids, scores, counters and hashes, never a conversation."""
+    """A durable loop; holds ids, scores, counters and hashes, never a conversation.
+
+    While `in_one_piece` a stage is under way that would begin anew after a roll.
+    """
+
+    in_one_piece: bool = False
 
     given: LoopInput
     published: dict[str, object]
@@ -128,6 +134,8 @@ class Loop(Opening):
     def roll_due(self) -> bool:
         """Whether this execution's history has grown enough to continue as new."""
         info, timing = workflow.info(), self.site.timing
+        if self.in_one_piece:
+            return False
         if not (self.steps_started or self.handled):
             return False  # an execution that did nothing yet would roll for ever
         return (
@@ -136,6 +144,14 @@ class Loop(Opening):
             or info.get_current_history_size() >= timing.roll_bytes
             or self.handled >= timing.roll_messages
         )
+
+    async def whole(self, stage: Awaitable[T]) -> T:
+        """Carry out what must not be done twice: there is no roll before its end."""
+        before, self.in_one_piece = self.in_one_piece, True
+        try:
+            return await stage
+        finally:
+            self.in_one_piece = before
 
     async def roll_if_due(self) -> None:
         """Continue as new when it is due; callers have no open activity or child."""

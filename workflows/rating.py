@@ -60,7 +60,7 @@ class Rating(Completing, Scoring):  # pyright: ignore[reportIncompatibleVariable
         """Score what is handed over; an ending when a limit or a person came first."""
         core, turnover = self.core, self.core.turnover
         self.enter("evaluating")
-        said = turnover.evaluation or await self._evaluated(rubric)
+        said = turnover.evaluation or await self.whole(self._evaluated(rubric))
         if isinstance(said, Evaluation):
             turnover.evaluation = said
             said = await self._reviewed(rubric, said)

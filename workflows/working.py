@@ -27,6 +27,7 @@ from perdure.domain.delegation.steps import (
     Assignment,
     BriefRequest,
     MergeRequest,
+    ReadWorkReport,
     ReadWorkRequest,
     ReviewReport,
     WorkDone,
@@ -115,31 +116,44 @@ class Working(Skilled, Equipping):
         trees: Sequence[str | None],
     ) -> list[Piece]:
         """Have the outputs read where they are; here come only the facts."""
-        settings = self.spec.delegation
-        before = compared_with(self.core.course.progress, settings.stall)
-        activity_id = self.next_activity_id()
-        handle = workflow.start_activity_method(
-            ReadWork.read_work,
-            ReadWorkRequest(
-                work=tuple(
-                    _done(one, end, reviewed=wants_critique(one.acceptance, settings.critique))
-                    for one, end in zip(given, ends, strict=True)
-                ),
-                before=before.output if before is not None else None,
-            ),
-            **options.store_step(
-                self.site, activity_id=activity_id, summary=f"read {len(ends)} results"
-            ),
+        critique = self.spec.delegation.critique
+        report = await self._read_work(
+            [
+                _done(
+                    one.envelope,
+                    end,
+                    acceptance=one.acceptance if wants_critique(one.acceptance, critique) else "",
+                )
+                for one, end in zip(given, ends, strict=True)
+            ]
         )
-        report = await handle
-        turnover = self.core.turnover
-        turnover.output, turnover.similarity = report.output, report.similarity
         for end in ends:
             self._flow_back(end)
         return [
             Piece(one.envelope, one.acceptance, end, read, _tree_of(end) or tree)
             for one, end, read, tree in zip(given, ends, report.work, trees, strict=True)
         ]
+
+    async def _read_work(self, work: Sequence[WorkDone]) -> ReadWorkReport:
+        """Read outputs, and take what they come to together for that of the iteration."""
+        settings = self.spec.delegation
+        before = compared_with(self.core.course.progress, settings.stall)
+        activity_id = self.next_activity_id()
+        handle = workflow.start_activity_method(
+            ReadWork.read_work,
+            ReadWorkRequest(
+                work=tuple(work),
+                before=before.output if before is not None else None,
+            ),
+            **options.store_step(
+                self.site, activity_id=activity_id, summary=f"read {len(work)} results"
+            ),
+        )
+        report = await handle
+        turnover = self.core.turnover
+        turnover.output, turnover.similarity = report.output, report.similarity
+        turnover.results = report.results
+        return report
 
     async def _keep_skills(self, pieces: Sequence[Piece]) -> None:
         """What workers wrote down, and what managers below had written down."""
@@ -204,10 +218,14 @@ class Working(Skilled, Equipping):
             ]
             if not places or self._ending() is not None:
                 break
+            before = list(current)
             for place, repaired in zip(
                 places, await self._repair_pieces([current[place] for place in places]), strict=True
             ):
                 current[place] = repaired
+            if any(one is other for one, other in zip(before, current, strict=True)):
+                # What was read last are the repairs alone, also those that were discarded.
+                await self._read_work([_done(one.envelope, one.end) for one in current])
         for piece in current:
             if piece.critique is not None:
                 key = piece.envelope.subtask or logical_worker(piece.envelope.worker)
@@ -296,20 +314,20 @@ class Working(Skilled, Equipping):
         )
 
 
-def _done(given: Assignment, end: ChildEnd | NotStarted, *, reviewed: bool) -> WorkDone:
+def _done(envelope: Envelope, end: ChildEnd | NotStarted, *, acceptance: str = "") -> WorkDone:
     result = end.result if isinstance(end, ChildEnd) else None
     manages = result is not None and result.kind == "delegation"
     best = result.best.score if result is not None and result.best is not None else None
     return WorkDone(
-        worker=given.envelope.worker,
+        worker=envelope.worker,
         output=result.output_ref if result is not None else None,
         tool_calls=result.spend.tool_calls if result is not None else 0,
         tool_successes=result.tool_successes if result is not None else 0,
         confidence=best if manages else None,
         manages=manages,
         error=_error_of(end),
-        envelope=given.envelope.model_copy(update={"inputs": {}}),
-        acceptance=given.acceptance if reviewed else "",
+        envelope=envelope.model_copy(update={"inputs": {}}),
+        acceptance=acceptance,
     )
 
 

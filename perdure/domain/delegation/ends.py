@@ -56,7 +56,7 @@ def record_of(state: DelegationState) -> IterationRecord:
             "model_calls": used.attempts,
             "tool_calls": state.budget.spent.tool_calls - turnover.began.tool_calls,
             "duration_s": used.seconds,
-            "output_ref": turnover.output.hash if turnover.output else None,
+            "output_ref": turnover.made.hash if turnover.made else None,
             "tree_ref": turnover.tree,
             "adaptation": ": ".join(part for part in (*said, note) if part)[:SAID_CHARACTERS]
             or None,
@@ -86,7 +86,7 @@ def fold(state: DelegationState) -> None:
     mark = Mark(
         iteration=index,
         score=turnover.confidence,
-        output_ref=turnover.output.hash if turnover.output else None,
+        output_ref=turnover.made.hash if turnover.made else None,
     )
     state.last = mark if turnover.score is None or not state.claimed else _mark(state.claimed)
     if turnover.confidence is None:
@@ -97,7 +97,7 @@ def fold(state: DelegationState) -> None:
         state.best = state.best if state.rated is not None else mark
         state.kept = Kept(
             iteration=index,
-            output=turnover.output,
+            output=turnover.made,
             tree=turnover.tree,
             score=turnover.confidence,
         )

@@ -39,10 +39,10 @@ class Kept(Frozen):
 class Turnover(BaseModel):
     """The iteration in progress.
 
-    `ending` is why the run ends with it; `began` is what was spent before it; `similarity` is that
-    of its workers' output to the one that the rules compare it with. `rated` is what the rubric
-    looked at, `evaluation` and `score` what it said, `unrated` why it
-    could not.
+    `results` are those of its workers, whole; `similarity` is how alike their output is to the one
+    that the rules compare it with; `ending` is why the run ends with it, `began` what was spent
+    before it. `rated` is what the rubric looked at, `evaluation` and `score` what it said,
+    `unrated` why it could not.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -51,6 +51,7 @@ class Turnover(BaseModel):
     final: Ref | None = None
     reports: list[WorkerReport] = []
     output: Ref | None = None
+    results: Ref | None = None
     similarity: float | None = None
     confidence: float | None = None
     tree: str | None = None
@@ -61,6 +62,11 @@ class Turnover(BaseModel):
     ending: Ending | None = None
     began: Spent = Spent()
     record: IterationRecord | None = None
+
+    @property
+    def made(self) -> Ref | None:
+        """What its workers made, to be handed over."""
+        return self.results or self.output
 
 
 class DelegationState(CoreState):

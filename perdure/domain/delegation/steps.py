@@ -108,10 +108,15 @@ class WorkRead(StepMessage):
 
 
 class ReadWorkReport(StepMessage):
-    """The workers in order, what they wrote together, and how alike it is to what was before."""
+    """The workers in order, and what they wrote together.
+
+    `output` is that as it is compared, and `similarity` how alike it is to what was before;
+    `results` are the results alone, whole.
+    """
 
     work: tuple[WorkRead, ...]
     output: Ref | None = None
+    results: Ref | None = None
     similarity: float | None = None
     seconds: float = 0.0
 

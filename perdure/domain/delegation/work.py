@@ -1,6 +1,7 @@
 """What travels on of a worker's result: its text, its one line, what it found."""
 
 import json
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
@@ -19,6 +20,14 @@ def result_text(result: WorkerResult) -> str:
     if value is None:
         return "\n".join(result.findings)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def results_text(results: Sequence[tuple[str, str]]) -> str:
+    """The results of workers, by name, as one text; a result that stands alone stays as it is."""
+    told = [(worker, text) for worker, text in results if text.strip()]
+    if len(told) == 1:
+        return told[0][1]
+    return "\n\n".join(f"## {worker}\n\n{text}" for worker, text in told)
 
 
 def confidence_of(result: WorkerResult, tools: ToolUse, text: str) -> float:

@@ -1,0 +1,137 @@
+"""What a manager's run hands over when nobody completed it: whole, the best, and nothing twice."""
+
+import asyncio
+from pathlib import Path
+
+from agent_runs import Reply, gate_of
+from delegating import (
+    books_of_the_tree_agree,
+    completes,
+    delegates,
+    delegation,
+    script,
+    works,
+)
+from installation import Installation, eventually, installation
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.domain.messages import Amend, Answer, Resume
+from perdure.domain.run import Timing
+
+LONG = "steel and cork; " * 400
+SMALL = {"usage": {"input_tokens": 100, "output_tokens": 50}}
+
+
+def review(score: float, *, critical: bool = False, **when: str) -> Reply:
+    defect = {"category": "wrong", "title": "No.", "fix": "Mend it.", "critical": True}
+    return {
+        "when": {"role": "critic", **when},
+        "json": {"score": score, "defects": [defect] if critical else []},
+    }
+
+
+async def test_a_long_result_is_handed_over_whole(site: Installation) -> None:
+    result = await site.run(
+        delegation(delegation={"max_iterations": 1}),
+        script(delegates("w1"), works("w1", LONG)),
+    )
+    assert (result.reason, result.output) == ("max_iterations", LONG)
+
+
+async def test_the_results_of_several_workers_stand_under_their_names(site: Installation) -> None:
+    result = await site.run(
+        delegation(delegation={"max_iterations": 1}),
+        script(delegates("w1", "w2"), works("w1", "steel"), works("w2", {"with": "cork"})),
+    )
+    assert result.output == '## w1\n\nsteel\n\n## w2\n\n{\n "with": "cork"\n}'
+    assert result.iterations[0].output_ref == result.output_ref
+
+
+async def test_a_discarded_repair_is_no_part_of_the_result(site: Installation) -> None:
+    result = await site.run(
+        delegation(delegation={"critique": {"enabled": True, "repairs": 1}, "max_iterations": 1}),
+        script(
+            delegates("w1", "w2", acceptance="It names the material."),
+            works("w1", "steel"), works("w2", "cork"),
+            review(0.6, critical=True, worker="w1"), review(0.9, worker="w2"),
+            works("w1_repair", "wood"), review(0.2, critical=True, worker="w1_repair"),
+        ),
+    )  # fmt: skip
+    assert result.output == "## w1\n\nsteel\n\n## w2\n\ncork"
+    await books_of_the_tree_agree(site, result)
+
+
+async def test_a_refused_completion_is_no_good_result_whatever_its_manager_thinks(
+    site: Installation,
+) -> None:
+    result = await site.run(
+        delegation(delegation={"deliverables": ["a.md"], "completion_rejections": 1}),
+        script(completes("I am sure."), works("completion_repair"), completes("I am sure.")),
+    )
+    assert (result.outcome, result.reason) == ("best_effort", "completion_rejected")
+    assert result.quality_met is False
+
+
+async def test_work_is_not_done_twice_while_a_person_is_asked_for_money(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    """The reviewer's call does not fit: people are asked in the middle of an iteration."""
+    address = server.client.service_client.config.target_host
+    timing = Timing(heartbeat=2.0, roll_messages=60)
+    async with (
+        installation(tmp_path / "rolling", address, timing=timing) as rolling,
+        rolling.worker(),
+    ):
+        run = await rolling.start(
+            delegation(
+                budget={"model_calls": 2, "on_exhausted": "ask"},
+                delegation={"critique": {"enabled": True}},
+            ),
+            script(
+                delegates("w1", acceptance="It names the material."),
+                works("w1"),
+                review(0.9),
+                completes(),
+            ),
+        )
+        await eventually(lambda: gate_of(rolling, run))
+        gate, handle = await gate_of(rolling, run), rolling.handle(run)
+        assert gate is not None
+        assert gate.kind == "budget"
+        await asyncio.gather(*(handle.signal("resume", Resume()) for _ in range(80)))
+        await rolling.gateway.verb(run, Amend(budget={"model_calls": 20}, by="ada"))
+        await rolling.gateway.verb(run, Answer(gate=gate.id, choice="raise", by="ada"))
+        result = await rolling.gateway.result(run)
+        assert (result.outcome, result.spend.workers, result.iteration_count) == ("accepted", 1, 2)
+        await books_of_the_tree_agree(rolling, result)
+
+
+async def test_a_manager_that_waits_for_money_decides_once(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    """The manager's own call does not fit, and the run continues as new while people are asked."""
+    address = server.client.service_client.config.target_host
+    timing = Timing(heartbeat=2.0, roll_messages=60)
+    async with (
+        installation(tmp_path / "rolling", address, timing=timing) as rolling,
+        rolling.worker(),
+    ):
+        run = await rolling.start(
+            delegation(budget={"tokens": 500, "on_exhausted": "ask"}),
+            script(completes("steel")),
+        )
+        await eventually(lambda: gate_of(rolling, run))
+        gate, handle = await gate_of(rolling, run), rolling.handle(run)
+        assert gate is not None
+        first = (await handle.describe()).run_id
+        await asyncio.gather(*(handle.signal("resume", Resume()) for _ in range(80)))
+
+        async def rolled() -> bool:
+            return (await handle.describe()).run_id != first
+
+        await eventually(rolled, seconds=60)
+        await rolling.gateway.verb(run, Amend(budget={"tokens": 200_000}, by="ada"))
+        await rolling.gateway.verb(run, Answer(gate=gate.id, choice="raise", by="ada"))
+        result = await rolling.gateway.result(run)
+    assert (result.outcome, result.iteration_count) == ("accepted", 1)
+    assert result.iterations[0].index == 1
