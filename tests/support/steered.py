@@ -1,5 +1,6 @@
 """Runs that tests steer: a short script, and waits for the moments at which a verb matters."""
 
+from holding import HELD
 from installation import Installation
 from waiting import eventually
 
@@ -10,7 +11,7 @@ from perdure.domain.result import SpendReport
 from perdure.domain.status import RunStatus
 
 LIST = {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}]}
-SLOW = {**LIST, "delay_s": 1.5}
+HELD_LIST = {**LIST, "delay_s": HELD}
 DONE = {"text": "All done."}
 
 

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from holding import Holding
 from installation import Installation, installation
-from steered import DONE, LIST, SLOW, in_call, spec, told, types, waiting
+from steered import DONE, HELD_LIST, LIST, spec, told, types, waiting
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
@@ -25,13 +26,16 @@ async def rolling(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[
         yield made
 
 
-async def test_a_paused_run_lives_through_a_flood_and_remembers(rolling: Installation) -> None:
+async def test_a_paused_run_lives_through_a_flood_and_remembers(
+    rolling: Installation, holding: Holding
+) -> None:
     """R09: thousands of signals are rolled away; a request id has one effect over all of it."""
     site = rolling
-    run = await site.start(spec(), {"replies": [SLOW, DONE]})
-    await in_call(site, run)
+    run = await site.start(spec(), {"replies": [HELD_LIST, DONE]})
+    await holding.begun()
     await site.gateway.verb(run, AddInput(text="once", request_id="same"))
     await site.gateway.verb(run, Pause())
+    holding.release()
     handle = site.handle(run)
     for _ in range(3):
         await asyncio.gather(*(handle.signal("pause", Pause()) for _ in range(50)))
@@ -50,11 +54,12 @@ async def test_a_paused_run_lives_through_a_flood_and_remembers(rolling: Install
     assert (await types(site, run)).count("input_added") <= 1
 
 
-async def test_a_gate_keeps_its_id_over_a_roll(rolling: Installation) -> None:
+async def test_a_gate_keeps_its_id_over_a_roll(rolling: Installation, holding: Holding) -> None:
     """R20: a question is answered in the execution after the one that asked it."""
     site = rolling
-    run = await site.start(spec(), {"replies": [SLOW, DONE, DONE]})
+    run = await site.start(spec(), {"replies": [HELD_LIST, DONE, DONE]})
     await site.gateway.verb(run, Escalate(note="look"))
+    holding.release()
     gate = await waiting(site, run)
     first = (await site.handle(run).describe()).run_id
     handle = site.handle(run)

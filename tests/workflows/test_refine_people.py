@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from holding import HELD, Holding
 from installation import Installation
 from pydantic import JsonValue
 from refining import (
@@ -58,11 +59,12 @@ async def test_a_low_score_asks_a_person(
         assert sum(text in message for _, message in said) == 1
 
 
-async def test_a_person_is_asked_after_the_iteration(site: Installation) -> None:
-    replies = [{"text": draft(0.5, "a"), "delay_s": 2}, *written(draft(0.6, "b"))]
+async def test_a_person_is_asked_after_the_iteration(site: Installation, holding: Holding) -> None:
+    replies = [{"text": draft(0.5, "a"), "delay_s": HELD}, *written(draft(0.6, "b"))]
     run = await site.start(spec(max_iterations=2, **OPEN), {"replies": replies})
     await at_call(site, run, "executor", 1)
     await site.gateway.verb(run, Escalate(note="look at this", by="ann"))
+    holding.release()
     gate = await open_gate(site, run)
     assert gate.prompt == "look at this"
     await site.gateway.verb(run, Answer(gate=gate.id, choice="continue"))
@@ -70,11 +72,14 @@ async def test_a_person_is_asked_after_the_iteration(site: Installation) -> None
     assert [record.decision for record in result.iterations] == ["escalate", "accept_best"]
 
 
-async def test_going_on_never_passes_the_iteration_limit(site: Installation) -> None:
-    replies = [{"text": draft(0.5, "a"), "delay_s": 2}]
+async def test_going_on_never_passes_the_iteration_limit(
+    site: Installation, holding: Holding
+) -> None:
+    replies = [{"text": draft(0.5, "a"), "delay_s": HELD}]
     run = await site.start(spec(max_iterations=1), {"replies": replies})
     await at_call(site, run, "executor", 1)
     await site.gateway.verb(run, Escalate(note="why"))
+    holding.release()
     gate = await open_gate(site, run)
     await site.gateway.verb(run, Answer(gate=gate.id, choice="continue", text="again"))
     result = await site.gateway.result(run)
@@ -117,16 +122,22 @@ async def test_a_broken_tool_loop_ends_the_run_with_the_best(site: Installation)
     assert result.output == draft(0.7, "a")
 
 
-async def stopped(site: Installation, replies: object, message: Stop, **more: object) -> RunResult:
-    run = await site.start({**spec(**OPEN), **more}, {"replies": replies})
-    await at_call(site, run, "executor", 2)
+async def stopped(
+    site: Installation, holding: Holding, replies: object, message: Stop
+) -> RunResult:
+    run = await site.start(spec(**OPEN), {"replies": replies})
+    await holding.begun()
     await site.gateway.verb(run, message)
+    if message.mode == "graceful":
+        holding.release()
     return await site.gateway.result(run)
 
 
-async def test_a_graceful_stop_still_scores_the_draft_in_flight(site: Installation) -> None:
-    replies = [{"text": draft(0.5, "a")}, {"text": draft(0.6, "b"), "delay_s": 2}]
-    result = await stopped(site, replies, Stop(mode="graceful"))
+async def test_a_graceful_stop_still_scores_the_draft_in_flight(
+    site: Installation, holding: Holding
+) -> None:
+    replies = [{"text": draft(0.5, "a")}, {"text": draft(0.6, "b"), "delay_s": HELD}]
+    result = await stopped(site, holding, replies, Stop(mode="graceful"))
     assert (result.outcome, result.reason) == ("stopped", "stopped")
     assert [record.decision for record in result.iterations] == ["continue", "stop"]
     assert result.output == draft(0.6, "b")
@@ -134,9 +145,9 @@ async def test_a_graceful_stop_still_scores_the_draft_in_flight(site: Installati
     assert result.best.score == 0.6
 
 
-async def test_a_stop_at_once_returns_the_best_so_far(site: Installation) -> None:
-    replies = [{"text": draft(0.5, "a")}, {"text": draft(0.6, "b"), "delay_s": 60}]
-    result = await stopped(site, replies, Stop(mode="now"))
+async def test_a_stop_at_once_returns_the_best_so_far(site: Installation, holding: Holding) -> None:
+    replies = [{"text": draft(0.5, "a")}, {"text": draft(0.6, "b"), "delay_s": HELD}]
+    result = await stopped(site, holding, replies, Stop(mode="now"))
     assert result.outcome == "stopped"
     assert result.output == draft(0.5, "a")
     assert result.last is not None
@@ -155,19 +166,20 @@ async def test_a_stop_while_the_judge_reads_keeps_the_unscored_draft(site: Insta
     assert result.iterations[0].score is None
 
 
-async def test_guidance_is_said_once(site: Installation) -> None:
-    slow = [{**judged(verdict(0.5))[0], "delay_s": 2}, *judged(verdict(0.6), verdict(0.7))]
+async def test_guidance_is_said_once(site: Installation, holding: Holding) -> None:
+    slow = [{**judged(verdict(0.5))[0], "delay_s": HELD}, *judged(verdict(0.6), verdict(0.7))]
     run = await site.start(spec([TONE], **OPEN), {"replies": [*written(*"abc"), *slow]})
     await at_call(site, run, "evaluator", 1)
     await site.gateway.verb(run, Amend(guidance="prefer conifers"))
+    holding.release()
     result = await site.gateway.result(run)
     prompts = [await prompt_of(site, record.transcript) for record in result.iterations]
     counts = [sum("prefer conifers" in text for _, text in prompt) for prompt in prompts]
     assert counts == [0, 1, 0]
 
 
-async def test_an_amended_rubric_scores_the_best_anew(site: Installation) -> None:
-    replies = [{"text": draft(0.5, "a")}, {"text": f"{draft(0.6, 'b')} pine", "delay_s": 2}]
+async def test_an_amended_rubric_scores_the_best_anew(site: Installation, holding: Holding) -> None:
+    replies = [{"text": draft(0.5, "a")}, {"text": f"{draft(0.6, 'b')} pine", "delay_s": HELD}]
     run = await site.start(spec(**OPEN), {"replies": [*replies, *written("pine")]})
     await at_call(site, run, "executor", 2)
     only: dict[str, JsonValue] = {
@@ -175,6 +187,7 @@ async def test_an_amended_rubric_scores_the_best_anew(site: Installation) -> Non
         "evaluator": {"check": "contains", "all": ["pine", "larch"]},
     }
     await site.gateway.verb(run, Amend(rubric=[only], by="ann"))
+    holding.release()
     result = await site.gateway.result(run)
     assert [record.score for record in result.iterations] == [0.5, 0.5, 0.5]
     assert list(result.iterations[1].dimensions) == ["pine"]
@@ -195,45 +208,51 @@ async def test_an_amended_rubric_scores_the_best_anew(site: Installation) -> Non
     ],
 )  # fmt: skip
 async def test_a_rubric_that_cannot_be_used_is_refused(
-    site: Installation, rubric: list[object], why: str
+    site: Installation, rubric: list[object], why: str, holding: Holding
 ) -> None:
-    run = await site.start(spec(), {"replies": [{"text": draft(0.9), "delay_s": 2}]})
+    run = await site.start(spec(), {"replies": [{"text": draft(0.9), "delay_s": HELD}]})
     await at_call(site, run, "executor", 1)
     with pytest.raises(PerdureError, match=why):
         await site.gateway.verb(run, Amend(rubric=rubric))  # type: ignore[arg-type]
+    holding.release()
     assert (await site.gateway.result(run)).outcome == "accepted"
 
 
 async def test_an_amended_rubric_may_use_the_checks_of_the_workers_plugins(
-    bare: Installation,
+    bare: Installation, holding: Holding
 ) -> None:
     async with bare.worker(plugins=("probe_checks",)):
-        replies = [{"text": draft(0.5, "a"), "delay_s": 2}, *written("b")]
+        replies = [{"text": draft(0.5, "a"), "delay_s": HELD}, *written("b")]
         run = await bare.start(spec(max_iterations=2, **OPEN), {"replies": replies})
         await at_call(bare, run, "executor", 1)
         fits: dict[str, JsonValue] = {"name": "fits", "evaluator": {"check": "probe"}}
         await bare.gateway.verb(run, Amend(rubric=[fits]))
+        holding.release()
         result = await bare.gateway.result(run)
     assert list(result.iterations[0].dimensions) == ["fits"]
 
 
-async def test_input_is_read_before_the_run_may_end(site: Installation) -> None:
-    slow = [{**entry, "delay_s": 2} for entry in judged(verdict(0.9))]
+async def test_input_is_read_before_the_run_may_end(site: Installation, holding: Holding) -> None:
+    slow = [{**entry, "delay_s": HELD} for entry in judged(verdict(0.9))]
     replies = [*written("a", "b"), *slow, *judged(verdict(0.9))]
     run = await site.start(spec([TONE], **OPEN), {"replies": replies})
     await at_call(site, run, "evaluator", 1)
     await site.gateway.verb(run, AddInput(text="it is for children"))
+    holding.release()
     result = await site.gateway.result(run)
     assert [record.decision for record in result.iterations] == ["continue", "accept"]
     assert any("for children" in text for _, text in await prompt_of(site, result.transcript))
     assert result.unread_input == ()
 
 
-async def test_input_after_the_last_iteration_is_handed_back(site: Installation) -> None:
-    slow = [{**entry, "delay_s": 2} for entry in judged(verdict(0.5))]
+async def test_input_after_the_last_iteration_is_handed_back(
+    site: Installation, holding: Holding
+) -> None:
+    slow = [{**entry, "delay_s": HELD} for entry in judged(verdict(0.5))]
     run = await site.start(spec([TONE], max_iterations=1), {"replies": [*written("a"), *slow]})
     await at_call(site, run, "evaluator", 1)
     await site.gateway.verb(run, AddInput(text="too late"))
+    holding.release()
     result = await site.gateway.result(run)
     assert result.unread_input == ("too late",)
 
@@ -253,14 +272,17 @@ async def test_a_person_may_raise_a_spent_budget(site: Installation) -> None:
     assert [record.score for record in result.iterations] == [0.5, 0.6]
 
 
-async def test_the_search_attributes_follow_the_iterations(site: Installation) -> None:
-    replies = [*drafts(0.5, 0.6), {"text": draft(0.7, "c"), "delay_s": 3}]
+async def test_the_search_attributes_follow_the_iterations(
+    site: Installation, holding: Holding
+) -> None:
+    replies = [*drafts(0.5, 0.6), {"text": draft(0.7, "c"), "delay_s": HELD}]
     run = await site.start(spec(**OPEN), {"replies": replies})
     await at_call(site, run, "executor", 3)
     seen = (await site.handle(run).describe()).search_attributes
     assert seen["PerdureIteration"] == [3]
     assert seen["PerdureScore"] == [0.6]
-    await asyncio.wait_for(site.gateway.result(run), 30)
+    holding.release()
+    await asyncio.wait_for(site.gateway.result(run), 60)
     ended = (await site.handle(run).describe()).search_attributes
     assert ended["PerdureScore"] == [0.7]
     assert ended["PerdureOutcome"] == ["best_effort"]
