@@ -17,6 +17,7 @@ from agent_runs import (
     shown,
     task,
 )
+from holding import HELD, Holding
 from installation import Installation
 from waiting import eventually
 
@@ -25,10 +26,10 @@ from perdure.domain.messages import AddInput, Amend, Answer, Escalate, Stop
 
 DONE = {"text": "Done."}
 WAITING = calls(call("probe.wait", text="waited"))
-SLOW = {"text": "First answer.", "delay_s": 1.5}
+SLOW = {"text": "First answer.", "delay_s": HELD}
 
 
-async def holding(site: Installation, run: str) -> None:
+async def in_tool(site: Installation, run: str) -> None:
     """Wait until a run's tool is running."""
     await eventually(lambda: bool(probe_tools.CALLS.get(run)))
 
@@ -37,19 +38,9 @@ def let_go(run: str) -> None:
     probe_tools.RELEASED.setdefault(run, asyncio.Event()).set()
 
 
-async def calling(site: Installation, run: str) -> None:
-    """Wait until a run's model is being called."""
-
-    async def started() -> bool:
-        status = await site.status(run)
-        return status.step is not None and "turn" in status.step.what
-
-    await eventually(started)
-
-
 async def test_input_comes_after_the_result_and_before_the_next_call(probe: Installation) -> None:
     run = await probe.start(task(), script(WAITING, DONE))
-    await holding(probe, run)
+    await in_tool(probe, run)
     await probe.gateway.verb(run, AddInput(text="Also mention tea.", by="t"))
     let_go(run)
     result = await probe.gateway.result(run)
@@ -60,10 +51,13 @@ async def test_input_comes_after_the_result_and_before_the_next_call(probe: Inst
     assert result.unread_input == ()
 
 
-async def test_input_at_the_closure_keeps_the_reply_and_goes_on(probe: Installation) -> None:
+async def test_input_at_the_closure_keeps_the_reply_and_goes_on(
+    probe: Installation, holding: Holding
+) -> None:
     run = await probe.start(task(), script(SLOW, {"text": "Second answer."}))
-    await calling(probe, run)
+    await holding.begun()
     await probe.gateway.verb(run, AddInput(text="And now in short.", by="t"))
+    holding.release()
     result = await probe.gateway.result(run)
     assert (result.output, result.outcome) == ("Second answer.", "accepted")
     assert (await shown(probe, result))[1:] == [
@@ -74,19 +68,25 @@ async def test_input_at_the_closure_keeps_the_reply_and_goes_on(probe: Installat
     assert result.iterations[0].break_reason == "input"
 
 
-async def test_input_on_the_last_iteration_comes_back_unread(probe: Installation) -> None:
+async def test_input_on_the_last_iteration_comes_back_unread(
+    probe: Installation, holding: Holding
+) -> None:
     run = await probe.start(task(agent={"max_iterations": 1}), script(SLOW))
-    await calling(probe, run)
+    await holding.begun()
     await probe.gateway.verb(run, AddInput(text="Too late.", by="t"))
+    holding.release()
     result = await probe.gateway.result(run)
     assert (result.output, result.unread_input) == ("First answer.", ("Too late.",))
 
 
-async def test_input_that_no_call_could_take_comes_back_unread(probe: Installation) -> None:
+async def test_input_that_no_call_could_take_comes_back_unread(
+    probe: Installation, holding: Holding
+) -> None:
     """The budget ends between the answer and the call that would have read the input."""
     run = await probe.start(task(budget={"model_calls": 1}), script(SLOW))
-    await calling(probe, run)
+    await holding.begun()
     await probe.gateway.verb(run, AddInput(text="One more thing.", by="t"))
+    holding.release()
     result = await probe.gateway.result(run)
     assert result.output == "First answer."
     assert result.unread_input == ("One more thing.",)
@@ -94,7 +94,7 @@ async def test_input_that_no_call_could_take_comes_back_unread(probe: Installati
 
 async def test_long_input_travels_by_reference(probe: Installation) -> None:
     run = await probe.start(task(), script(WAITING, DONE))
-    await holding(probe, run)
+    await in_tool(probe, run)
     await probe.gateway.verb(run, AddInput(text="long " * 4_000, by="t"))
     let_go(run)
     result = await probe.gateway.result(run)
@@ -103,7 +103,7 @@ async def test_long_input_travels_by_reference(probe: Installation) -> None:
 
 async def test_guidance_is_said_once_in_the_next_prompt(probe: Installation) -> None:
     run = await probe.start(task(), script(WAITING, echo("b"), DONE))
-    await holding(probe, run)
+    await in_tool(probe, run)
     await probe.gateway.verb(run, Amend(guidance="Be brief.", by="t"))
     let_go(run)
     result = await probe.gateway.result(run)
@@ -114,7 +114,7 @@ async def test_guidance_is_said_once_in_the_next_prompt(probe: Installation) -> 
 
 async def test_the_answer_to_an_escalation_guides_the_very_next_call(probe: Installation) -> None:
     run = await probe.start(task(), script(WAITING, echo("b"), DONE))
-    await holding(probe, run)
+    await in_tool(probe, run)
     await probe.gateway.verb(run, Escalate(note="look at this", by="t"))
     let_go(run)
     await eventually(lambda: gate_of(probe, run))
@@ -239,7 +239,7 @@ async def test_an_expired_gate_ends_the_run_with_every_call_answered(probe: Inst
 
 async def test_stopped_at_once_the_deferred_text_is_kept(probe: Installation) -> None:
     run = await probe.start(task(), script({**WAITING, "text": "So far so good."}, DONE))
-    await holding(probe, run)
+    await in_tool(probe, run)
     await probe.gateway.verb(run, Stop(mode="now", by="t"))
     result = await probe.gateway.result(run)
     assert (result.outcome, result.output) == ("stopped", "So far so good.")
