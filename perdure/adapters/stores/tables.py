@@ -16,6 +16,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
 )
+from sqlalchemy.schema import SchemaItem
 
 metadata = MetaData()
 
@@ -48,24 +49,30 @@ class UtcTime(TypeDecorator[datetime]):
         return None if value is None else datetime.fromisoformat(value)
 
 
+def _key(name: str, kind: type[Text | Integer] = Text) -> SchemaItem:
+    """A column of the primary key."""
+    return Column(name, kind, primary_key=True)
+
+
+def _texts(*names: str) -> list[SchemaItem]:
+    return [Column(name, Text) for name in names]
+
+
+def _times(*names: str) -> list[SchemaItem]:
+    return [Column(name, UtcTime) for name in names]
+
+
 attempts = Table(
     "attempts",
     metadata,
-    Column("key", Text, primary_key=True),
-    Column("attempt", Integer, primary_key=True),
+    _key("key"),
+    _key("attempt", Integer),
     # An attempt number that comes back after it was closed opens a further row: nothing that was
     # booked is written over.
-    Column("opening", Integer, primary_key=True),
-    Column("execution", Text),
-    Column("root", Text),
-    Column("run", Text),
-    Column("phase", Text),
-    Column("role", Text),
+    _key("opening", Integer),
+    *_texts("execution", "root", "run", "phase", "role"),
     Column("iteration", Integer),
-    Column("model", Text),
-    Column("request_hash", Text),
-    Column("state", Text),
-    Column("usage", Text),
+    *_texts("model", "request_hash", "state", "usage"),
     Column("cost_usd", Money),
     Column("estimate", Text),
     Column("estimate_cost_usd", Money),
@@ -78,72 +85,56 @@ attempts = Table(
 replies = Table(
     "replies",
     metadata,
-    Column("key", Text, primary_key=True),
+    _key("key"),
     Column("attempt", Integer),
     Column("opening", Integer),
-    Column("request_hash", Text),
-    Column("reply", Text),
+    *_texts("request_hash", "reply"),
 )
 
-seals = Table(
-    "seals", metadata, Column("execution", Text, primary_key=True), Column("sealed_at", UtcTime)
-)
+seals = Table("seals", metadata, _key("execution"), Column("sealed_at", UtcTime))
 
 tree_seals = Table(
     "tree_seals",
     metadata,
-    Column("root", Text, primary_key=True),
-    Column("run", Text, primary_key=True),
+    _key("root"),
+    _key("run"),
     Column("sealed_at", UtcTime),
 )
 
-installation = Table(
-    "installation", metadata, Column("slot", Integer, primary_key=True), Column("id", Text)
-)
+installation = Table("installation", metadata, _key("slot", Integer), Column("id", Text))
 
-workspaces = Table(
-    "workspaces", metadata, Column("id", Text, primary_key=True), Column("path", Text)
-)
+workspaces = Table("workspaces", metadata, _key("id"), Column("path", Text))
 
 runs = Table(
     "runs",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("kind", Text),
-    Column("goal", Text),
-    Column("label", Text),
-    Column("lifecycle", Text),
-    Column("outcome", Text),
-    Column("started_at", UtcTime),
-    Column("ended_at", UtcTime),
-    Column("result", Text),
-    Column("status", Text),
-    Column("spec", Text),
-    Column("state", Text),
-    Column("parent", Text),
+    _key("id"),
+    *_texts("kind", "goal", "label", "lifecycle", "outcome"),
+    *_times("started_at", "ended_at"),
+    *_texts("result", "status", "spec", "state", "parent"),
 )
 
 iterations = Table(
     "iterations",
     metadata,
-    Column("run", Text, primary_key=True),
-    Column("position", Integer, primary_key=True),
+    _key("run"),
+    _key("position", Integer),
     Column("record", Text),
 )
 
 script_entries = Table(
     "script_entries",
     metadata,
-    Column("run", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("entry", Integer, primary_key=True),
+    _key("run"),
+    _key("key"),
+    _key("entry", Integer),
     Column("taken_at", UtcTime),
 )
 
 verdicts = Table(
     "verdicts",
     metadata,
-    Column("key", Text, primary_key=True),
+    _key("key"),
     Column("reply", Text),
     Column("written_at", UtcTime),
 )
@@ -151,7 +142,7 @@ verdicts = Table(
 live_texts = Table(
     "live_texts",
     metadata,
-    Column("run", Text, primary_key=True),
+    _key("run"),
     Column("key", Text),
     Column("attempt", Integer),
     Column("text", Text),
@@ -160,7 +151,7 @@ live_texts = Table(
 blobs = Table(
     "blobs",
     metadata,
-    Column("address", Text, primary_key=True),
+    _key("address"),
     Column("content", LargeBinary),
     Column("written_at", UtcTime),
 )
@@ -168,15 +159,12 @@ blobs = Table(
 memory = Table(
     "memory",
     metadata,
-    Column("number", BigInteger, primary_key=True),
-    Column("id", Text),
-    Column("kind", Text),
+    _key("number", BigInteger),
+    *_texts("id", "kind"),
     # Each category on a line of its own, so that one of many can be looked for.
-    Column("categories", Text),
-    Column("name", Text),
+    *_texts("categories", "name"),
     Column("learned", Boolean),
-    Column("created", UtcTime),
-    Column("fades_at", UtcTime),
+    *_times("created", "fades_at"),
     Column("terms", Text),
     Column("length", Integer),
     Column("entry", Text),
@@ -185,8 +173,8 @@ memory = Table(
 memory_uses = Table(
     "memory_uses",
     metadata,
-    Column("run", Text, primary_key=True),
-    Column("entry", Text, primary_key=True),
+    _key("run"),
+    _key("entry"),
     Column("used_at", UtcTime),
     Column("accepted", Boolean),
 )
@@ -194,64 +182,49 @@ memory_uses = Table(
 api_tokens = Table(
     "api_tokens",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("name", Text),
-    Column("scopes", Text),
-    Column("digest", Text),
-    Column("created_at", UtcTime),
-    Column("expires_at", UtcTime),
-    Column("revoked_at", UtcTime),
+    _key("id"),
+    *_texts("name", "scopes", "digest"),
+    *_times("created_at", "expires_at", "revoked_at"),
 )
 
 api_starts = Table(
     "api_starts",
     metadata,
-    Column("run", Text, primary_key=True),
-    Column("token", Text),
-    Column("key", Text),
-    Column("body_hash", Text),
+    _key("run"),
+    *_texts("token", "key", "body_hash"),
     Column("at", UtcTime),
 )
 
 signing_keys = Table(
     "signing_keys",
     metadata,
-    Column("slot", Integer, primary_key=True),
+    _key("slot", Integer),
     Column("key", LargeBinary),
 )
 
 sessions = Table(
     "sessions",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("title", Text),
-    Column("state", Text),
-    Column("created_at", UtcTime),
-    Column("closed_at", UtcTime),
+    _key("id"),
+    *_texts("title", "state"),
+    *_times("created_at", "closed_at"),
 )
 
 projects = Table(
     "projects",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("slug", Text),
-    Column("goal", Text),
+    _key("id"),
+    *_texts("slug", "goal"),
     Column("created_at", UtcTime),
 )
 
 artifacts = Table(
     "artifacts",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("scope", Text),
-    Column("owner", Text),
-    Column("run", Text),
+    _key("id"),
+    *_texts("scope", "owner", "run"),
     Column("iteration", BigInteger),
-    Column("stage", Text),
-    Column("kind", Text),
-    Column("name", Text),
-    Column("media_type", Text),
-    Column("ref", Text),
+    *_texts("stage", "kind", "name", "media_type", "ref"),
     Column("bytes", BigInteger),
     Column("created_at", UtcTime),
 )
@@ -259,35 +232,27 @@ artifacts = Table(
 todos = Table(
     "todos",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("scope", Text),
-    Column("owner", Text),
-    Column("run", Text),
-    Column("text", Text),
-    Column("status", Text),
+    _key("id"),
+    *_texts("scope", "owner", "run", "text", "status"),
     Column("position", BigInteger),
     Column("written_by", Text),
-    Column("created_at", UtcTime),
-    Column("changed_at", UtcTime),
+    *_times("created_at", "changed_at"),
 )
 
 sprints = Table(
     "sprints",
     metadata,
-    Column("run", Text, primary_key=True),
-    Column("iteration", BigInteger, primary_key=True),
-    Column("project", Text),
-    Column("goal", Text),
-    Column("note", Text),
+    _key("run"),
+    _key("iteration", BigInteger),
+    *_texts("project", "goal", "note"),
     Column("changed_at", UtcTime),
 )
 
 made_tools = Table(
     "made_tools",
     metadata,
-    Column("hash", Text, primary_key=True),
-    Column("name", Text),
-    Column("state", Text),
+    _key("hash"),
+    *_texts("name", "state"),
     Column("made_at", UtcTime),
     Column("tool", Text),
 )
@@ -295,9 +260,8 @@ made_tools = Table(
 made_tool_makers = Table(
     "made_tool_makers",
     metadata,
-    Column("hash", Text, primary_key=True),
-    Column("run", Text, primary_key=True),
-    Column("root", Text),
-    Column("worker", Text),
+    _key("hash"),
+    _key("run"),
+    *_texts("root", "worker"),
     Column("made_at", UtcTime),
 )
