@@ -1,10 +1,11 @@
 """A loopback TCP proxy before the server that loses the answer to one request of a worker."""
 
 import asyncio
-import contextlib
 import gzip
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+
+from accepting import accepting
 
 CHUNK = 65_536
 PREFACE = len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
@@ -24,7 +25,6 @@ class DroppingProxy:
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._wanted: bytes | None = None
-        self._open: set[asyncio.Task[None]] = set()
         self.address = ""
         self.dropped = 0
 
@@ -35,28 +35,9 @@ class DroppingProxy:
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator["DroppingProxy"]:
         """Listen on a free port."""
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
+        async with accepting(self._connected) as port:
+            self.address = f"127.0.0.1:{port}"
             yield self
-        finally:
-            server.close()
-            for task in self._open:
-                task.cancel()
-            await asyncio.gather(*self._open, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
-        try:
-            with contextlib.suppress(ConnectionError):
-                await self._connected(reader, writer)
-        except asyncio.CancelledError:
-            pass  # the test is over; asyncio would report it as a fault of the callback
-        finally:
-            self._open.discard(task)
-            await _closed(writer)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_server, to_server = await asyncio.open_connection(*self._target)
@@ -70,8 +51,9 @@ class DroppingProxy:
         finally:
             for pump in pumps:
                 pump.cancel()
+            # Before the wait: the end of the test may cancel it.
+            to_server.close()
             await asyncio.gather(*pumps, return_exceptions=True)
-            await _closed(to_server)
 
     async def _requests(
         self, reader: asyncio.StreamReader, to_server: asyncio.StreamWriter, lost: asyncio.Event
@@ -127,12 +109,6 @@ def _messages(stream: bytearray) -> list[bytes]:
         found.append(gzip.decompress(body) if stream[0] else body)
         del stream[:end]
     return found
-
-
-async def _closed(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with contextlib.suppress(ConnectionError):
-        await writer.wait_closed()
 
 
 async def _answers(

@@ -5,7 +5,6 @@ of the same content) gets, attempt by attempt: an answer, an error, a stall, a c
 """
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import os
@@ -15,6 +14,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from accepting import accepting
 
 MODEL = "ledger-model"
 PRICE_SHEET = """models:
@@ -75,7 +76,6 @@ class Provider:
         self._gates: dict[str, asyncio.Event] = {}
         self._calls: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
-        self._open: set[asyncio.Task[None]] = set()
 
     def lines(self) -> list[Line]:
         """The ledger as it stands."""
@@ -93,29 +93,13 @@ class Provider:
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator["Provider"]:
         """Listen on a free port."""
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
+        async with accepting(self._exchanges) as port:
+            self.url = f"http://127.0.0.1:{port}"
             yield self
-        finally:
-            server.close()
-            for task in self._open:
-                task.cancel()
-            await asyncio.gather(*self._open, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
-        try:
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-                while await self._exchange(reader, writer):
-                    pass
-        except asyncio.CancelledError:
-            pass  # the test is over; asyncio would report it as a fault of the callback
-        finally:
-            self._open.discard(task)
-            writer.close()
+    async def _exchanges(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await self._exchange(reader, writer):
+            pass
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()

@@ -7,17 +7,14 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
+from enclosure import left, listening, needs_bubblewrap
 
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
 from perdure.domain.commands import Command, Ran
 from perdure.domain.errors import NotAllowed
 
 SECRET = "canary-7f3a"
-needs_bubblewrap = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="bubblewrap is not installed: make sandbox-setup"
-)
 
 
 @pytest.fixture
@@ -96,22 +93,13 @@ async def test_a_program_writes_nowhere_else(folder: Path, place: str) -> None:
 
 @needs_bubblewrap
 async def test_a_program_reaches_no_network_not_even_loopback(folder: Path) -> None:
-    reached = asyncio.Event()
-
-    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        reached.set()
-        writer.close()
-
-    server = await asyncio.start_server(greet, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
     reachable = enclosed(search=f"{os.path.dirname(sys.executable)}:{SYSTEM_PATH}")
-    ran = await reachable.run(Command(argv=("python3", "-c", code), folder=str(folder)))
-    server.close()
-    await server.wait_closed()
+    async with listening() as listener:
+        argv = ("python3", "-c", listener.program)
+        ran = await reachable.run(Command(argv=argv, folder=str(folder)))
     assert ran.code == 1, ran.err
     assert "refused" in ran.err
-    assert not reached.is_set()
+    assert listener.calls == 0
 
 
 @needs_bubblewrap
@@ -119,15 +107,6 @@ async def test_no_further_namespaces_and_no_capabilities(folder: Path) -> None:
     ran = await sh("unshare -Ur true; grep CapEff /proc/self/status", folder)
     assert "CapEff:\t0000000000000000" in ran.out
     assert "unshare" in ran.err
-
-
-def left(mark: str) -> list[int]:
-    """Processes whose command line holds a mark."""
-    found: list[int] = []
-    for process in psutil.process_iter(["cmdline"]):
-        if any(mark in word for word in process.info["cmdline"] or ()):
-            found.append(process.pid)
-    return found
 
 
 @needs_bubblewrap

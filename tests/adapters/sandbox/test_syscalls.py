@@ -2,20 +2,17 @@
 
 import asyncio
 import os
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from enclosure import needs_bubblewrap
 
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
 from perdure.adapters.sandbox.syscalls import filter_for, refused_calls
 from perdure.domain.commands import Command, Ran
 
 PYTHON = f"{os.path.dirname(os.path.realpath(sys.executable))}:{SYSTEM_PATH}"
-needs_bubblewrap = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="bubblewrap is not installed: make sandbox-setup"
-)
 # Calls with arguments that every kernel refuses in another way than "not permitted".
 ASK = """
 import ctypes, errno

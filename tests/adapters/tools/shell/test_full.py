@@ -1,13 +1,11 @@
 """`shell.full`: what it can do on the working copy, and what no command line can do."""
 
-import asyncio
 import os
-import shutil
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
+from enclosure import left, listening, needs_bubblewrap
 from pydantic import JsonValue
 
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
@@ -19,9 +17,6 @@ from perdure.domain.tools import Grant, ToolEnvelope, ToolOutput
 
 SECRET = "canary-91bc"
 PYTHON = f"{os.path.dirname(os.path.realpath(sys.executable))}:{SYSTEM_PATH}"
-needs_bubblewrap = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="bubblewrap is not installed: make sandbox-setup"
-)
 ALLOWED = Allowance(commands=("shell.full", "python3"), timeout_s=20.0, search=PYTHON)
 
 
@@ -60,14 +55,6 @@ async def _call(
     )
     grant = Grant(root=str(folder), writable=writable, level="full", allowed=("shell.full",))
     return await _host(allowance).call(envelope, grant)
-
-
-def _left(mark: str) -> list[int]:
-    found: list[int] = []
-    for process in psutil.process_iter(["cmdline"]):
-        if any(mark in word for word in process.info["cmdline"] or ()):
-            found.append(process.pid)
-    return found
 
 
 @needs_bubblewrap
@@ -147,22 +134,11 @@ async def test_no_write_that_fails_looks_like_one_that_works(folder: Path) -> No
 
 @needs_bubblewrap
 async def test_no_network_not_even_loopback(folder: Path) -> None:
-    reached = asyncio.Event()
-
-    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        reached.set()
-        writer.close()
-
-    server = await asyncio.start_server(greet, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
-    async with server:
-        output = await _call(folder, f'python3 -c "{code}"')
-        outside = await asyncio.open_connection("127.0.0.1", port)  # the same works from here
-        outside[1].close()
+    async with listening() as listener:
+        output = await _call(folder, f'python3 -c "{listener.program}"')
     assert "Connection refused" in output.text
-    await asyncio.wait_for(reached.wait(), 5)
     assert "[exit code 1;" in output.text
+    assert listener.calls == 0
 
 
 @needs_bubblewrap
@@ -170,7 +146,7 @@ async def test_nothing_outlives_a_call(folder: Path) -> None:
     mark = f"71.0{os.getpid()}"
     output = await _call(folder, f"setsid sleep {mark} & nohup sleep {mark} & echo started")
     assert "started" in output.text
-    assert _left(mark) == []
+    assert left(mark) == []
 
 
 @needs_bubblewrap
@@ -178,7 +154,7 @@ async def test_time_ends_it_with_all_it_started(folder: Path) -> None:
     mark = f"72.0{os.getpid()}"
     output = await _call(folder, f"trap '' TERM; sleep {mark} & sleep {mark}", limit_s=1.0)
     assert output.text.startswith("[stopped: it did not end within 1 s;")
-    assert _left(mark) == []
+    assert left(mark) == []
 
 
 def _capped(**caps: int) -> Allowance:
@@ -193,7 +169,7 @@ async def test_too_many_processes_end_it(folder: Path) -> None:
     script = f"while :; do sleep {mark} & sleep 0.005; done"
     output = await _call(folder, script, allowance=_capped(processes=40))
     assert output.text.startswith("[stopped: it used more than 40 processes;")
-    assert _left(mark) == []
+    assert left(mark) == []
 
 
 @needs_bubblewrap
