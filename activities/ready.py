@@ -1,5 +1,7 @@
 """The standalone activity `ready`: says who answers on a queue."""
 
+from collections.abc import Callable, Mapping
+
 from temporalio import activity
 
 from perdure.domain.names import READY_ACTIVITY
@@ -7,15 +9,31 @@ from perdure.domain.steps import ReadyReport
 
 
 class Ready:
-    """Answers the gateway's probe; each queue has its own instance."""
+    """Answers the gateway's probe; each queue has its own instance.
 
-    def __init__(self, *, version: str, workspace: str | None) -> None:
+    Args:
+        version: of the product.
+        workspace: the folder that the queue is for.
+        lacks: families of models that cannot be called, with why.
+    """
+
+    def __init__(
+        self,
+        *,
+        version: str,
+        workspace: str | None,
+        lacks: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
         self._version = version
         self._workspace = workspace
+        self._lacks = lacks
 
     @activity.defn(name=READY_ACTIVITY)
     async def ready(self) -> ReadyReport:
         """Report version, queue and workspace folder."""
         return ReadyReport(
-            version=self._version, queue=activity.info().task_queue, workspace=self._workspace
+            version=self._version,
+            queue=activity.info().task_queue,
+            workspace=self._workspace,
+            lacks=dict(self._lacks()),
         )

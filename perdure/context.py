@@ -14,7 +14,7 @@ from perdure.adapters.definitions import LoopFiles
 from perdure.adapters.examples import lay_out
 from perdure.adapters.keys import encryption_keys
 from perdure.adapters.logging import configure_logging
-from perdure.adapters.models.catalog import access_from, default_model
+from perdure.adapters.models.catalog import access_from, default_model, model_notes
 from perdure.adapters.runtime import EmbeddedRuntime, read_logs, up
 from perdure.adapters.runtime.services import has_api
 from perdure.adapters.settings import Settings
@@ -77,6 +77,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         stdout=sys.stdout,
         stderr=sys.stderr,
         rubric_problems=check_problems,
+        model_notes=model_notes,
         file_formats=FILE_FORMATS,
     )
 

@@ -10,6 +10,7 @@ from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
 from perdure.domain.ports import DefinitionStore, ModelClient, Models, ToolHost
 from perdure.domain.refine.strategies import StrategyTools
+from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.limits import wants_goal_judge
 from perdure.domain.roles.seats import run_level
 from perdure.domain.run import ROLES, AgentSpec, ModelsSpec, RefineSpec, RolesSpec, Spec, rubric_of
@@ -166,15 +167,26 @@ def _access(spec: Spec, *, chooses: bool) -> AccessLevel:
 
 
 def _of_stages(spec: Spec) -> dict[str, str]:
-    """The models that the stages of a loop name, with where each is named."""
-    if not isinstance(spec, RolesSpec) or spec.roles.snapshot is None:
-        return {}
-    definition = spec.roles.snapshot.definition
+    """The models that the stages of a loop and of those inside it name, with where each is."""
     return {
         name: f"{definition.name}.roles.{role.name}.model"
+        for definition in _definitions(spec)
         for role in definition.roles
         for name in role.models
     }
+
+
+def _definitions(spec: Spec) -> list[LoopDefinition]:
+    """The loop of a run, and the loops that its stages are, however deep."""
+    if not isinstance(spec, RolesSpec) or spec.roles.snapshot is None:
+        return []
+    found: list[LoopDefinition] = []
+    waiting = [spec.roles.snapshot]
+    while waiting:
+        snapshot = waiting.pop(0)
+        found.append(snapshot.definition)
+        waiting += snapshot.nested.values()
+    return found
 
 
 def _of_strategies(spec: Spec) -> dict[str, str]:
@@ -235,14 +247,11 @@ def _beyond_stages(spec: RolesSpec, names: Sequence[str]) -> list[str]:
 
 def _goal_judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) -> list[str]:
     """Judges of a goal that do not judge."""
-    if not isinstance(spec, RolesSpec) or spec.roles.snapshot is None:
-        return []
-    definition = spec.roles.snapshot.definition
-    if not wants_goal_judge(definition.termination_condition):
-        return []
     return [
         f"models.evaluator: {name} does not judge, but {definition.name} asks a judge whether the "
         "goal is achieved; name another evaluator"
+        for definition in _definitions(spec)
+        if wants_goal_judge(definition.termination_condition)
         for name in models.chain("evaluator")
         if name in cards and not cards[name].judges
     ]

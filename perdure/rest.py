@@ -4,7 +4,7 @@ import asyncio
 import signal
 
 from perdure.adapters.checks import check_problems
-from perdure.adapters.models.catalog import access_from, default_model
+from perdure.adapters.models.catalog import access_from, default_model, model_notes
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
@@ -65,4 +65,5 @@ def surroundings_of(settings: Settings) -> Surroundings:
         user_defaults=settings.home / DEFAULTS_FILE,
         default_model=default_model(access_from(settings)),
         rubric_problems=check_problems,
+        model_notes=model_notes,
     )

@@ -51,6 +51,7 @@ from activities.structured import StructuredCalls
 from activities.verify import Verify
 from perdure.adapters.checks.similarity import similarity
 from perdure.adapters.logging import configure_logging
+from perdure.adapters.models.catalog import access_from, lacking_models
 from perdure.adapters.notices import notifier
 from perdure.adapters.runtime import announce_ready
 from perdure.adapters.settings import Settings
@@ -183,10 +184,13 @@ class Fleet:
                 RepairTool(structured, blobs=stores.blobs).repair_tool,
                 Manage(structured=structured, blobs=stores.blobs).manage,
                 ReviewWork(structured).review_work,
-                Ready(version=VERSION, workspace=None).ready,
+                Ready(version=VERSION, workspace=None, lacks=self._lacks).ready,
             ],
             per_second=self._settings.model_calls_per_second,
         )
+
+    def _lacks(self) -> dict[str, str]:
+        return lacking_models(access_from(self._settings))
 
     def tools(self, workspace: str | None, folder: str | None) -> Worker:
         """Tools, checks and snapshots for one workspace, or for scratch folders."""

@@ -142,7 +142,7 @@ async def test_files_of_a_task_are_stored_first(
     await client.start("Write.", flags=Flags(model="scripted:script.yaml"))
 
     assert blobs.kept == {"hmac:0": b"replies: [{text: hi}]"}
-    assert gateway.started[0][0].models.executor == "scripted:hmac:0"
+    assert gateway.started[0][0].models.executor == "scripted:hmac:0#script"
 
 
 async def test_a_handle_sends_every_verb_signed_and_once(client: Client, gateway: Recorder) -> None:

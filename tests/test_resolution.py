@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from teams import stage, task, team
 
 from perdure.adapters.checks import check_problems
 from perdure.adapters.definitions import LoopFiles
 from perdure.domain.errors import InvalidInput
 from perdure.domain.models import ModelCard
+from perdure.domain.roles.definition import LoopSnapshot
 from perdure.domain.run import RUN_SPEC, RolesSpec
 from perdure.interfaces.submission.reading import parse
 from perdure.resolution import Resolver
@@ -163,3 +165,12 @@ async def test_an_unknown_loop_is_refused_with_the_nearest_name() -> None:
         await resolver().resolve(RUN_SPEC.validate_python(given))
     assert 'roles.definition: found "harnes"' in caught.value.message
     assert "Did you mean harness?" in caught.value.message
+
+
+async def test_models_of_loops_inside_a_loop_are_checked_before_anything_starts() -> None:
+    below = LoopSnapshot.model_validate(team(stage("inner", model="typo"), stage("last")))
+    nested = {"name": "build", "loop": {"definition": "team"}, "prompt": "Build."}
+    given = task(team(nested, stage("reviewer"), nested={"build": below}))
+    with pytest.raises(InvalidInput) as caught:
+        await resolver().resolve(RUN_SPEC.validate_python(given))
+    assert "team.roles.inner.model: No model is called typo." in caught.value.message

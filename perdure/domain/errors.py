@@ -4,7 +4,8 @@ PerdureError
 ├── InvalidInput            invalid_input        exit 2   the caller's words are wrong
 ├── ServiceUnavailable      service_unavailable  exit 3   server, worker, model or store is away
 │   ├── RuntimeUnavailable  runtime_unavailable           an embedded service does not start
-│   └── NoReadyWorker       no_ready_worker               nobody answers on a queue
+│   ├── NoReadyWorker       no_ready_worker               nobody answers on a queue
+│   └── ModelUnavailable    model_unavailable             no worker can call a model of the run
 ├── NotFound                not_found            exit 4
 ├── NotAllowed              not_allowed          exit 5   the run's state forbids it
 │   ├── Conflict            conflict                      the name is taken
@@ -73,6 +74,12 @@ class NoReadyWorker(ServiceUnavailable):
     """Nobody answered the readiness probe of a queue."""
 
     code = "no_ready_worker"
+
+
+class ModelUnavailable(ServiceUnavailable):
+    """The workers have no key for a model that a run needs, or have it not installed."""
+
+    code = "model_unavailable"
 
 
 class NotFound(PerdureError):

@@ -33,6 +33,7 @@ QUERIES = ("status", "history", "costs", "gates", "events")
 READY_ACTIVITY = "ready"
 ID_GOAL_WORDS = 3
 MEMO_GOAL_CHARACTERS = 400
+LOCAL_MODELS = frozenset({"local", "smollm2-135m-instruct"})  # what the embedded model is called
 SHOWN_MODEL_CHARACTERS = 28
 
 

@@ -21,8 +21,13 @@ class NotifyReport(StepMessage):
 
 
 class ReadyReport(StepMessage):
-    """Who answers on a queue."""
+    """Who answers on a queue.
+
+    `lacks`: of the queue of models, which families (`claude`, `local`) cannot be called there, with
+    why and what to do.
+    """
 
     version: str
     queue: str
     workspace: str | None = None
+    lacks: dict[str, str] = {}

@@ -10,6 +10,7 @@ from perdure.domain.names import LoopKind
 from perdure.domain.refine.planning import wants_plan
 from perdure.domain.roles.limits import planned_rounds, wants_goal_judge, with_rounds
 from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec, Spec, rubric_of
+from perdure.domain.serving import unserved
 from perdure.interfaces.gateway.facts import QueueState
 from perdure.interfaces.planned_stages import PlannedStage, ends_when, planned_stages
 from perdure.interfaces.worst_case import WorstCase, worst_case
@@ -31,7 +32,8 @@ class RunPlan(Frozen):
     """The answer to `run --dry-run`.
 
     `stages` and `ends` are those of a loop of roles, `crew` is what a manager may hand out.
-    `unknown` says why nobody can tell who is ready: no services run that could be asked.
+    `unknown` says why nobody can tell who is ready: no services run that could be asked. `lacking`
+    names models that no worker can call.
     """
 
     kind: LoopKind
@@ -50,12 +52,14 @@ class RunPlan(Frozen):
     worst: WorstCase
     queues: tuple[QueueState, ...] = ()
     unknown: str | None = None
+    lacking: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
-        """Whether every queue is known to have a worker."""
-        return self.unknown is None and all(queue.served for queue in self.queues)
+        """Whether every queue is known to have a worker, and every model one that can call it."""
+        served = self.unknown is None and all(queue.served for queue in self.queues)
+        return served and not self.lacking
 
 
 def plan_run(
@@ -88,6 +92,7 @@ def plan_run(
         worst=worst_case(spec, at_work),
         queues=tuple(queues),
         unknown=unknown,
+        lacking=tuple(told for queue in queues for told in unserved(spec, queue.lacks)),
         warnings=(*warnings, *_warnings(spec, models)),
     )
 

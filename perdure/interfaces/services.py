@@ -47,6 +47,7 @@ from perdure.interfaces.gateway.facts import (
     RunPage,
     Spec,
 )
+from perdure.interfaces.submission.facts import ModelNotes, no_notes
 
 OnProgress = Callable[[str], None]
 
@@ -328,6 +329,7 @@ class AppContext:
         version: of the product.
         rubric_problems: finds patterns and schemas of a rubric that cannot be used.
         file_formats: models of files that adapters read, for their schemas.
+        model_notes: says which models end soon.
         stdout: where output goes.
         stderr: where progress and errors go.
         rate_per_minute: requests of one token a minute, over HTTP.
@@ -363,3 +365,4 @@ class AppContext:
     rate_per_minute: int = 600
     rubric_problems: RubricProblems = no_problems
     file_formats: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+    model_notes: ModelNotes = no_notes

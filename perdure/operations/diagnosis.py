@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib.metadata import version
 
 from perdure.adapters.keys import encryption_keys
+from perdure.adapters.models.catalog import access_from, default_model, model_notes
 from perdure.adapters.models.embedded_facts import embedded_available
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.runtime.services import has_api
@@ -20,6 +21,7 @@ from perdure.domain.run import AgentSpec
 from perdure.interfaces.gateway.facts import RunFilter
 from perdure.interfaces.services import Check, Connect
 
+CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
 LOW_DISK_BYTES = 1024**3
 RUNS_LOOKED_AT = 20
 PACKAGES = ("temporalio", "anthropic", "pydantic", "sqlalchemy")
@@ -92,6 +94,9 @@ async def _stores(settings: Settings) -> Check:
 
 
 def _model(settings: Settings) -> Check:
+    ending = model_notes((default_model(access_from(settings)),))
+    if ending:
+        return Check(name="claude", state="warning", found=ending[0], cure=CHANGE_MODEL)
     if settings.anthropic_api_key or settings.anthropic_auth_token:
         return Check(name="claude", state="ok", found="a key is set (not tried: that would cost)")
     return Check(

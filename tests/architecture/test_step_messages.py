@@ -209,7 +209,12 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},
         "PlanReport": {"call": "required", "problems": [], "plan": {"steps": [], "risks": []}},
         "PlanRequest": {"call": "required"},
-        "ReadyReport": {"version": "required", "queue": "required", "workspace": None},
+        "ReadyReport": {
+            "version": "required",
+            "queue": "required",
+            "workspace": None,
+            "lacks": {},
+        },
         "RecallReport": {
             "text": None,
             "skills_text": None,

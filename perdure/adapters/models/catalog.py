@@ -6,18 +6,21 @@ of the operator's own, every other name goes there too.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from perdure.adapters.models.embedded_facts import LOCAL_NAME, MODEL_NAME
+from perdure.adapters.models.embedded_facts import LOCAL_NAME, MODEL_NAME, embedded_available
 from perdure.adapters.models.kinds import refused
+from perdure.adapters.models.retiring import current, retirement_notes
 from perdure.adapters.models.scripted import PREFIX as SCRIPTED
 from perdure.adapters.models.scripted import ScriptedModel
 from perdure.adapters.pricing import ModelPrices
 from perdure.adapters.settings import Settings
+from perdure.adapters.stores.clock import utc_now
 from perdure.domain.errors import InvalidInput
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
 from perdure.domain.ports import BlobStore, ModelClient, RecordStore
@@ -30,6 +33,15 @@ if TYPE_CHECKING:
 PLUGIN_GROUP = "perdure.models"
 CLAUDE_URL = "https://api.anthropic.com"
 DEFAULT_CLAUDE = "claude-sonnet-4-5"
+NO_KEY = (
+    "the workers have no key. Set ANTHROPIC_API_KEY where they start, and start them again "
+    "(`perdure down`, then `perdure up --detach`)"
+)
+NOT_STARTED = (
+    "the embedded model is installed, but the workers were started without it. "
+    "Start them again: `perdure down`, then `perdure up --detach`"
+)
+INSTALL = "(or `make setup`) and start the services again, or set ANTHROPIC_API_KEY to use Claude"
 CLAUDE_NAME = "claude-"
 _ADDRESS = re.compile(r"(sha256|hmac):[0-9a-f]{64}")
 _WORDS = re.compile(r"[a-z]+")
@@ -60,11 +72,32 @@ def access_from(settings: Settings) -> ModelAccess:
     )
 
 
-def default_model(access: ModelAccess) -> str:
-    """What a run without a model uses: the setting, Claude where there is a key, else `local`."""
+def default_model(access: ModelAccess, *, today: date | None = None) -> str:
+    """What a run without a model uses: the setting, Claude where there is a key, else `local`.
+
+    From the day on which the provider ends that Claude model, it is its successor.
+    """
     if access.default:
         return access.default
-    return DEFAULT_CLAUDE if access.api_key or access.auth_token else LOCAL_NAME
+    if not (access.api_key or access.auth_token):
+        return LOCAL_NAME
+    return current(DEFAULT_CLAUDE, today=today or utc_now().date())
+
+
+def model_notes(models: Sequence[str]) -> tuple[str, ...]:
+    """What people should know today of the models that they name."""
+    return retirement_notes(models, today=utc_now().date())
+
+
+def lacking_models(access: ModelAccess) -> dict[str, str]:
+    """The families that cannot be called with this access, with why and what to do."""
+    found: dict[str, str] = {}
+    if not (access.api_key or access.auth_token or access.base_url):
+        found["claude"] = NO_KEY
+    if access.local_url is None:
+        available = embedded_available()
+        found["local"] = NOT_STARTED if available.ok else f"{available.reason} {INSTALL}"
+    return found
 
 
 def plugin_names() -> frozenset[str]:

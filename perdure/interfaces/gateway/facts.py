@@ -62,7 +62,8 @@ class Waits:
 class QueueState(Frozen):
     """Whether somebody answers on a queue that a run needs; `cure` says what to do if not.
 
-    `busy`: nobody answered in time, but workers fetched from it of late.
+    `busy`: nobody answered in time, but workers fetched from it of late. `lacks`: families of
+    models that its workers cannot call, with why.
     """
 
     queue: str
@@ -70,6 +71,7 @@ class QueueState(Frozen):
     workspace: str | None = None
     ready: bool = False
     busy: bool = False
+    lacks: dict[str, str] = {}
     version: str | None = None
     cure: str = ""
 

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 
-from perdure.domain.errors import NoReadyWorker
+from perdure.domain.errors import ModelUnavailable, NoReadyWorker
 from perdure.domain.run import Site
+from perdure.domain.serving import unserved
 from perdure.domain.steps import ReadyReport
-from perdure.interfaces.gateway.facts import QueueState, SiteFacts, Waits
+from perdure.interfaces.gateway.facts import QueueState, SiteFacts, Spec, Waits
 from perdure.interfaces.gateway.server import Server
 
 Question = tuple[str, float]
@@ -30,17 +31,21 @@ class Readiness:
         )
         return tuple(await asyncio.gather(*(self.ask(state) for state in states)))
 
-    async def require(self, site: Site) -> str | None:
+    async def require(self, site: Site, spec: Spec) -> str | None:
         """Who is busy and did not answer, as a note; None when all answered.
 
         Raises:
             NoReadyWorker: a queue has nobody who fetches work.
+            ModelUnavailable: the workers cannot call a model that the run needs.
         """
         states = await self.of(site)
         missing = [state for state in states if not state.served]
         if missing:
             raise _nobody(missing, of=len(states))
         asked_again = await asyncio.gather(*(self._patiently(state) for state in states))
+        for state in asked_again:
+            if without := unserved(spec, state.lacks):
+                raise _uncallable(without)
         busy = [state for state in asked_again if state.busy]
         return _busy_note(busy, self._waits.patience) if busy else None
 
@@ -75,7 +80,9 @@ class Readiness:
 
 
 def _answered(state: QueueState, report: ReadyReport) -> QueueState:
-    return state.model_copy(update={"ready": True, "busy": False, "version": report.version})
+    return state.model_copy(
+        update={"ready": True, "busy": False, "version": report.version, "lacks": report.lacks}
+    )
 
 
 def _nobody(missing: Sequence[QueueState], *, of: int) -> NoReadyWorker:
@@ -86,6 +93,14 @@ def _nobody(missing: Sequence[QueueState], *, of: int) -> NoReadyWorker:
         f"Nobody works on {len(missing)} of the {of} queues that this run needs:\n{lines}\n"
         "Nothing was started.",
         cure=cure,
+    )
+
+
+def _uncallable(without: Sequence[str]) -> ModelUnavailable:
+    lines = "\n".join(f"  {one}." for one in without)
+    return ModelUnavailable(
+        f"The run needs models that no worker can call:\n{lines}\nNothing was started.",
+        cure="Do what the line says, or name another model.",
     )
 
 

@@ -75,6 +75,7 @@ class Starter:
         Raises:
             InvalidInput: no loop of this kind, or an unknown model.
             NoReadyWorker: a queue that the run needs has no worker; nothing was started.
+            ModelUnavailable: its workers have no key for a model of the run, or not the model.
             NotAllowed: the id or key belongs to another specification, or the session is closed.
             NotFound: the session or project is unknown.
         """
@@ -101,7 +102,7 @@ class Starter:
     async def ready_site(self, spec: Spec) -> tuple[Site, str | None]:
         """Where the run will live, and who there is busy; raises `NoReadyWorker` for nobody."""
         site = await self.site(spec)
-        return site, await self.readiness.require(site)
+        return site, await self.readiness.require(site, spec)
 
     async def site(self, spec: Spec) -> Site:
         """Where a run of this specification will live."""

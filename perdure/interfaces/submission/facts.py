@@ -1,15 +1,20 @@
 """What a submission is made from, and what comes of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
 from perdure.domain.admission import RubricProblems, no_problems
-from perdure.domain.names import LoopKind
+from perdure.domain.names import LOCAL_MODELS, LoopKind
 from perdure.interfaces.gateway.facts import Spec
 
-LOCAL_MODELS = frozenset({"local", "smollm2-135m-instruct"})
+ModelNotes = Callable[[Sequence[str]], tuple[str, ...]]
+
+
+def no_notes(_: Sequence[str]) -> tuple[str, ...]:
+    """Nothing to tell: for what knows no provider."""
+    return ()
 
 
 def may_judge(model: str) -> bool:
@@ -44,6 +49,7 @@ class Surroundings:
         judges: whether a model may evaluate.
         definitions: the folder of the ready-made tasks, which are known by name.
         rubric_problems: finds patterns and schemas of a rubric that cannot be used.
+        model_notes: says which models end soon.
     """
 
     folder: Path | None
@@ -52,6 +58,7 @@ class Surroundings:
     judges: Callable[[str], bool] = may_judge
     definitions: Path | None = None
     rubric_problems: RubricProblems = no_problems
+    model_notes: ModelNotes = no_notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from perdure.domain.errors import InvalidInput, NotFound
 from perdure.domain.ports import BlobStore
-from perdure.domain.run import RUN_SPEC
+from perdure.domain.run import ROLES, RUN_SPEC
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.submission.defined import definition_file, open_inputs
 from perdure.interfaces.submission.facts import Flags, Submission, Surroundings
@@ -88,7 +88,14 @@ def _submitted(
     wrong = [*problems, *references.problems, *open_inputs(whole)]
     spec = validated(whole, layers, problems=wrong, rubric_problems=surroundings.rubric_problems)
     spec, notes = without_vain_judges(spec, surroundings)
-    return Submission(spec=spec, blobs=references.blobs, notes=(*notes, *idle_notes(whole)))
+    notes = (*surroundings.model_notes(_named(spec, surroundings)), *notes, *idle_notes(whole))
+    return Submission(spec=spec, blobs=references.blobs, notes=notes)
+
+
+def _named(spec: Spec, surroundings: Surroundings) -> list[str]:
+    """The models that a specification names, or that it gets for naming none."""
+    executor = spec.models.chain("executor") or (surroundings.default_model,)
+    return [*executor, *(name for role in ROLES for name in spec.models.chain(role))]
 
 
 def _defaults(user: Path | None, folder: Path | None) -> list[Layer]:

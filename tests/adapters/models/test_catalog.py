@@ -1,5 +1,6 @@
 """From a model's name to its client and card."""
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from perdure.adapters.models.catalog import (
     ModelCatalog,
     access_from,
     default_model,
+    lacking_models,
     model_plugins,
 )
 from perdure.adapters.models.embedded import EmbeddedModel
@@ -144,7 +146,25 @@ def test_plugins_come_from_their_entry_points(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_default_model(access: dict[str, str], name: str) -> None:
-    assert default_model(ModelAccess(**access)) == name
+    assert default_model(ModelAccess(**access), today=date(2026, 1, 1)) == name
+
+
+@pytest.mark.parametrize(
+    ("access", "lacking"),
+    [
+        ({}, {"claude": "ANTHROPIC_API_KEY", "local": "perdure"}),
+        ({"api_key": "k", "local_url": "http://127.0.0.1:1"}, {}),
+        ({"base_url": "http://gateway"}, {"local": "perdure"}),
+        ({"auth_token": "t"}, {"local": "perdure"}),
+    ],
+    ids=["nothing", "both", "a gateway may need no key", "a token"],
+)
+def test_what_cannot_be_called_is_told_with_a_cure(
+    access: dict[str, str], lacking: dict[str, str]
+) -> None:
+    found = lacking_models(ModelAccess(**access))
+    assert found.keys() == lacking.keys()
+    assert all(words in found[family] for family, words in lacking.items())
 
 
 def test_access_comes_from_the_settings_and_hides_its_key(monkeypatch: pytest.MonkeyPatch) -> None:

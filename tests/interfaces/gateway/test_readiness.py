@@ -1,7 +1,7 @@
 """Nobody there refuses a start; a worker that is there and busy never does."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
 
@@ -9,6 +9,7 @@ import pytest
 from temporalio import activity
 from temporalio.worker import Worker
 
+from perdure.domain.errors import ModelUnavailable
 from perdure.domain.run import Site as RunSite
 from perdure.domain.status import RunStatus
 from perdure.domain.steps import ReadyReport
@@ -22,7 +23,8 @@ SITE = RunSite(loops="loops", models="models", tools="tools")
 class Queues:
     """Answers probes as told: `busy` queues after the first question, `gone` ones never."""
 
-    def __init__(self, *, busy: int = 0) -> None:
+    def __init__(self, *, busy: int = 0, lacks: Mapping[str, str] | None = None) -> None:
+        self.lacks = dict(lacks or {})
         self.asked: list[tuple[str, float]] = []
         self.silent = busy
         self.open = asyncio.Event()
@@ -31,7 +33,7 @@ class Queues:
         self.asked.append((queue, seconds))
         await self.open.wait()
         if queue != "models" or len([q for q, _ in self.asked if q == queue]) > self.silent:
-            return ReadyReport(version="1", queue=queue)
+            return ReadyReport(version="1", queue=queue, lacks=self.lacks)
         return None
 
     async def polled(self, queue: str) -> bool:
@@ -49,14 +51,14 @@ def readiness_of(queues: Queues) -> Readiness:
 async def test_a_busy_worker_is_asked_again_with_patience() -> None:
     queues = Queues(busy=1)
     queues.open.set()
-    assert await readiness_of(queues).require(SITE) is None
+    assert await readiness_of(queues).require(SITE, spec()) is None
     assert [seconds for queue, seconds in queues.asked if queue == "models"] == [5, 20]
 
 
 async def test_a_worker_that_stays_busy_is_noted_not_refused() -> None:
     queues = Queues(busy=2)
     queues.open.set()
-    note = await readiness_of(queues).require(SITE)
+    note = await readiness_of(queues).require(SITE, spec())
     assert note is not None
     assert "the workers of models are busy" in note
     assert "perdure worker" in note
@@ -65,7 +67,7 @@ async def test_a_worker_that_stays_busy_is_noted_not_refused() -> None:
 async def test_who_asks_at_the_same_time_shares_one_question() -> None:
     queues = Queues()
     readiness = readiness_of(queues)
-    askers = [asyncio.create_task(readiness.require(SITE)) for _ in range(20)]
+    askers = [asyncio.create_task(readiness.require(SITE, spec())) for _ in range(20)]
     while len(queues.asked) < 3:
         await asyncio.sleep(0)
     askers[0].cancel()  # whoever leaves does not take the answer from the others
@@ -74,6 +76,17 @@ async def test_who_asks_at_the_same_time_shares_one_question() -> None:
     assert isinstance(found[0], asyncio.CancelledError)
     assert found[1:] == [None] * 19
     assert sorted(queue for queue, _ in queues.asked) == ["loops", "models", "tools"]
+
+
+async def test_a_model_that_no_worker_can_call_refuses_the_start() -> None:
+    queues = Queues(lacks={"claude": "the workers have no key. Set ANTHROPIC_API_KEY"})
+    queues.open.set()
+    given = spec(models={"executor": "claude-x"})
+    with pytest.raises(ModelUnavailable) as caught:
+        await readiness_of(queues).require(SITE, given)
+    assert "models.executor: claude-x: the workers have no key" in caught.value.message
+    assert "Nothing was started" in caught.value.message
+    assert await readiness_of(queues).require(SITE, spec(models={"executor": "local"})) is None
 
 
 @pytest.fixture

@@ -99,6 +99,7 @@ def surroundings(session: Session) -> Surroundings:
         default_model=context.default_model,
         definitions=DEFINITIONS,
         rubric_problems=context.rubric_problems,
+        model_notes=context.model_notes,
     )
 
 

@@ -1,0 +1,71 @@
+"""Models that end: as the SDK lists them, told in time, replaced by what is current."""
+
+from datetime import date, datetime
+
+import pytest
+from anthropic.resources.messages.messages import DEPRECATED_MODELS
+
+from perdure.adapters.models.catalog import DEFAULT_CLAUDE, ModelAccess, default_model
+from perdure.adapters.models.retiring import (
+    ENDS,
+    SUCCESSOR,
+    current,
+    retirement_notes,
+    successor_of,
+)
+from perdure.adapters.pricing import ModelPrices
+
+OLD = "claude-sonnet-4-5"
+LAST_DAY, AFTER = date(2026, 11, 29), date(2026, 11, 30)
+
+
+def test_the_days_are_those_of_the_sdk() -> None:
+    def day(text: str) -> date:
+        month, number, year = text.replace(",", "").split()
+        return datetime.strptime(f"{month} {number[:-2]} {year} +0000", "%B %d %Y %z").date()
+
+    assert {model: day(text) for model, text in DEPRECATED_MODELS.items()} == ENDS
+
+
+def test_every_successor_has_a_price_and_no_end() -> None:
+    prices = ModelPrices()
+    for model in SUCCESSOR.values():
+        card = prices.card(model)
+        assert card is not None
+        assert card.price is not None
+        assert model not in ENDS
+
+
+@pytest.mark.parametrize(
+    ("today", "told"),
+    [
+        (date(2026, 8, 1), ()),
+        (date(2026, 11, 22), ("ends in 8 days, on 2026-11-30",)),
+        (AFTER, ("has ended on 2026-11-30",)),
+    ],
+    ids=["long before", "soon", "over"],
+)
+def test_an_end_is_told_in_time(today: date, told: tuple[str, ...]) -> None:
+    found = retirement_notes([OLD, OLD, "claude-opus-5", "local"], today=today)
+    assert len(found) == len(told)
+    for note, words in zip(found, told, strict=True):
+        assert words in note
+        assert "Name claude-sonnet-5-5 instead" in note
+
+
+@pytest.mark.parametrize(
+    ("model", "new"),
+    [(OLD, "claude-sonnet-5-5"), ("claude-opus-4-0", "claude-opus-5-5"),
+     ("claude-3-5-haiku-latest", "claude-haiku-5-5"), ("claude-2.1", "claude-sonnet-5-5")],
+)  # fmt: skip
+def test_the_successor_is_of_the_same_family(model: str, new: str) -> None:
+    assert successor_of(model) == new
+
+
+def test_the_default_never_is_a_model_that_ended() -> None:
+    access = ModelAccess(api_key="k")
+    assert default_model(access, today=LAST_DAY) == DEFAULT_CLAUDE == OLD
+    assert default_model(access, today=AFTER) == "claude-sonnet-5-5"
+    assert current("claude-opus-5", today=AFTER) == "claude-opus-5"
+    named = ModelAccess(api_key="k", default=OLD)
+    assert default_model(named, today=AFTER) == OLD  # what somebody named stays
