@@ -22,9 +22,11 @@ from perdure.domain.delegation.skills import (
 )
 from perdure.domain.memory.entries import MemoryEntry, Skill, may_enter
 from perdure.domain.memory.proposals import plain_name, proposal, proposal_name
+from perdure.domain.memory.recalling import TOLD_KINDS, recalled, report_of
 from perdure.domain.memory.skill_markdown import catalog_line
 from perdure.domain.memory.skills import select_skills
-from perdure.domain.memory.store import MemoryStore
+from perdure.domain.memory.steps import RecallReport, RecallRequest
+from perdure.domain.memory.store import Candidates, MemoryStore
 from perdure.domain.memory.words import question
 from perdure.domain.ports import BlobStore
 
@@ -72,7 +74,7 @@ class SaveSkills:
 
 
 class OfferSkills:
-    """Finds the skills of earlier runs and of people that fit a task."""
+    """Finds what earlier runs and people left for a task: skills, and what was learned."""
 
     def __init__(self, *, blobs: BlobStore, memory: MemoryStore) -> None:
         self._blobs = blobs
@@ -93,8 +95,27 @@ class OfferSkills:
             skills={skill.name: await self._known(skill, earlier=True) for skill in chosen},
             written={plain_name(one): await self._known(one, earlier=False) for one in of_tree},
             missing=tuple(name for name, skill in asked if skill is None),
+            recalled=await self._recalled(step) if step.search else None,
             seconds=watch.seconds,
         )
+
+    async def _recalled(self, step: OfferSkillsRequest) -> RecallReport:
+        """What earlier runs learned of such work, stored as the manager will read it."""
+        asked = RecallRequest(
+            run=step.run,
+            goal=step.goal,
+            category=step.category,
+            token_limit=step.recall_tokens,
+            now=step.now,
+        )
+        await self._memory.forget_faded(step.now)
+        terms = question(step.goal, step.category)
+        known = await self._memory.candidates(terms, kinds=TOLD_KINDS)
+        found = recalled(asked, known, Candidates(), ())
+        await self._memory.mark_used(found.used, run=step.run, at=step.now)
+        told = found.knowledge.text
+        text = await self._blobs.put_text(told) if told else None
+        return report_of(found, text=text, skills_text=None, seconds=0.0)
 
     async def _asked(self, name: str, step: OfferSkillsRequest) -> Skill | None:
         """A skill by name: what the tree wrote itself, else one that may enter any run."""

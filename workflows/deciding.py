@@ -79,7 +79,7 @@ class Deciding(Rating):
             role="manager",
             phase="wrapping_up" if wrap_up else "managing",
             summary=f"manager (iteration {self.iteration})",
-            entries=[SayEntry(type="say", text=text)],
+            entries=[*self._known(), SayEntry(type="say", text=text)],
             extra_tokens=FIXED_TOKENS,
             max_tokens=DECISION_TOKENS,
             tools_off=True,
@@ -87,6 +87,13 @@ class Deciding(Rating):
             records=tuple(core.unwritten),
             structured=Managing(),
         )
+
+    def _known(self) -> list[SayEntry]:
+        """What earlier runs learned, before all that changes, so that a prompt cache reads it."""
+        known = self.core.recalled
+        if known is None:
+            return []
+        return [SayEntry(type="say", ref=known.hash, tokens=known.tokens.total)]
 
     async def wrap_up(self) -> None:
         """One call from the reserve: the manager says what there is."""

@@ -6,10 +6,13 @@ from temporalio import workflow
 
 from activities.save_skills import OfferSkills, SaveSkills
 from perdure.domain.delegation.skills import (
+    RECALL_TOKENS,
+    OfferSkillsReport,
     OfferSkillsRequest,
     SavedSkill,
     SaveSkillsRequest,
 )
+from perdure.domain.memory.telling import recall_allowance
 from workflows import options
 from workflows.briefing import Briefing
 from workflows.steps import Broken
@@ -19,13 +22,21 @@ class Skilled(Briefing):
     """Adds the skills of a run to a manager's loop."""
 
     async def offer_skills(self) -> None:
-        """Learn which skills of earlier runs, of people, and of the runs above fit the task."""
+        """Learn what earlier runs, people, and the runs above know of such a task."""
         asked = self.spec.skills
         if not (asked or self.spec.recall):
             return
-        missing = await self._offered(asked=asked, search=self.spec.recall)
-        if missing:
-            self.inform(f"There is no skill {', '.join(missing)}.")
+        report = await self._offered(
+            asked=asked,
+            search=self.spec.recall,
+            recall_tokens=recall_allowance(self.spec.budget.tokens or None),
+        )
+        if report.missing:
+            self.inform(f"There is no skill {', '.join(report.missing)}.")
+        if report.recalled is not None:
+            self.core.recalled = report.recalled.text
+            left_out = list(report.recalled.left_out) or None
+            self.note("recalled", text=report.recalled.summary, left_out=left_out)
 
     async def take_over_skills(self, names: Sequence[str]) -> None:
         """Know what managers below this one had written down."""
@@ -70,8 +81,13 @@ class Skilled(Briefing):
             self.note("skill_saved", name=skill.name, version=skill.version)
 
     async def _offered(
-        self, *, asked: tuple[str, ...] = (), written: tuple[str, ...] = (), search: bool = False
-    ) -> tuple[str, ...]:
+        self,
+        *,
+        asked: tuple[str, ...] = (),
+        written: tuple[str, ...] = (),
+        search: bool = False,
+        recall_tokens: int = RECALL_TOKENS,
+    ) -> OfferSkillsReport:
         report = await workflow.execute_activity_method(
             OfferSkills.offer_skills,
             OfferSkillsRequest(
@@ -83,9 +99,10 @@ class Skilled(Briefing):
                 asked=asked,
                 written=written,
                 search=search,
+                recall_tokens=recall_tokens,
             ),
             **options.store_step(self.site, summary="look for skills"),
         )
         shelf = self.core.shelf
         self.core.shelf = shelf.with_earlier(report.skills).with_taken_over(report.written)
-        return report.missing
+        return report

@@ -82,7 +82,13 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "base": "required",
             "tree": "required",
         },
-        "OfferSkillsReport": {"skills": {}, "written": {}, "missing": [], "seconds": 0.0},
+        "OfferSkillsReport": {
+            "skills": {},
+            "written": {},
+            "missing": [],
+            "recalled": None,
+            "seconds": 0.0,
+        },
         "OfferSkillsRequest": {
             "run": "required",
             "root_run": "required",
@@ -92,6 +98,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "asked": [],
             "written": [],
             "search": True,
+            "recall_tokens": 1000000,
         },
         "OpenedSeat": {"frame": "required", "system_tokens": 0, "task_tokens": 0},
         "ReadStageReport": {

@@ -2,6 +2,7 @@
 
 from delegating import completes, decides, delegates, delegation, script, works
 from installation import Installation
+from remembering import avoid
 
 from perdure.domain.memory.entries import Skill
 
@@ -94,3 +95,21 @@ async def test_a_later_run_gets_what_a_person_approved(site: Installation) -> No
     )
     seen = script(told(completes("Seen."), contains="- counting-words: To count words."))
     assert (await site.run(task, seen)).output == "Seen."
+
+
+async def test_a_manager_knows_what_earlier_runs_learned(site: Installation) -> None:
+    lesson = "Never describe a bottle before it was measured."
+    await site.parts.stores.memory.put(avoid("l1", lesson))
+    knows = {"role": "manager", "contains": lesson}
+    result = await site.run(delegation(), script({**completes(), "when": knows}))
+    assert result.outcome == "accepted"
+    recalled = [e.data async for e in site.gateway.events(result.id) if e.type == "recalled"]
+    assert [data["text"] for data in recalled] == [f"1 anti-pattern: “{lesson}”"]
+    assert (await site.parts.stores.memory.get("l1")).uses == 1
+
+
+async def test_without_recall_a_manager_is_told_nothing(site: Installation) -> None:
+    await site.parts.stores.memory.put(avoid("l1", "Never describe a bottle."))
+    result = await site.run(delegation(recall=False), script(completes()))
+    assert result.outcome == "accepted"
+    assert (await site.parts.stores.memory.get("l1")).uses == 0

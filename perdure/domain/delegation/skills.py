@@ -10,11 +10,14 @@ from datetime import datetime
 
 from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.memory.skill_markdown import catalog_line, skill_name, slug
+from perdure.domain.memory.steps import RecallReport
 
 FEWEST_WORDS = 30
 MOST_CHARACTERS = 64_000
 MOST_SKILLS = 100
 SKILL_KIND = "skill"
+# A tenth of the tokens that a tree has by default.
+RECALL_TOKENS = 1_000_000
 FOLDER = "skills"
 
 
@@ -102,7 +105,8 @@ class OfferSkillsRequest(StepMessage):
     """Which skills of earlier runs and of people fit the task; `asked` ones come first.
 
     Without `search` only those are looked for that are named. `written` are skills that runs of
-    the same tree, that of `root_run`, wrote.
+    the same tree, that of `root_run`, wrote. Who searches is also told what earlier runs learned,
+    in `recall_tokens` at most.
     """
 
     run: str
@@ -113,14 +117,19 @@ class OfferSkillsRequest(StepMessage):
     asked: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     search: bool = True
+    recall_tokens: int = RECALL_TOKENS
 
 
 class OfferSkillsReport(StepMessage):
-    """The skills by name, those of the same tree, and the names that there is no skill for."""
+    """The skills by name, those of the same tree, and the names that there is no skill for.
+
+    `recalled` is what earlier runs learned of such work; None: nobody asked.
+    """
 
     skills: dict[str, KnownSkill] = {}
     written: dict[str, KnownSkill] = {}
     missing: tuple[str, ...] = ()
+    recalled: RecallReport | None = None
     seconds: float = 0.0
 
 

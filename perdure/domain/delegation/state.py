@@ -72,6 +72,7 @@ class Turnover(BaseModel):
 class DelegationState(CoreState):
     """State of a `DelegationLoop`.
 
+    `recalled` is what earlier runs learned, for the manager to read.
     `inputs` are the task's named inputs as they are passed on; `shelf` holds the procedures that
     workers can be given; `toolbox` the made tools, `wanted` those to be made. `kept` is the best
     work of an iteration, `claimed` the newest that a manager called complete, `rated` the one of
@@ -84,6 +85,7 @@ class DelegationState(CoreState):
     course: Course = Course()
     inputs: dict[str, JsonValue] = {}
     shown: dict[str, str] = {}
+    recalled: Ref | None = None
     shelf: SkillShelf = SkillShelf()
     toolbox: Toolbox = Toolbox()
     wanted: list[WantedTool] = []
