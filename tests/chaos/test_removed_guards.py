@@ -183,12 +183,12 @@ def _run(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=580,
     )
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("guard", GUARDS.values(), ids=list(GUARDS))
 def test_a_removed_guard_is_missed(guard: Removed, tmp_path: Path) -> None:
     _changed(tmp_path, guard.changes)
@@ -197,7 +197,7 @@ def test_a_removed_guard_is_missed(guard: Removed, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("changes", "test"),
     [
