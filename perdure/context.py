@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 from perdure.adapters.checks import check_problems
@@ -50,7 +51,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
     return AppContext(
         connect=installation.connect,
         up=installation.up,
-        ensure=runtime.ensure,
+        ensure=partial(runtime.ensure, exactly=True),
         down=runtime.down,
         state=runtime.state,
         logs=installation.logs,

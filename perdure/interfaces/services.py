@@ -305,7 +305,8 @@ class AppContext:
     Args:
         connect: opens `Services` for one command.
         up: the services in the foreground; returns when they were asked to end.
-        ensure: starts what is missing, and returns where it answers.
+        ensure: starts what is missing with the settings of this shell and no others, and returns
+            where it answers.
         down: stops the services; False when none ran.
         state: the services as they run now, or None.
         logs: log lines, the newest last.

@@ -28,9 +28,17 @@ def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
 
 def changed(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
     """Names whose values differ, appeared or went away."""
-    return tuple(
-        sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-    )
+    return tuple(sorted(gone(before, now) | set(brought(before, now))))
+
+
+def brought(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
+    """Names whose values differ or appeared: what a shell that names them wants to be so."""
+    return tuple(sorted(name for name, value in now.items() if before.get(name) != value))
+
+
+def gone(before: dict[str, str], now: dict[str, str]) -> frozenset[str]:
+    """Names that had a value and have none now."""
+    return frozenset(before.keys() - now.keys())
 
 
 def _salt(files: HomeFiles) -> bytes:

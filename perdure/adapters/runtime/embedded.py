@@ -29,10 +29,16 @@ class EmbeddedRuntime:
         self._settings = settings
         self._files = HomeFiles(settings.home)
 
-    async def ensure(self, on_progress: OnProgress = lambda _: None) -> Endpoints:
+    async def ensure(
+        self, on_progress: OnProgress = lambda _: None, *, exactly: bool = False
+    ) -> Endpoints:
         """Start what is missing and return where everything answers.
 
         Safe to call from several processes at once: one supervisor comes of it.
+
+        Args:
+            on_progress: told of each step.
+            exactly: settings of running services that the caller does not name end too.
 
         Raises:
             RuntimeUnavailable: a service does not start, or the named server does not answer.
@@ -44,7 +50,7 @@ class EmbeddedRuntime:
         while True:
             with try_lock(self._files.start_lock) as mine:
                 if mine:
-                    return await self._ensure(on_progress)
+                    return await self._ensure(on_progress, exactly=exactly)
             if time.monotonic() > deadline:
                 raise RuntimeUnavailable(
                     f"Another command has been starting the services for {START_WITHIN_S:.0f} s.",
@@ -73,12 +79,11 @@ class EmbeddedRuntime:
     async def _end_leftovers(self) -> int:
         return await end_leftovers(self._files, grace_s=self._settings.shutdown_grace_s)
 
-    async def _ensure(self, on_progress: OnProgress) -> Endpoints:
+    async def _ensure(self, on_progress: OnProgress, *, exactly: bool) -> Endpoints:
         state = await self.state()
         if state is not None and await must_restart(
-            state, self._files, self._settings, on_progress
+            state, self._files, self._settings, on_progress, exactly=exactly
         ):
-            on_progress("restarting the services with the new settings")
             await self.down()
             state = None
         if state is not None and state.status in ("stopping", "stopped", "failed"):

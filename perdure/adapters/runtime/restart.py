@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from perdure.adapters.runtime.digest import changed, digests
+from perdure.adapters.runtime.digest import brought, changed, digests, gone
 from perdure.adapters.runtime.state import HomeFiles, RuntimeState
 from perdure.adapters.runtime.temporal_server import (
     RUNNING,
@@ -18,19 +18,31 @@ OnProgress = Callable[[str], None]
 
 
 async def must_restart(
-    state: RuntimeState, files: HomeFiles, settings: Settings, on_progress: OnProgress
+    state: RuntimeState,
+    files: HomeFiles,
+    settings: Settings,
+    on_progress: OnProgress,
+    *,
+    exactly: bool,
 ) -> bool:
     """Whether running services should be restarted for the caller's settings.
 
     They are when nothing would be disturbed. Otherwise the caller is told which settings wait.
 
+    Args:
+        exactly: What the caller does not set counts as well, and ends with the restart; else the
+            services keep what they were started with, as a command in another shell expects.
+
     Raises:
         RuntimeUnavailable: the services belong to another Temporal server and are in use.
     """
-    different = changed(state.settings, digests(files, settings))
+    compare = changed if exactly else brought
+    wanted = digests(files, settings)
+    different = compare(state.settings, wanted)
     if state.status != "ready" or not different:
         return False
     if state.detached and await _count(state, settings) == 0:
+        on_progress(_restarting(gone(state.settings, wanted)))
         return True
     names = ", ".join(different)
     if _server_of(settings) not in (None, state.endpoints.temporal_address):
@@ -41,6 +53,11 @@ async def must_restart(
         )
     on_progress(f"the running services keep their settings; `perdure down` applies {names}")
     return False
+
+
+def _restarting(lost: frozenset[str]) -> str:
+    told = "restarting the services with the new settings"
+    return f"{told}, without {', '.join(sorted(lost))}" if lost else told
 
 
 def _server_of(settings: Settings) -> str | None:

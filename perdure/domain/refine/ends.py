@@ -1,7 +1,7 @@
 """The result that a refine run ends with: the best output, what it cost, what was saved."""
 
 from perdure.domain.agent.turn import Ending
-from perdure.domain.outcomes import explain
+from perdure.domain.outcomes import explain, with_nothing_to_show
 from perdure.domain.refine.economy import evaluator_limit, evaluator_tokens
 from perdure.domain.refine.scoring import findings_of
 from perdure.domain.refine.state import Kept, RefineState
@@ -28,12 +28,13 @@ def refine_result(
     one is the output, and the best stands beside it.
     """
     outcome, reason, detail = ending.outcome, ending.reason, ending.detail
+    told = explanation or explain(outcome, reason, detail)
     return RunResult(
         id=run,
         kind="refine",
         outcome=outcome,
         reason=reason,
-        explanation=explanation or explain(outcome, reason, detail),
+        explanation=told if returned else with_nothing_to_show(told),
         quality_met=met,
         partial=returned is None or returned.partial,
         output_ref=returned.output.hash if returned else None,

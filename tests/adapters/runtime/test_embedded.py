@@ -246,6 +246,24 @@ async def test_other_settings_restart_unless_a_run_is_open(
     ]
 
 
+async def test_settings_of_another_shell_stay_until_up_is_said_without_them(
+    runtime: EmbeddedRuntime, runtime_of: MakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_ALLOW_COMMANDS", "pytest")
+    await runtime_of().ensure()
+    first = await runtime.state()
+    monkeypatch.delenv("PERDURE_ALLOW_COMMANDS")
+    told: list[str] = []
+    await runtime_of().ensure(told.append)
+    assert await runtime.state() == first
+    assert told == []
+
+    await runtime_of().ensure(told.append, exactly=True)
+    last = await runtime.state()
+    assert first is not None and last is not None and last.supervisor != first.supervisor
+    assert told[0] == "restarting the services with the new settings, without PERDURE_ALLOW_COMMANDS"
+
+
 async def test_a_named_server_that_does_not_answer_is_an_error(
     settings_of: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,8 @@ from rich.console import RenderableType
 
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.library import BrokenDefinition, StoredDefinition
-from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack, table
+from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack
+from perdure.interfaces.cli.views.listing import Listing
 from perdure.interfaces.definitions import Definition
 
 
@@ -25,10 +26,10 @@ def definitions_view(
         for item in loops
     ]
     return stack(
-        table(("task", "kind", "about"), rows, whole=("task", "kind")),
+        Listing(("task", "kind", "about"), rows),
         line(("\nsee one work    perdure run NAME --example", DIM)),
         line(""),
-        table(("loop", "stages", "from", "about"), more, whole=("loop", "stages", "from")),
+        Listing(("loop", "stages", "from", "about"), more),
         line(("* its verdict ends the loop, or begins another iteration", DIM)),
         line(('\nstart a loop    perdure loops start NAME "goal"', DIM)),
         line(("either file     perdure definitions NAME", DIM)),

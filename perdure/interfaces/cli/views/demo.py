@@ -29,6 +29,13 @@ NEXT = (
 )
 
 
+NOTHING = (
+    "No draft was finished.",
+    "The model runs on this processor: try again when it is less busy, or watch the same loop with "
+    "replies from a script: perdure run product-page --example",
+)
+
+
 def demo_view(result: RunResult, *, web_url: str | None) -> RenderableType:
     """The end of the single run."""
     best = _best_record(result)
@@ -91,6 +98,8 @@ def _best_record(result: RunResult) -> IterationRecord | None:
 
 def _verdict(result: RunResult, best: IterationRecord | None) -> Text:
     count = plural(result.iteration_count or len(result.iterations), "iteration")
+    if not result.output:
+        return line((f"✗ {NOTHING[0]}", BAD), (f"\n  {result.explanation}\n  {NOTHING[1]}", DIM))
     if best is None or not best.dimensions:
         return line((f"✗ {result.explanation}", BAD))
     passed = sum(item.score >= 1 for item in best.dimensions.values())

@@ -15,8 +15,8 @@ from perdure.interfaces.cli.views.layout import (
     WARN,
     line,
     stack,
-    table,
 )
+from perdure.interfaces.cli.views.listing import Listing
 from perdure.interfaces.cli.views.wording import ago, money, one_line
 
 GOAL_WIDTH = 40
@@ -40,7 +40,7 @@ def loops_view(found: LoopRows, now: datetime) -> RenderableType:
         return stack(line("No loops."), note)
     columns = ("run", "state", "iter", "cost", "started", "goal")
     rows = [_row(run, now) for run in found.loops]
-    return stack(table(columns, rows, right=("iter", "cost"), whole=("run",)), note)
+    return stack(Listing(columns, rows, right=("iter", "cost")), note)
 
 
 def loop_definitions_view(found: Sequence[LoopFacts]) -> RenderableType:
@@ -56,7 +56,7 @@ def loop_definitions_view(found: Sequence[LoopFacts]) -> RenderableType:
         for one in found
     ]
     columns = ("name", "stages", "ends", "parameters", "about")
-    return stack(table(columns, rows, whole=("name",)), line((HOW_TO_START, DIM)))
+    return stack(Listing(columns, rows), line((HOW_TO_START, DIM)))
 
 
 def controlled_view(done: LoopControlled) -> RenderableType:

@@ -14,8 +14,8 @@ from perdure.interfaces.cli.views.layout import (
     WARN,
     line,
     stack,
-    table,
 )
+from perdure.interfaces.cli.views.listing import Listing
 from perdure.interfaces.cli.views.wording import ago, money, one_line, score
 from perdure.interfaces.gateway.facts import BulkReport, RunPage, RunRow
 
@@ -29,7 +29,7 @@ def runs_view(page: RunPage, now: datetime) -> RenderableType:
     columns = ("run", "state", "iter", "score", "cost", "started", "goal")
     rows = [_row(run, now) for run in page.runs]
     more = f"more: perdure list --cursor {page.cursor}" if page.cursor else ""
-    drawn = table(columns, rows, right=("iter", "score", "cost"), whole=("run",))
+    drawn = Listing(columns, rows, right=("iter", "score", "cost"))
     return stack(drawn, _note(page.note), _note(more))
 
 

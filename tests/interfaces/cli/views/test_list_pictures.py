@@ -95,11 +95,11 @@ older ones come from the store
 more: perdure list --cursor abc\
 """)
     assert wide(runs_view(page, NOW)) == snapshot("""\
-run                       state       iter  score   cost  started    goal
-refine-steel-bottle-7f3a  running ·      2   0.89  $0.01  3 min ago  Write a
-                          executing                                  text.  [b]
-agent-x-1                 completed             –                    Say hi
-                          · accepted
+refine-steel-bottle-7f3a
+  running · executing · iter 2 · score 0.89 · cost $0.01 · 3 min ago · Write a
+  text.  [b]
+agent-x-1
+  completed · accepted · score – · Say hi
 older ones come from the store
 more: perdure list --cursor abc\
 """)

@@ -121,6 +121,13 @@ What to try next
 """)
 
 
+def test_a_demo_that_finished_no_draft_says_what_to_do() -> None:
+    ended = result().model_copy(update={"output": None, "best": None, "iterations": ()})
+    told = plain(demo_view(ended, web_url=WEB))
+    assert told.startswith("✗ No draft was finished.\n")
+    assert "perdure run product-page --example" in told
+
+
 def compared(seeds: int, iterations: int, loop: Arm, other: Arm) -> Comparison:
     single = other.model_copy(update={"name": "single try", "unscored": 0})
     return Comparison(

@@ -1,0 +1,62 @@
+"""Lists keep readable in narrow terminals: a table with room, else rows below each other."""
+
+from io import StringIO
+
+import pytest
+from inline_snapshot import snapshot
+from rich.console import Console
+from rich.text import Text
+
+from perdure.interfaces.cli.views.layout import plain
+from perdure.interfaces.cli.views.listing import Listing
+
+COLUMNS = ("run", "state", "score", "goal")
+ROWS = (
+    ("roles-change-code-workspace-5d9ed2", Text("completed"), "0.90", "Change the code " * 4),
+    ("agent-x-1", "running", "", "Say hi"),
+)
+
+
+def drawn(width: int) -> str:
+    console = Console(file=StringIO(), width=width, color_system=None, force_terminal=True)
+    with console.capture() as captured:
+        console.print(Listing(COLUMNS, ROWS, right=("score",)))
+    return "\n".join(row.rstrip() for row in captured.get().splitlines())
+
+
+def test_with_room_it_is_a_table_whose_last_column_wraps() -> None:
+    assert drawn(90) == snapshot("""\
+run                                 state      score  goal
+roles-change-code-workspace-5d9ed2  completed   0.90  Change the code Change the code
+                                                      Change the code Change the code
+agent-x-1                           running           Say hi\
+""")
+
+
+def test_without_room_each_row_is_told_below_its_name() -> None:
+    assert drawn(60) == snapshot("""\
+roles-change-code-workspace-5d9ed2
+  completed · score 0.90 · Change the code Change the code
+  Change the code Change the code
+agent-x-1
+  running · Say hi\
+""")
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 79, 80, 100, 160])
+def test_no_line_is_wider_than_the_terminal_and_no_name_is_lost(width: int) -> None:
+    told = drawn(width)
+    assert all(len(row) <= width for row in told.splitlines())
+    assert ROWS[0][0] in told.replace("\n", "")
+
+
+def test_a_pipe_gets_one_line_for_each_row() -> None:
+    assert len(plain(Listing(COLUMNS, ROWS)).splitlines()) == 1 + len(ROWS)
+
+
+def test_wide_characters_count_twice() -> None:
+    rows = [("名" * 20, "x" * 30)]
+    told = Console(file=StringIO(), width=60, force_terminal=True, color_system=None)
+    with told.capture() as captured:
+        told.print(Listing(("run", "goal"), rows))
+    assert captured.get().splitlines()[0].split() == ["名" * 20]
