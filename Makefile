@@ -78,6 +78,8 @@ pictures: .venv/.model  ## take the pictures of docs/pictures anew (needs browse
 	@PYTHONPATH=tests/support $(BIN)/python -P ops/pictures.py
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -P ops/record.py docs/pictures/demo.svg -- perdure demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -P ops/record.py docs/pictures/task.svg -- perdure run release-notes --example
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -P ops/record.py docs/pictures/team.svg -- perdure run team-change --example
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -P ops/record.py docs/pictures/delegation.svg -- perdure run research-synthesis --example
 
 fmt: .venv/.installed  ## format and apply the safe lint fixes
 	@$(BIN)/ruff format .

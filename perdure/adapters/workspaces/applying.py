@@ -42,7 +42,7 @@ def apply_changes(target: str, changes: list[Change]) -> tuple[str, ...]:
     """
     _require_permitted(changes)
     with Beneath(target) as files, files.locked(()):
-        wanted = _open_changes(files, changes)
+        wanted = _open_changes(files, changes, place=target)
         try:
             _write(files, wanted)
         except (OSError, ToolFailure) as error:
@@ -98,7 +98,7 @@ def _reason(change: Change) -> str | None:
     return protected(change.parts, use="write")
 
 
-def _open_changes(files: Beneath, changes: list[Change]) -> list[Change]:
+def _open_changes(files: Beneath, changes: list[Change], *, place: str) -> list[Change]:
     """The changes still to be made; raises when the user's files stand against one."""
     conflicts: list[str] = []
     leaving = {change.path for change in changes if change.after is None}
@@ -115,9 +115,9 @@ def _open_changes(files: Beneath, changes: list[Change]) -> list[Change]:
             wanted.append(change)
     if conflicts:
         raise NotAllowed(
-            f"These files changed in your folder since the run began: {_listed(conflicts)}.",
-            cure="Nothing was written. Commit or undo your changes there, or take the patch "
-            "and merge it by hand.",
+            f"Files in {place} are not as they were when the run began: {_listed(conflicts)}.",
+            cure="Nothing was written. Go to the folder that the run worked on, or name it with "
+            "--to; undo your changes to these files, or take the patch and merge it by hand.",
         )
     return wanted
 

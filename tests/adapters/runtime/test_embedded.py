@@ -261,7 +261,9 @@ async def test_settings_of_another_shell_stay_until_up_is_said_without_them(
     await runtime_of().ensure(told.append, exactly=True)
     last = await runtime.state()
     assert first is not None and last is not None and last.supervisor != first.supervisor
-    assert told[0] == "restarting the services with the new settings, without PERDURE_ALLOW_COMMANDS"
+    assert (
+        told[0] == "restarting the services with the new settings, without PERDURE_ALLOW_COMMANDS"
+    )
 
 
 async def test_a_named_server_that_does_not_answer_is_an_error(

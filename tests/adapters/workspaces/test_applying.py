@@ -83,7 +83,7 @@ def _folder_in_the_way(target):
 def test_conflicts_are_named_and_nothing_is_written(target, spoil, named):
     spoil(target)
     before = contents(target)
-    with pytest.raises(NotAllowed, match="changed in your folder") as caught:
+    with pytest.raises(NotAllowed, match="as they were when the run began") as caught:
         apply_changes(str(target), CHANGES)
     assert f": {named}." in caught.value.message
     assert contents(target) == before

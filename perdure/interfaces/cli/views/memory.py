@@ -18,7 +18,8 @@ from perdure.domain.memory.entries import (
 from perdure.domain.memory.fading import confidence_left
 from perdure.domain.memory.proposals import proposals
 from perdure.domain.memory.telling import provenance
-from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack, table
+from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack
+from perdure.interfaces.cli.views.listing import Listing
 from perdure.interfaces.cli.views.wording import ago, one_line, safe, score
 
 TEXT_WIDTH = 72
@@ -33,7 +34,7 @@ def memory_view(entries: Sequence[MemoryEntry], now: datetime, *, none: str) -> 
     kept_back = sum(not may_enter(entry) for entry in entries)
     note = f"dim rows are not shown to runs: no accepted run wrote them ({kept_back})"
     return stack(
-        table(columns, rows, right=("confidence", "uses"), whole=("id",)),
+        Listing(columns, rows, right=("confidence", "uses")),
         line((note, DIM)) if kept_back else None,
     )
 
@@ -47,7 +48,7 @@ def skills_view(skills: Sequence[Skill]) -> RenderableType:
     waiting = proposals(skills)
     hint = f"{len(waiting)} from runs wait for approval: perdure skills approve {{}}"
     return stack(
-        table(columns, rows, right=("version", "effectiveness", "uses"), whole=("name",)),
+        Listing(columns, rows, right=("version", "effectiveness", "uses")),
         line((hint.format(one_line(waiting[0].name)), DIM)) if waiting else None,
     )
 

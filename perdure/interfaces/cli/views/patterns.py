@@ -8,7 +8,8 @@ from rich.text import Text
 
 from perdure.domain.memory.entries import Pattern
 from perdure.domain.memory.mining import MineReport, proposable
-from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack, table
+from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack
+from perdure.interfaces.cli.views.listing import Listing
 from perdure.interfaces.cli.views.wording import ago, duration, one_line, plural, score
 from perdure.interfaces.gateway.facts import MiningSchedule
 
@@ -22,7 +23,7 @@ def patterns_view(patterns: Sequence[Pattern]) -> RenderableType:
         return line(NONE)
     columns = ("id", "kind", "state", "confidence", "seen", "what")
     rows = [_row(pattern) for pattern in patterns]
-    drawn = table(columns, rows, right=("confidence", "seen"), whole=("id",))
+    drawn = Listing(columns, rows, right=("confidence", "seen"))
     waiting = next((item for item in patterns if item.state == "proposed"), None)
     if waiting is None:
         return drawn
