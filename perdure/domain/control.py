@@ -333,7 +333,7 @@ def _refuse_amend(
     if not changes and message.rubric is None:
         return "amend needs a budget, a rubric or guidance"
     if message.rubric is not None and not rubric_allowed:
-        return "this kind of run has no rubric"
+        return "only a refine run takes another rubric while it goes on"
     try:
         if message.rubric is not None:
             Rubric.model_validate(message.rubric)
