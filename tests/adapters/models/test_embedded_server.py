@@ -218,7 +218,7 @@ async def test_it_dies_with_its_parent(tmp_path: Path) -> None:
     port = free_port()
     starter = (
         f"import subprocess, time; p = subprocess.Popen({command(port, tmp_path)!r});"
-        "print(p.pid, flush=True); time.sleep(60)"
+        "print(p.pid, flush=True); time.sleep(3600)"
     )
     parent = subprocess.Popen([sys.executable, "-c", starter], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
