@@ -15,6 +15,7 @@ from perdure.interfaces.api.facts import ApiSite
 CLOSING_S = 3
 KEEP_ALIVE_S = 30
 CONNECTIONS = 512
+HIGHEST_PORT = 65_535
 
 
 async def require_token_beyond_loopback(site: ApiSite, host: str) -> None:
@@ -99,13 +100,16 @@ class _Server(uvicorn.Server):
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
+        if port > HIGHEST_PORT:  # which the resolver would take as another one
+            raise OverflowError
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
+        why = error.strerror if isinstance(error, OSError) else "ports are 0 to 65535"
         raise ServiceUnavailable(
-            f"Nothing can listen on {host} port {port}: {error.strerror or error}.",
+            f"Nothing can listen on {host} port {port}: {why or error}.",
             cure="Name another one with --port (of the REST API also PERDURE_API_PORT).",
         ) from error
     return listening

@@ -60,7 +60,10 @@ def read_file(path: Path) -> dict[str, JsonValue]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"The file {path} is not UTF-8 text ({error.reason}).") from error
+        raise InvalidInput(
+            f"The file {path} is not UTF-8 text ({error.reason}).",
+            cure="Save it as UTF-8, or name another file.",
+        ) from error
     return fields_of(parse(text, named=str(path)), named=str(path))
 
 

@@ -25,6 +25,10 @@ async def new(goal: str, /, *, to: Path | None = None, force: bool = False, sess
         to: The file to write; left out: named after the goal, in this folder.
         force: Write over a file that is there.
     """
+    if not goal.strip():
+        raise InvalidInput(
+            "The goal is empty.", cure='Say what is to be done: perdure new "a goal".'
+        )
     path = session.context.folder / (to or f"{_name_of(goal)}.yaml")
     if path.exists() and not force:
         raise NotAllowed(f"{path} exists already.", cure="Name another with --to, or use --force.")

@@ -24,6 +24,20 @@ def test_new_writes_a_task_that_validates(perdure: Installation) -> None:
     assert "is a valid task of kind refine" in perdure.out
 
 
+@pytest.mark.parametrize("goal", ["", "  "])
+def test_new_wants_a_goal(perdure: Installation, goal: str) -> None:
+    assert perdure.run("new", goal) == 2
+    assert "The goal is empty." in perdure.err
+    assert list(perdure.folder.glob("*.yaml")) == []
+
+
+def test_a_file_that_is_no_text_is_refused_with_a_cure(perdure: Installation) -> None:
+    (perdure.folder / "task.yaml").write_bytes(bytes([0xFF, 0xFE]))
+    assert perdure.run("validate", "task.yaml") == 2
+    assert "is not UTF-8 text" in perdure.err
+    assert "Save it as UTF-8" in perdure.err
+
+
 def test_new_never_writes_over_a_file_unasked(perdure: Installation) -> None:
     (perdure.folder / "t.yaml").write_text("mine", encoding="utf-8")
     assert perdure.run("new", GOAL, "--to", "t.yaml") == 5
