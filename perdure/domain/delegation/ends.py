@@ -22,8 +22,8 @@ from perdure.domain.steps import SnapshotReport
 from perdure.domain.views import spend_report
 
 SAID_CHARACTERS = 400
-# A refused completion is still what the manager wants to hand over.
 COMPLETED = "completed"
+# A refused completion is still what the manager wants to hand over.
 CLAIMED_REASONS = frozenset({"completion_rejected", "quality_failed"})
 _DECISIONS: dict[Outcome, Decision] = {
     "accepted": "accept",
