@@ -55,19 +55,23 @@ async def demo(
                     measured = await _measure(own, services, _within(spec, MEASURE_S), seeds)
                     _draw(own, measured, plot)
                     return 0
-                return await _show(own, services, _within(spec, WORK_S), linger=is_temporary)
+                return await _show(own, services, _within(spec, WORK_S), is_temporary=is_temporary)
         finally:
             session.following = None if is_temporary else own.following
             if is_temporary:
                 await own.context.down()
 
 
-async def _show(session: Session, services: Services, spec: RefineSpec, *, linger: bool) -> int:
+async def _show(
+    session: Session, services: Services, spec: RefineSpec, *, is_temporary: bool
+) -> int:
     started = await services.gateway.start(spec)
     ended = await follow(session, services, started)
-    web = services.gateway.web_url(started)
+    lingers = is_temporary and session.output.is_terminal and sys.stdin.isatty()
+    # Nobody can open a page that goes with this command.
+    web = services.gateway.web_url(started) if lingers or not is_temporary else None
     session.output.show(demo_view(ended, web_url=web), ended)
-    if linger and session.output.is_terminal and sys.stdin.isatty():
+    if lingers:
         session.output.note(
             f"The Web UI stays until you press Enter, {LINGER_S:.0f} s at most.", style=DIM
         )
