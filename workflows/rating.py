@@ -20,6 +20,7 @@ from workflows.scoring import Scoring
 from workflows.steps import Broken
 
 FAILED = "evaluator_failed"
+SMOKE_TEST = "delegation.smoke_test"
 
 
 # `Completing` narrows what both bases declare.
@@ -48,8 +49,10 @@ class Rating(Completing, Scoring):  # pyright: ignore[reportIncompatibleVariable
         return RefineFrame(rubric=self.spec.rubric).model_dump(mode="json", by_alias=True)
 
     def needs(self) -> Needs:
-        """The programs and plugins that the rubric asks for."""
-        return super().needs() if self.spec.rubric is None else needs_of(self.spec.rubric)
+        """The programs and plugins that the rubric asks for, and the smoke test."""
+        wanted = super().needs() if self.spec.rubric is None else needs_of(self.spec.rubric)
+        smoke = self.spec.delegation.smoke_test
+        return wanted if smoke is None else wanted.and_program(SMOKE_TEST, smoke)
 
     def judges(self) -> tuple[str, ...]:
         """The models that the rubric names as judges."""

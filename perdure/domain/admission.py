@@ -7,7 +7,7 @@ from pydantic import Field
 
 from perdure.domain.base import Frozen
 from perdure.domain.checks import PURE_KINDS, PluginCheck
-from perdure.domain.commands import VERIFIED_KINDS, VerifiedCheck
+from perdure.domain.commands import VERIFIED_KINDS, Argv, CommandCheck, VerifiedCheck
 from perdure.domain.problems import Problem, nearest_name, shown
 from perdure.domain.rubric import Rubric
 
@@ -20,10 +20,15 @@ def no_problems(_: Rubric) -> tuple[Problem, ...]:
 
 
 class Needs(Frozen):
-    """What a worker must have for a rubric, by dimension: programs to run, checks of plugins."""
+    """What a worker must have, by dimension of a rubric: programs to run, checks of plugins."""
 
     programs: dict[str, Annotated[VerifiedCheck, Field(discriminator="check")]] = {}
     checks: dict[str, str] = {}
+
+    def and_program(self, name: str, argv: Argv) -> "Needs":
+        """Also a program that no dimension names; told under `name` where it is missing."""
+        check = CommandCheck(check="command", argv=argv)
+        return self.model_copy(update={"programs": {**self.programs, name: check}})
 
 
 def needs_of(rubric: Rubric) -> Needs:

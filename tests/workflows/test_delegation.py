@@ -347,3 +347,15 @@ async def test_a_run_without_a_result_does_not_speak_of_one(site: Installation) 
     )
     assert (result.outcome, result.best, result.output) == ("best_effort", None, None)
     assert "there is nothing to show yet" in result.explanation
+
+
+async def test_a_smoke_test_that_may_not_run_is_refused_before_a_model_is_asked(
+    site: Installation,
+) -> None:
+    result = await site.run(
+        delegation(delegation={"smoke_test": ["make", "test"]}), script(completes())
+    )
+    assert (result.outcome, result.reason) == ("failed", "invalid_input")
+    assert "delegation.smoke_test: make may not run on this worker" in result.explanation
+    assert "PERDURE_ALLOW_COMMANDS" in result.explanation
+    assert result.spend.model_calls == 0
