@@ -23,6 +23,7 @@ PROBE_S = 20.0
 PROBE_BYTES = 2_000
 PLACEHOLDER = "{output}"
 SHELL = "/bin/sh"
+SHIMS = "shims"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -197,8 +198,12 @@ class LocalCommands:
 
     @property
     def _search(self) -> str:
-        # Last, the programs beside the worker's own Python.
-        return os.pathsep.join([self._allowed.search, os.path.dirname(sys.executable)])
+        # Behind PATH, the programs beside the worker's own Python. Last, the shims of version
+        # managers (pyenv, asdf, mise): what they start lies outside the sandbox.
+        given = self._allowed.search.split(os.pathsep)
+        shims = [folder for folder in given if os.path.basename(folder.rstrip("/")) == SHIMS]
+        others = [folder for folder in given if folder not in shims]
+        return os.pathsep.join([*others, os.path.dirname(sys.executable), *shims])
 
     async def _sandbox(self) -> str | None:
         """bubblewrap, if it is there and works; tried once."""

@@ -204,6 +204,21 @@ async def test_without_bubblewrap_nothing_runs_unless_it_is_named_as_plain(
     assert (ran.code, ran.out) == (0, "given\n\n")
 
 
+@pytest.mark.parametrize("order", [("shims", "real"), ("real", "shims")])
+async def test_a_program_comes_before_the_shim_of_a_version_manager(
+    folder: Path, tmp_path: Path, order: tuple[str, str]
+) -> None:
+    for place in order:
+        (tmp_path / place).mkdir()
+        program = tmp_path / place / "tool"
+        program.write_text(f"#!/bin/sh\necho {place}\n")
+        program.chmod(0o755)
+    search = os.pathsep.join(str(tmp_path / place) for place in order)
+    allowance = Allowance(commands=("tool",), plain=("tool",), search=search)
+    ran = await LocalCommands(allowance).run(Command(argv=("tool",), folder=str(folder)))
+    assert (ran.code, ran.out) == (0, "real\n")
+
+
 async def test_a_plain_program_ends_with_its_children(folder: Path, tmp_path: Path) -> None:
     mark = f"{os.getpid()}4"
     plain = Allowance(commands=("sh",), plain=("sh",), search=links(tmp_path, "sh", "sleep"))
