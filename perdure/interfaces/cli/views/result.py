@@ -55,7 +55,7 @@ def result_view(
         ("files", _files(result)),
         ("artifacts", _artifacts(result)),
         ("unread", "; ".join(one_line(text) for text in result.unread_input)),
-        ("error", one_line(result.error, 500) if result.error else None),
+        ("error", _error(result)),
     ]
     return stack(
         _output(result),
@@ -65,6 +65,13 @@ def result_view(
         address("Web UI", web_url),
         _next(result),
     )
+
+
+def _error(result: RunResult) -> str | None:
+    """What went wrong, unless the sentence above says it already."""
+    if not result.error or result.error.rstrip(".") in result.explanation:
+        return None
+    return one_line(result.error, 500)
 
 
 def done_line(result: RunResult, *, learned: Learned | None = None) -> Text:

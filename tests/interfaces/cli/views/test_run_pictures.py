@@ -192,6 +192,13 @@ next    perdure explain refine-steel-bottle-7f3a, perdure retry refine-steel-bot
 """)
 
 
+def test_an_error_that_the_explanation_tells_is_told_once() -> None:
+    error = "tests: pytest may not run on this worker."
+    why = "The input of the run was not valid (tests: pytest may not run on this worker)."
+    ended = result(outcome="failed", reason="invalid_input", explanation=why, error=error)
+    assert plain(result_view(ended)).count("pytest may not run") == 1
+
+
 def test_history() -> None:
     assert plain(history_view(RECORDS, 2)) == snapshot("""\
  #  score  decision  evaluation   dimensions              tokens   cost   time
