@@ -59,7 +59,7 @@ async def _paused_at_rest(site: Installation, run: str) -> bool:
         (Answer(gate="g1", choice="continue"), "there is no gate 'g1'"),
         (Amend(), "amend needs"),
         (Amend(budget={"tokens": 1}), "already spent"),
-        (Amend(rubric=[]), "no rubric"),
+        (Amend(rubric=[]), "only a refine run"),
         (AddInput(), "the input is empty"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, AnyMessage) else None,
