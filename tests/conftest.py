@@ -1,11 +1,22 @@
 """Fixtures for tests that need a whole installation: `server`, `site` (with a worker), `bare`."""
 
+import gc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from installation import Installation, dev_server, installation
 from temporalio.testing import WorkflowEnvironment
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what was collected: it stays to the end.
+
+    With thousands of tests a full round takes over a second, and a workflow task in whose thread it
+    happens to run is taken for a deadlock, for which the SDK allows two seconds.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
