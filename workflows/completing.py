@@ -13,6 +13,7 @@ from perdure.domain.delegation.completion import (
     completion_step,
     everything_wrong,
     expected_files,
+    unseen,
 )
 from perdure.domain.delegation.deciding import after_gates, after_rejection
 from perdure.domain.delegation.decisions import Complete
@@ -47,12 +48,23 @@ class Completing(Working):
             step = completion_step(complete, facts, settings)
             if step is None:
                 return self._passed(complete, facts)
-            if isinstance(step, Rejection):
-                return self._rejected(complete, facts, step)
-            gathered = await self._gather(complete, step)
+            gathered = step if isinstance(step, Rejection) else await self._gather(complete, step)
             if isinstance(gathered, Rejection):
+                facts = await self._all_facts(complete, facts, gathered)
                 return self._rejected(complete, facts, gathered)
             facts = facts.model_copy(update=gathered)
+
+    async def _all_facts(
+        self, complete: Complete, facts: CompletionFacts, rejection: Rejection
+    ) -> CompletionFacts:
+        """What a repair must know: where the breaker trips, also what later gates would look at."""
+        cap = self.spec.delegation.completion_rejections
+        _, tripped = self.core.course.breaker.after(rejection, cap=cap)
+        for wanted in unseen(complete, facts, self.spec.delegation) if tripped else ():
+            gathered = await self._gather(complete, wanted)
+            if not isinstance(gathered, Rejection):
+                facts = facts.model_copy(update=gathered)
+        return facts
 
     def _claim(self, complete: Complete) -> None:
         """What the manager wants to hand over, should nothing better come."""

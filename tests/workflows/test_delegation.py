@@ -295,6 +295,21 @@ async def test_the_breaker_repairs_once_and_then_ends(site: Installation) -> Non
     assert result.partial
 
 
+async def test_the_repair_is_told_what_later_gates_would_have_refused(site: Installation) -> None:
+    repairs = "completion_repair"
+    told = {"role": "worker", "worker": repairs, "contains": "bottle.json is missing"}
+    repair = {**works(repairs, "I could not", 0.2), "when": told}
+    result = await site.run(
+        delegation(
+            delegation={"deliverables": ["bottle.json"], "output_schema": {"type": "object"}}
+        ),
+        script(*(completes("no object"),) * 2, repair, *(completes("no"),) * 2),
+    )
+    assert (result.outcome, result.reason) == ("best_effort", "completion_rejected")
+    below = (await site.status(result.id)).runs_below
+    assert [child.outcome for child in below] == ["accepted"], "the repair was told otherwise"
+
+
 async def test_success_criteria_are_reviewed(site: Installation) -> None:
     criteria = {"when": {"role": "critic"}}
     unmet = {"criteria": [{"number": 1, "met": False, "missing": "no cork"}]}

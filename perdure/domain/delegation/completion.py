@@ -112,6 +112,18 @@ def completion_step(
     return None
 
 
+def unseen(
+    complete: Complete, facts: CompletionFacts, settings: DelegationSettings
+) -> tuple[Wanted, ...]:
+    """What a repair can name, but no gate looked at yet, because one before it refused."""
+    wanted: list[Wanted] = []
+    if settings.output_schema is not None and facts.contract is None:
+        wanted.append("contract")
+    if facts.files is None and expected_files(complete, settings):
+        wanted.append("files")
+    return tuple(wanted)
+
+
 def everything_wrong(complete: Complete, facts: CompletionFacts) -> tuple[str, ...]:
     """All that a repair can be told by name: missing, empty, unfinished, broken, of wrong shape."""
     files = facts.files or ()

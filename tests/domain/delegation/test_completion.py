@@ -12,6 +12,7 @@ from perdure.domain.delegation.completion import (
     completion_step,
     everything_wrong,
     expected_files,
+    unseen,
 )
 from perdure.domain.delegation.decisions import Complete
 from perdure.domain.delegation.quality import final_score, quality
@@ -210,3 +211,24 @@ def test_a_rubric_outranks_the_reviewers(
     rubric: float | None, critique: float | None, wanted: float | None
 ) -> None:
     assert final_score(rubric, critique) == wanted
+
+
+@pytest.mark.parametrize(
+    ("facts", "settings", "wanted"),
+    [
+        (CompletionFacts(), STRICT, ("contract", "files")),
+        (CompletionFacts(contract=("x",)), STRICT, ("files",)),
+        (CompletionFacts(contract=(), files=()), STRICT, ()),
+        (CompletionFacts(), DelegationSettings(), ("files",)),
+        (PASSED, STRICT, ()),
+    ],
+)
+def test_what_a_repair_must_still_look_at(
+    facts: CompletionFacts, settings: DelegationSettings, wanted: tuple[str, ...]
+) -> None:
+    assert unseen(DONE, facts, settings) == wanted
+
+
+def test_without_files_and_schema_there_is_nothing_more_to_look_at() -> None:
+    bare = Complete(decision="complete", final_result="All is read.")
+    assert unseen(bare, CompletionFacts(), DelegationSettings()) == ()
