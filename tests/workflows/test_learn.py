@@ -168,7 +168,8 @@ async def test_a_worker_lost_in_the_middle_doubles_nothing(bare: Installation) -
         child = learn_run_id(run)
 
         async def asking() -> bool:
-            return bool(await bare.parts.stores.journal.rows(child))
+            begun = bool(await bare.parts.stores.journal.rows(child))
+            return begun and await bare.replies_taken(child) == 1
 
         await eventually(asking)
         await worker.kill()

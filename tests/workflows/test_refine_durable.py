@@ -78,7 +78,8 @@ async def test_a_judge_lost_with_its_worker_is_asked_again(bare: Installation) -
 
         async def judging() -> bool:
             rows = await bare.parts.stores.journal.rows(run)
-            return [row.role for row in rows] == ["executor", "evaluator"]
+            begun = [row.role for row in rows] == ["executor", "evaluator"]
+            return begun and await bare.replies_taken(run) == 2
 
         await eventually(judging)
         await first.kill()

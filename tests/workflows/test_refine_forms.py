@@ -149,7 +149,8 @@ async def test_a_worker_killed_between_parts_loses_none(bare: Installation) -> N
 
         async def second_part() -> bool:
             rows = await bare.parts.stores.journal.rows(run)
-            return [row.state for row in rows] == ["answered", "answered", "started"]
+            begun = [row.state for row in rows] == ["answered", "answered", "started"]
+            return begun and await bare.replies_taken(run) == 3
 
         await eventually(second_part)
         await worker.kill()

@@ -30,7 +30,8 @@ async def test_a_worker_lost_in_a_stage_costs_one_lost_attempt(bare: Installatio
 
         async def reviewing() -> bool:
             rows = await bare.parts.stores.journal.rows(run)
-            return [row.role for row in rows] == ["coder", "reviewer"]
+            begun = [row.role for row in rows] == ["coder", "reviewer"]
+            return begun and await bare.replies_taken(run) == 2
 
         await eventually(reviewing)
         await worker.kill()
