@@ -35,14 +35,9 @@ async def skipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 async def test_r38_pause_and_outage_count_as_wall_time(skipping: Ground) -> None:
     """Half an hour of pause and half an hour without worker spend a budget of one hour."""
     site = skipping.site
-    skipping.provider.plays = [Play(text="", calls=[LOOK], gate="later"), Play(text="done")]
     skipper = TimeSkipper(site.client)
     async with site.worker():
-        run = await skipping.start(budget={"wall_time": HOUR_S})
-        await skipping.billed(1)
-        await skipping.verb(run, Pause())
-        skipping.provider.open("later")
-        await eventually(lambda: _at_rest(skipping, run))
+        run = await _paused(skipping, hours=1)
         await skipper.fast_forward(site.handle(run), HOUR_S / 2)
         assert await _at_rest(skipping, run), "half of the time is left"
     await skipper.fast_forward(site.handle(run), HOUR_S / 2)
@@ -57,13 +52,8 @@ async def test_r38_pause_and_outage_count_as_wall_time(skipping: Ground) -> None
 async def test_r04_an_hour_without_workers_is_no_failure(skipping: Ground) -> None:
     """What waits for a worker waits as long as it takes; no timeout is counted as an attempt."""
     site = skipping.site
-    skipping.provider.plays = [Play(text="", calls=[LOOK], gate="later"), Play(text="done")]
     async with site.worker():
-        run = await skipping.start(budget={"wall_time": 2 * HOUR_S})
-        await skipping.billed(1)
-        await skipping.verb(run, Pause())
-        skipping.provider.open("later")
-        await eventually(lambda: _at_rest(skipping, run))
+        run = await _paused(skipping, hours=2)
     await TimeSkipper(site.client).fast_forward(site.handle(run), HOUR_S)
     await site.handle(run).signal("resume", Resume())
     async with site.worker():
@@ -78,18 +68,24 @@ async def test_r04_an_hour_without_workers_is_no_failure(skipping: Ground) -> No
 async def test_r38_a_resumed_run_has_what_is_left(skipping: Ground) -> None:
     """Ten hours of pause leave a run of eleven hours time to end."""
     site = skipping.site
-    skipping.provider.plays = [Play(text="", calls=[LOOK], gate="later"), Play(text="done")]
     async with site.worker():
-        run = await skipping.start(budget={"wall_time": 11 * HOUR_S})
-        await skipping.billed(1)
-        await skipping.verb(run, Pause())
-        skipping.provider.open("later")
-        await eventually(lambda: _at_rest(skipping, run))
+        run = await _paused(skipping, hours=11)
         await TimeSkipper(site.client).fast_forward(site.handle(run), 10 * HOUR_S)
         await skipping.verb(run, Resume())
         result = await skipping.check(run)
     assert (result.outcome, result.output) == ("accepted", "done")
     assert 10 * HOUR_S <= result.spend.wall_time_s < 10 * HOUR_S + REAL_S
+
+
+async def _paused(ground: Ground, *, hours: int) -> str:
+    """A run with so many hours of wall time that rests, one call of two behind it."""
+    ground.provider.plays = [Play(text="", calls=[LOOK], gate="later"), Play(text="done")]
+    run = await ground.start(budget={"wall_time": hours * HOUR_S})
+    await ground.billed(1)
+    await ground.verb(run, Pause())
+    ground.provider.open("later")
+    await eventually(lambda: _at_rest(ground, run))
+    return run
 
 
 async def _alarm_after(ground: Ground, run: str) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx2
 import yaml
 from installation import Installation, installation
+from pydantic import JsonValue
 
 from perdure import compose
 from perdure.adapters.checks import check_problems
@@ -25,6 +26,11 @@ from perdure.interfaces.services import Services
 from perdure.interfaces.submission import Surroundings
 
 EVERY: tuple[Scope, ...] = ("admin",)
+TASK: dict[str, JsonValue] = {"kind": "agent", "goal": "look around", "learn": False}
+APPROVED = TASK | {"tools": {"access": "full", "approve": ["fs.write"]}}
+WRITTEN: dict[str, JsonValue] = {"path": "a.txt", "content": "x"}
+WRITE: dict[str, JsonValue] = {"name": "fs.write", "arguments": WRITTEN}
+ASKING = {"replies": [{"tool_calls": [WRITE]}, {"text": "done"}], "exhausted": "repeat_last"}
 
 
 @dataclass

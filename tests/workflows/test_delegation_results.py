@@ -1,8 +1,10 @@
 """What a manager's run hands over when nobody completed it: whole, the best, and nothing twice."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 from agent_runs import Reply, gate_of
 from delegating import (
     books_of_the_tree_agree,
@@ -28,6 +30,15 @@ def review(score: float, *, critical: bool = False, **when: str) -> Reply:
         "when": {"role": "critic", **when},
         "json": {"score": score, "defects": [defect] if critical else []},
     }
+
+
+@pytest.fixture
+async def rolling(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
+    """An installation whose runs continue as new after a few dozen messages."""
+    address = server.client.service_client.config.target_host
+    timing = Timing(heartbeat=2.0, roll_messages=60)
+    async with installation(tmp_path / "rolling", address, timing=timing) as made, made.worker():
+        yield made
 
 
 async def test_a_long_result_is_handed_over_whole(site: Installation) -> None:
@@ -73,65 +84,51 @@ async def test_a_refused_completion_is_no_good_result_whatever_its_manager_think
 
 
 async def test_work_is_not_done_twice_while_a_person_is_asked_for_money(
-    server: WorkflowEnvironment, tmp_path: Path
+    rolling: Installation,
 ) -> None:
     """The reviewer's call does not fit: people are asked in the middle of an iteration."""
-    address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=2.0, roll_messages=60)
-    async with (
-        installation(tmp_path / "rolling", address, timing=timing) as rolling,
-        rolling.worker(),
-    ):
-        run = await rolling.start(
-            delegation(
-                budget={"model_calls": 2, "on_exhausted": "ask"},
-                delegation={"critique": {"enabled": True}},
-            ),
-            script(
-                delegates("w1", acceptance="It names the material."),
-                works("w1"),
-                review(0.9),
-                completes(),
-            ),
-        )
-        await eventually(lambda: gate_of(rolling, run))
-        gate, handle = await gate_of(rolling, run), rolling.handle(run)
-        assert gate is not None
-        assert gate.kind == "budget"
-        await asyncio.gather(*(handle.signal("resume", Resume()) for _ in range(80)))
-        await rolling.gateway.verb(run, Amend(budget={"model_calls": 20}, by="ada"))
-        await rolling.gateway.verb(run, Answer(gate=gate.id, choice="raise", by="ada"))
-        result = await rolling.gateway.result(run)
-        assert (result.outcome, result.spend.workers, result.iteration_count) == ("accepted", 1, 2)
-        await books_of_the_tree_agree(rolling, result)
+    run = await rolling.start(
+        delegation(
+            budget={"model_calls": 2, "on_exhausted": "ask"},
+            delegation={"critique": {"enabled": True}},
+        ),
+        script(
+            delegates("w1", acceptance="It names the material."),
+            works("w1"),
+            review(0.9),
+            completes(),
+        ),
+    )
+    await eventually(lambda: gate_of(rolling, run))
+    gate, handle = await gate_of(rolling, run), rolling.handle(run)
+    assert gate is not None
+    assert gate.kind == "budget"
+    await asyncio.gather(*(handle.signal("resume", Resume()) for _ in range(80)))
+    await rolling.gateway.verb(run, Amend(budget={"model_calls": 20}, by="ada"))
+    await rolling.gateway.verb(run, Answer(gate=gate.id, choice="raise", by="ada"))
+    result = await rolling.gateway.result(run)
+    assert (result.outcome, result.spend.workers, result.iteration_count) == ("accepted", 1, 2)
+    await books_of_the_tree_agree(rolling, result)
 
 
-async def test_a_manager_that_waits_for_money_decides_once(
-    server: WorkflowEnvironment, tmp_path: Path
-) -> None:
+async def test_a_manager_that_waits_for_money_decides_once(rolling: Installation) -> None:
     """The manager's own call does not fit, and the run continues as new while people are asked."""
-    address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=2.0, roll_messages=60)
-    async with (
-        installation(tmp_path / "rolling", address, timing=timing) as rolling,
-        rolling.worker(),
-    ):
-        run = await rolling.start(
-            delegation(budget={"tokens": 500, "on_exhausted": "ask"}),
-            script(completes("steel")),
-        )
-        await eventually(lambda: gate_of(rolling, run))
-        gate, handle = await gate_of(rolling, run), rolling.handle(run)
-        assert gate is not None
-        first = (await handle.describe()).run_id
-        await asyncio.gather(*(handle.signal("resume", Resume()) for _ in range(80)))
+    run = await rolling.start(
+        delegation(budget={"tokens": 500, "on_exhausted": "ask"}),
+        script(completes("steel")),
+    )
+    await eventually(lambda: gate_of(rolling, run))
+    gate, handle = await gate_of(rolling, run), rolling.handle(run)
+    assert gate is not None
+    first = (await handle.describe()).run_id
+    await asyncio.gather(*(handle.signal("resume", Resume()) for _ in range(80)))
 
-        async def rolled() -> bool:
-            return (await handle.describe()).run_id != first
+    async def rolled() -> bool:
+        return (await handle.describe()).run_id != first
 
-        await eventually(rolled, seconds=60)
-        await rolling.gateway.verb(run, Amend(budget={"tokens": 200_000}, by="ada"))
-        await rolling.gateway.verb(run, Answer(gate=gate.id, choice="raise", by="ada"))
-        result = await rolling.gateway.result(run)
+    await eventually(rolled, seconds=60)
+    await rolling.gateway.verb(run, Amend(budget={"tokens": 200_000}, by="ada"))
+    await rolling.gateway.verb(run, Answer(gate=gate.id, choice="raise", by="ada"))
+    result = await rolling.gateway.result(run)
     assert (result.outcome, result.iteration_count) == ("accepted", 1)
     assert result.iterations[0].index == 1

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 from installation import Installation
-from rest import Rest, scripted, served
+from rest import ASKING, Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
+
+from perdure.interfaces.api.facts import ApiRules
 
 ANSWERS = {"replies": [{"text": "an answer"}], "exhausted": "repeat_last"}
 
@@ -31,3 +33,16 @@ async def door(unmanned: Installation) -> AsyncIterator[Rest]:
     """Its REST door, without any worker."""
     async with served(unmanned) as made:
         yield made
+
+
+@pytest.fixture
+async def asking(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Rest]:
+    """A door whose model wants to write a file; starters do not approve for themselves."""
+    address = server.client.service_client.config.target_host
+    rules = ApiRules(rate_per_minute=100_000, separate_approver=True)
+    async with (
+        scripted(tmp_path / "home", address, ASKING) as site,
+        site.worker(),
+        served(site, rules) as door,
+    ):
+        yield door

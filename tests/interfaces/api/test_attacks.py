@@ -7,8 +7,7 @@ from typing import get_args
 
 import pytest
 from installation import Installation
-from pydantic import JsonValue
-from rest import Rest, client_of, scripted, served
+from rest import APPROVED, ASKING, TASK, WRITTEN, Rest, client_of, scripted, served
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
@@ -44,11 +43,6 @@ NEEDED: dict[tuple[str, str], Scope] = {
     ("POST", f"{RUN}/gates/{{gate}}/answer"): "answer",
 }
 NAMES = {"run": "x", "gate": "g1", "iteration": "1", "ref": "r", "name": "n"}
-WRITTEN: dict[str, JsonValue] = {"path": "a.txt", "content": "x"}
-WRITE = {"name": "fs.write", "arguments": WRITTEN}
-ASKING = {"replies": [{"tool_calls": [WRITE]}, {"text": "done"}], "exhausted": "repeat_last"}
-TASK = {"kind": "agent", "goal": "look around", "learn": False}
-APPROVED = TASK | {"tools": {"access": "full", "approve": ["fs.write"]}}
 COMMAND = {"name": "c", "evaluator": {"check": "command", "argv": ["make"]}}
 MINE = {
     "name": "mine",
@@ -210,19 +204,6 @@ async def test_no_way_round_the_scope_execute(
     async with door.caller("operate", "execute") as trusted:
         answer = await trusted.request(method, path, json=body, headers=headers)
         assert answer.status_code != 403, answer.text
-
-
-@pytest.fixture
-async def asking(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Rest]:
-    """A door whose model wants to write a file; starters do not approve for themselves."""
-    address = server.client.service_client.config.target_host
-    rules = ApiRules(rate_per_minute=100_000, separate_approver=True)
-    async with (
-        scripted(tmp_path / "home", address, ASKING) as site,
-        site.worker(),
-        served(site, rules) as door,
-    ):
-        yield door
 
 
 async def gate_of(rest: Rest, run: str) -> dict[str, object]:

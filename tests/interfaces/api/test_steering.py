@@ -6,48 +6,29 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from rest import Rest, scripted, served
+from rest import APPROVED, TASK, Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.interfaces.api.facts import ApiRules
-
 LOOPS = "/api/v1/loops"
-WRITE = {"name": "fs.write", "arguments": {"path": "a.txt", "content": "x"}}
 # The first reply takes a while, so that there is a run to steer.
 SLOW = {
     "replies": [
-        {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}], "delay_s": 1.0},
+        {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}], "delay_s": 2.5},
         {"text": "done"},
     ],
     "exhausted": "repeat_last",
 }
-ASKING = {"replies": [{"tool_calls": [WRITE]}, {"text": "done"}], "exhausted": "repeat_last"}
-TASK = {"kind": "agent", "goal": "look around", "learn": False}
-APPROVED = TASK | {"tools": {"access": "full", "approve": ["fs.write"]}}
 
 
 @pytest.fixture
 async def slow(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Rest]:
-    """A door whose model takes a second for its first reply."""
+    """A door whose model takes seconds for its first reply."""
     address = server.client.service_client.config.target_host
     async with (
         scripted(tmp_path / "home", address, SLOW) as site,
         site.worker(),
         served(site) as door,
-    ):
-        yield door
-
-
-@pytest.fixture
-async def asking(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Rest]:
-    """A door whose model wants to write a file; starters do not approve for themselves."""
-    address = server.client.service_client.config.target_host
-    rules = ApiRules(rate_per_minute=100_000, separate_approver=True)
-    async with (
-        scripted(tmp_path / "home", address, ASKING) as site,
-        site.worker(),
-        served(site, rules) as door,
     ):
         yield door
 
