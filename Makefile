@@ -8,7 +8,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench test test-slow test-api record check browser-setup sandbox-setup pictures fmt lock audit clean
+.PHONY: help setup demo up bench test drills test-slow test-api record check browser-setup sandbox-setup pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -47,6 +47,9 @@ bench: .venv/.model  ## run the side-by-side measurements
 
 test: .venv/.model  ## the quick tests
 	@$(PYTEST) -n 2 -m "not slow and not browser and not model" $(ARGS)
+
+drills: .venv/.model  ## the life of an installation: upgrades, outages, collections, floods, resets, restores
+	@$(PYTEST) -m "not browser" tests/drills $(ARGS)
 
 test-slow: .venv/.model  ## the slow tests: real model, browser, failure injection
 	@$(PYTEST) -m "slow or browser or model" $(ARGS)
