@@ -40,6 +40,7 @@ from perdure.domain.usage import Account, Usage
 COMMIT_TRIES = 30
 COMMIT_PAUSE_S = 1.0
 LEAST_SHARE_OF_OUTPUT = 0.75
+NOT_ASKED = {"allowance", "records", "state"}
 UNKNOWN_USAGE_KINDS = frozenset({"timeout", "cut", "bad_reply"})
 
 
@@ -102,6 +103,8 @@ class MeteredModel:
         Raises:
             ApplicationError: the attempt failed; its account rides in the details.
         """
+        if (known := await self._known(step, request)) is not None:
+            return known
         counted = await self._count(request)
         prompt = counted if counted is not None else estimate
         price = frame.cards[request.model].price
@@ -114,14 +117,24 @@ class MeteredModel:
         begun = await self._begin(attempt)
         match begun:
             case Replayed():
-                reply = ModelReply.model_validate_json(await self._blobs.get(begun.reply))
-                return Metered(reply, begun.account, reply.usage.prompt_tokens, replayed=True)
+                return await self._replayed(begun)
             case DoesNotFit():
                 return NotSent("does_not_fit", begun.account, prompt)
             case Sealed():
                 return NotSent("sealed", Account(), prompt)
             case Proceed():
                 return await self._attempted(step, request, attempt=attempt, price=price)
+
+    async def _known(self, step: ModelCallRequest, request: ModelRequest) -> Metered | None:
+        """The reply of an attempt before this one, which is paid for whatever fits by now."""
+        if request.context.attempt == 1:
+            return None
+        found = await self._journal.answered(request.context.key, request_hash(step))
+        return None if found is None else await self._replayed(found)
+
+    async def _replayed(self, found: Replayed) -> Metered:
+        reply = ModelReply.model_validate_json(await self._blobs.get(found.reply))
+        return Metered(reply, found.account, reply.usage.prompt_tokens, replayed=True)
 
     async def _attempted(
         self,
@@ -180,10 +193,9 @@ class MeteredModel:
             raise unreadable(error) from error
         first = await self._commit(attempt, reply, content, cost=cost, seconds=seconds)
         account = await self._journal.account(attempt.key)
-        if not first:
-            begun = await self._journal.begin(attempt)
-            if isinstance(begun, Replayed):
-                reply = ModelReply.model_validate_json(await self._blobs.get(begun.reply))
+        known = None if first else await self._journal.answered(attempt.key, attempt.request_hash)
+        if known is not None:
+            reply = ModelReply.model_validate_json(await self._blobs.get(known.reply))
         return Metered(reply, account, reply.usage.prompt_tokens)
 
     async def _commit(
@@ -277,8 +289,12 @@ def call_context(step: ModelCallRequest, *, run: str) -> CallContext:
 
 
 def request_hash(step: ModelCallRequest) -> str:
-    """The SHA-256 of what a reply depends on; allowances and what is only written do not."""
-    content = step.model_dump(mode="json", exclude={"allowance", "records", "state"})
+    """The SHA-256 of what a reply depends on; allowances and what is only written do not.
+
+    Fields at their default are left out, so that a version that adds one asks the same question
+    under the same hash as the version before it.
+    """
+    content = step.model_dump(mode="json", exclude=NOT_ASKED, exclude_defaults=True)
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -19,7 +19,6 @@ from temporalio.exceptions import ApplicationError
 from activities.beating import cancelled_by_shutdown, heartbeats
 from perdure.domain.errors import (
     InvalidInput,
-    JournalMismatch,
     NotAllowed,
     NotFound,
     PerdureError,
@@ -36,7 +35,7 @@ R = TypeVar("R")
 MESSAGE_LIMIT = 2_000
 WORKER_SHUTDOWN = "worker_shutdown"
 UNREADABLE = (ValidationError, PydanticSerializationError, RecursionError, UnicodeError)
-NEVER_RETRIED = (InvalidInput, JournalMismatch, NotAllowed, NotFound)
+NEVER_RETRIED = (InvalidInput, NotAllowed, NotFound)
 
 
 def translated(verb: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:

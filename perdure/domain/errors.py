@@ -12,7 +12,6 @@ PerdureError
 │   ├── PreconditionRequired  precondition_required       which version is meant was not said
 │   └── VersionConflict     version_conflict              somebody else changed it meanwhile
 ├── StoreError              store_error          exit 3   blobs or tables cannot be read or written
-│   └── JournalMismatch     journal_mismatch              a key came back with another request
 ├── ModelError              see `perdure.domain.model_errors`
 └── ToolFailure             tool_error                    a tool refused or failed
 """
@@ -119,12 +118,6 @@ class StoreError(PerdureError):
 
     code = "store_error"
     exit_code = 3
-
-
-class JournalMismatch(StoreError):
-    """A journal key came back with another request: never answered with the old reply."""
-
-    code = "journal_mismatch"
 
 
 class ToolFailure(PerdureError):

@@ -92,9 +92,13 @@ class Journal(Protocol):
     async def begin(self, attempt: Attempt) -> Begin:
         """Open an attempt in one transaction.
 
-        Older open rows of the key become `lost` at their estimate. Raises `JournalMismatch` when
-        the key holds a reply, or attempts, for another request hash.
+        Older open rows of the key become `lost` at their estimate. A reply to another request, as
+        another version may have asked it, is never used: it becomes a `duplicate`.
         """
+        ...
+
+    async def answered(self, key: str, request_hash: str) -> Replayed | None:
+        """The reply that a key was answered with, if it was asked the same; it changes nothing."""
         ...
 
     async def answer(

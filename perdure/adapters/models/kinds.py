@@ -1,6 +1,6 @@
 """What a provider's error words mean, and errors found before anything was sent."""
 
-from perdure.domain.model_errors import ModelError, ModelErrorKind, ModelFacts
+from perdure.domain.model_errors import RETRIED_KINDS, ModelError, ModelErrorKind, ModelFacts
 
 _KIND_OF_TYPE: dict[str, ModelErrorKind] = {
     "api_error": "server",
@@ -33,15 +33,23 @@ def kind_of(*, status: int, provider_type: str | None) -> ModelErrorKind:
     """The kind of a provider's error.
 
     The body's type decides, because an error event inside a stream comes with status 200; the
-    status decides where the type is missing, unknown, or merely says that the request was invalid.
+    status decides where the type is missing, unknown, or merely says that the request was invalid,
+    and where it is final while the type is not: a gateway may answer 401 with a type of its own.
     """
     by_type = _KIND_OF_TYPE.get(provider_type or "")
     by_status = _KIND_OF_STATUS.get(status)
-    if by_type is not None and not (by_type == "bad_request" and by_status is not None):
+    if by_type is not None and not _overruled(by_type, by_status):
         return by_type
     if by_status is not None:
         return by_status
     return "bad_request" if 400 <= status < 500 else "server"
+
+
+def _overruled(by_type: ModelErrorKind, by_status: ModelErrorKind | None) -> bool:
+    """Whether the status knows better: what it calls final does not heal by asking again."""
+    if by_status is None:
+        return False
+    return by_type == "bad_request" or (by_type in RETRIED_KINDS and by_status not in RETRIED_KINDS)
 
 
 def refused(message: str, *, kind: ModelErrorKind = "bad_request") -> ModelError:

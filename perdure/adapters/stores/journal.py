@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from sqlalchemy import ColumnElement, and_, func, insert, or_, select
+from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.attempts import (
@@ -31,7 +31,6 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import attempts, replies, seals, tree_seals
 from perdure.domain.children import lineage
-from perdure.domain.errors import JournalMismatch
 from perdure.domain.ports import (
     Attempt,
     AttemptRow,
@@ -66,7 +65,7 @@ class SqlJournal:
                 return Sealed(type="sealed")
             reply = await _reply(connection, attempt.key)
             rows = await find(connection, this_key)
-            _refuse_other_request(attempt, rows, reply)
+            reply = await _for_this(connection, attempt, reply)
             await lose(connection, and_(this_key, attempts.c.attempt < attempt.attempt))
             account = total(await find(connection, this_key))
             if reply is not None:
@@ -76,6 +75,14 @@ class SqlJournal:
                 return DoesNotFit(type="does_not_fit", account=account)
             await self._open(connection, attempt, latest_opening(rows, attempt.attempt))
             return Proceed(type="proceed")
+
+    async def answered(self, key: str, request_hash: str) -> Replayed | None:
+        async with self._database.read() as connection:
+            reply = await _reply(connection, key)
+            if reply is None or reply.request_hash != request_hash:
+                return None
+            account = total(await find(connection, attempts.c.key == key))
+            return Replayed(type="replayed", reply=reply.text, account=account)
 
     async def answer(
         self,
@@ -88,7 +95,7 @@ class SqlJournal:
     ) -> bool:
         async with self._writing(attempt) as connection:
             row = await self._find_or_open(connection, attempt)
-            first = await _reply(connection, attempt.key)
+            first = await _for_this(connection, attempt, await _reply(connection, attempt.key))
             if first is not None and (first.attempt, first.opening) == (row.attempt, row.opening):
                 return first.text == reply
             if first is not None and row.state in ("duplicate", "failed"):
@@ -306,13 +313,22 @@ async def _reply(connection: AsyncConnection, key: str) -> _Reply | None:
     )
 
 
-def _refuse_other_request(attempt: Attempt, rows: list[Row], reply: _Reply | None) -> None:
-    known = {row.request_hash for row in rows} | ({reply.request_hash} if reply else set[str]())
-    other = known - {attempt.request_hash}
-    if other:
-        raise JournalMismatch(
-            f"The journal key {attempt.key} was used for request {min(other)[:16]}"
-            f" and came back with request {attempt.request_hash[:16]}.",
-            cure="The workflow's code or inputs changed under a running step: run `perdure replay`"
-            " on it, then retry from the last good iteration.",
-        )
+async def _for_this(
+    connection: AsyncConnection, attempt: Attempt, reply: _Reply | None
+) -> _Reply | None:
+    """The reply of a key, unless an earlier attempt got it for another request.
+
+    That one is kept as a duplicate, and the key is asked anew: the question is put together by the
+    code of a worker, and another version may put it otherwise.
+    """
+    if reply is None or reply.request_hash == attempt.request_hash:
+        return reply
+    if reply.attempt >= attempt.attempt:
+        return reply
+    await connection.execute(delete(replies).where(replies.c.key == attempt.key))
+    await connection.execute(
+        update(attempts)
+        .where(_numbered(attempt.key, reply.attempt, reply.opening))
+        .values(state="duplicate")
+    )
+    return None

@@ -9,7 +9,6 @@ import pytest
 
 from perdure.adapters.stores import Database
 from perdure.adapters.stores.journal import SqlJournal
-from perdure.domain.errors import JournalMismatch
 from perdure.domain.ports import Attempt, DoesNotFit, Proceed, Replayed, Sealed
 from perdure.domain.usage import Account, Usage
 
@@ -115,15 +114,47 @@ async def test_a_retry_books_the_attempt_that_died(journal: SqlJournal) -> None:
     assert await journal.account(attempt().key) == LOST + confirmed(7)
 
 
-async def test_another_request_under_the_same_key_is_refused(journal: SqlJournal) -> None:
-    other = attempt(2, request_hash="b" * 64)
+OTHER = attempt(2, request_hash="b" * 64)
+
+
+async def test_another_request_under_the_same_key_is_asked_anew_and_booked(
+    journal: SqlJournal,
+) -> None:
+    """As after an upgrade whose code puts the same question otherwise."""
     await journal.begin(attempt())
-    with pytest.raises(JournalMismatch, match=r"exec-1/5 was used for request a+ and came back"):
-        await journal.begin(other)
-    assert await states(journal) == [(1, "started")]
-    await answer(journal, attempt())
-    with pytest.raises(JournalMismatch):
-        await journal.begin(other)
+    await answer(journal, attempt(), "of the old version")
+    assert await journal.answered(OTHER.key, OTHER.request_hash) is None
+    assert await journal.begin(OTHER) == Proceed(type="proceed")
+    assert await answer(journal, OTHER, "of the new version", tokens=5)
+    assert await states(journal) == [(1, "duplicate"), (2, "answered")]
+    account = await journal.account(OTHER.key)
+    assert account.usage == Usage(output_tokens=5)
+    assert account.unconfirmed == Usage(output_tokens=7)
+    found = await journal.answered(OTHER.key, OTHER.request_hash)
+    assert found is not None
+    assert found.reply == "of the new version"
+
+
+async def test_a_late_reply_to_the_request_of_the_old_version_replaces_nothing(
+    journal: SqlJournal,
+) -> None:
+    await journal.begin(attempt())
+    await journal.begin(OTHER)
+    await answer(journal, OTHER, "of the new version")
+    assert not await answer(journal, attempt(), "of the old version")
+    found = await journal.answered(OTHER.key, OTHER.request_hash)
+    assert found is not None
+    assert found.reply == "of the new version"
+    assert await states(journal) == [(1, "duplicate"), (2, "answered")]
+
+
+async def test_a_reply_of_the_old_version_waits_for_nobody(journal: SqlJournal) -> None:
+    """The old worker answers while the new one is asking: the newer question's reply counts."""
+    await journal.begin(attempt())
+    await journal.begin(OTHER)
+    assert await answer(journal, attempt(), "of the old version")
+    assert await answer(journal, OTHER, "of the new version")
+    assert await states(journal) == [(1, "duplicate"), (2, "answered")]
 
 
 async def test_the_first_reply_wins_and_the_second_is_booked(journal: SqlJournal) -> None:

@@ -1,0 +1,103 @@
+"""A metered call and its journal: what is asked first, what is booked, what is told."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.metering import Backoff, Metered, MeteredModel, NotSent, call_context
+from perdure.adapters.stores import Stores, open_stores
+from perdure.domain.models import ModelCard, ModelReply, ModelRequest
+from perdure.domain.steps import Allowance, Frame, ModelCallRequest
+from perdure.domain.tools import Grant
+from perdure.domain.transcript import Message, TextBlock, user_text
+from perdure.domain.usage import Usage
+
+MODEL = "counted"
+
+
+class Counted:
+    """A provider whose own count of the prompt is what a test says."""
+
+    def __init__(self) -> None:
+        self.tokens = 10
+        self.counts = self.calls = 0
+
+    def resolve(self, model: str) -> "Counted":
+        return self
+
+    async def card(self, model: str) -> ModelCard:
+        return ModelCard(name=model, price=None)
+
+    async def count(self, request: ModelRequest) -> int | None:
+        self.counts += 1
+        return self.tokens
+
+    async def call(self, request: ModelRequest, *, on_text: object) -> ModelReply:
+        self.calls += 1
+        return ModelReply(
+            message=Message(role="assistant", blocks=(TextBlock(type="text", text="said"),)),
+            stop_reason="end_turn",
+            usage=Usage(input_tokens=10, output_tokens=5),
+            model=MODEL,
+        )
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
+    stores = await open_stores(tmp_path, None)
+    yield stores
+    await stores.close()
+
+
+async def attempted(stores: Stores, provider: Counted, *, attempt: int) -> Metered | NotSent:
+    """One attempt of one logical call, as an activity makes it."""
+    metered = MeteredModel(
+        models=provider,
+        journal=stores.journal,
+        blobs=stores.blobs,
+        records=stores.records,
+        backoff=Backoff(),
+    )
+    step = ModelCallRequest(
+        frame="f", iteration=1, model=MODEL, allowance=Allowance(max_tokens=50, tokens=60)
+    )
+    frame = Frame(
+        run="run",
+        root="run",
+        kind="agent",
+        goal="g",
+        system="",
+        tools=(),
+        grant=Grant(root="", allowed=()),
+        cards={MODEL: ModelCard(name=MODEL, price=None)},
+        chains={},
+    )
+
+    async def body() -> Metered | NotSent:
+        request = ModelRequest(
+            model=MODEL,
+            system="",
+            messages=(user_text("hello"),),
+            max_tokens=50,
+            context=call_context(step, run="run"),
+        )
+        return await metered.call(step, request, frame=frame, estimate=10)
+
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, attempt=attempt)
+    return await environment.run(body)
+
+
+async def test_a_retry_asks_the_journal_before_it_counts_or_judges_the_fit(stores: Stores) -> None:
+    """The count of the prompt moved meanwhile: the reply is paid for, and is given all the same."""
+    provider = Counted()
+    assert isinstance(await attempted(stores, provider, attempt=1), Metered)
+    provider.tokens, provider.counts = 10_000, 0
+    again = await attempted(stores, provider, attempt=2)
+    assert isinstance(again, Metered)
+    assert again.replayed
+    assert again.reply.message.text == "said"
+    assert (provider.calls, provider.counts) == (1, 0)
