@@ -140,9 +140,7 @@ def refuse(
         case AddInput():
             return _refuse_input(message, inputs_allowed=inputs_allowed)
         case Retry():
-            if _blocked(state) is not None:
-                return None
-            return f"the run is {state.lifecycle}; `retry` goes on after a failure"
+            return _refuse_retry(state)
         case _:
             assert_never(message)
 
@@ -188,7 +186,7 @@ def take(
             state.inputs = [*state.inputs, given]
             return Taken(event="input_added", data={"by": message.by})
         case Retry():
-            return _unblock(state, message, now=now)
+            return Taken()
         case _:
             assert_never(message)
 
@@ -273,23 +271,15 @@ def _answer(state: Control, message: Answer, *, now: datetime) -> Taken:
     )
 
 
-def _blocked(state: Control) -> Gate | None:
-    """The open gate that `retry` answers."""
-    return next((gate for gate in state.open_gates if gate.kind == "blocked"), None)
-
-
-def _unblock(state: Control, message: Retry, *, now: datetime) -> Taken:
-    gate = _blocked(state)
-    if gate is None:
-        return Taken()
-    answer = Answer(
-        by=message.by,
-        request_id=message.request_id,
-        gate=gate.id,
-        choice="retry",
-        text=message.note or None,
+def _refuse_retry(state: Control) -> str:
+    """An open run never retries: a question in it is a person's, who says so with `answer`."""
+    asked = next((gate for gate in state.open_gates if "retry" in gate.choices), None)
+    if asked is None:
+        return f"the run is {state.lifecycle}; `retry` goes on after a failure"
+    return (
+        f"gate {asked.id} asks a person, and only `answer` answers it: "
+        f"`perdure answer {asked.id} retry`, with your note as its text"
     )
-    return _answer(state, answer, now=now)
 
 
 def _amend(

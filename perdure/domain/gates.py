@@ -5,15 +5,18 @@ import json
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, field_validator
 
 from perdure.domain.base import Frozen
+from perdure.domain.plain_text import folded
 from perdure.domain.review import BadScores, read_scores
 
 GateKind = Literal["question", "escalation", "tool_approval", "budget", "review", "blocked"]
 
+APPROVE = "approve"
+DENY = "deny"
 CHOICES: dict[GateKind, tuple[str, ...]] = {
-    "tool_approval": ("approve", "deny"),
+    "tool_approval": (APPROVE, DENY),
     "escalation": ("continue", "accept", "stop"),
     "budget": ("raise", "end"),
     "blocked": ("retry", "end"),
@@ -30,11 +33,21 @@ NO_SUCH_GATE = "there is no gate"
 class GateSettings(Frozen):
     """The `gates:` block: how long questions wait, in seconds (None: for ever), and what then.
 
-    `on_expiry` is `wait`, `end`, or `default:` and a choice.
+    `on_expiry` is `wait`, `end`, or `default:` and a choice; approvals of calls then deny.
     """
 
     timeout_s: float | None = Field(default=None, gt=0)
     on_expiry: Annotated[str, Field(pattern=r"^(wait|end|default:.+)$")] = WAIT
+
+    @field_validator("on_expiry")
+    @classmethod
+    def _approves_nothing(cls, policy: str) -> str:
+        if folded(policy.removeprefix(DEFAULT_PREFIX)).strip().casefold() == APPROVE:
+            raise ValueError(
+                "allowed: wait, end, or default: and another choice. A call that nobody "
+                "approved in time is denied, so `approve` is no default"
+            )
+        return policy
 
     def deadline(self, opened: datetime) -> datetime | None:
         """When a gate opened now expires."""
@@ -94,7 +107,7 @@ def refusal(
         return f"gate {gate.id} was already answered with {said!r} by {gate.answer.by}"
     if gate.args_hash is not None and args_hash is not None and args_hash != gate.args_hash:
         return f"gate {gate.id} asks about other arguments (hash {gate.args_hash[:12]}…)"
-    if gate.kind == "tool_approval" and choice == "approve" and args_hash is None:
+    if gate.kind == "tool_approval" and choice == APPROVE and args_hash is None:
         return f"gate {gate.id}: an approval must carry args_hash {gate.args_hash}"
     if choice is not None and gate.choices and choice not in gate.choices:
         return f"gate {gate.id}: {choice!r} is not one of {', '.join(gate.choices)}"
@@ -118,4 +131,6 @@ def expiry_choice(gate: Gate) -> str | None:
         return None
     if gate.on_expiry == END:
         return END
+    if gate.kind == "tool_approval":
+        return DENY
     return gate.on_expiry.removeprefix(DEFAULT_PREFIX)

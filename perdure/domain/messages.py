@@ -72,7 +72,7 @@ class Amend(Message):
 
 
 class Retry(Message):
-    """Go on after a failure, with a note for the next prompt."""
+    """Go on after a failure, with a note for the next prompt; it answers no gate."""
 
     note: str = ""
 

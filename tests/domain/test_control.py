@@ -1,6 +1,7 @@
 """What people may ask of a run, when, and what it changes."""
 
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 from perdure.domain import control as rules
 from perdure.domain.budget import Budget, BudgetLimits, Spent
 from perdure.domain.control import NOTES_KEPT, REQUESTS_KEPT, Control
-from perdure.domain.gates import END
+from perdure.domain.gates import END, GateKind
 from perdure.domain.messages import (
     AddInput,
     Amend,
     Answer,
+    AnyMessage,
     Escalate,
     Pause,
     Resume,
@@ -105,6 +107,27 @@ def test_when_a_verb_is_allowed(state, message, why):
 )
 def test_an_ended_run_refuses_every_verb(message):
     assert refuse(ENDED, message) == "the run has ended; only `retry` is possible"
+
+
+@pytest.mark.parametrize("kind", get_args(GateKind))
+@pytest.mark.parametrize(
+    "verb", [verb for verb in get_args(AnyMessage) if verb is not Answer], ids=lambda v: v.__name__
+)
+def test_no_verb_but_answer_settles_a_gate(verb, kind):
+    state = Control()
+    gate = rules.open_gate(state, kind=kind, prompt="?", now=NOW, free_text=True, args_hash="ab")
+    filled = {"note": "retry", "guidance": "approve", "text": "approve", "budget": {"tokens": 900}}
+    message = verb.model_validate({k: v for k, v in filled.items() if k in verb.model_fields})
+    if refuse(state, message) is None:
+        take(state, message)
+    assert state.open_gates == (gate,)
+
+
+def test_a_retry_names_the_answer_that_a_person_would_give():
+    state = Control()
+    rules.open_gate(state, kind="blocked", prompt="no access", now=NOW)
+    refused = refuse(state, Retry(note="now there is"))
+    assert refused is not None and "`perdure answer g1 retry`" in refused
 
 
 def test_a_kind_without_input_says_so():

@@ -5,8 +5,17 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from perdure.domain.gates import CHOICES, Gate, GateKind, arguments_hash, expiry_choice, refusal
+from perdure.domain.gates import (
+    CHOICES,
+    Gate,
+    GateKind,
+    GateSettings,
+    arguments_hash,
+    expiry_choice,
+    refusal,
+)
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 HASH = "a" * 64
@@ -54,10 +63,26 @@ def test_answers(asked, answer, why):
 
 
 @pytest.mark.parametrize(
-    ("on_expiry", "choice"), [("wait", None), ("end", "end"), ("default:deny", "deny")]
+    ("on_expiry", "choice"),
+    [
+        ("wait", None),
+        ("end", "end"),
+        ("default:deny", "deny"),
+        ("default:approve", "deny"),
+        ("default:continue", "deny"),
+    ],
 )
 def test_what_an_expired_gate_does(on_expiry, choice):
     assert expiry_choice(gate(on_expiry=on_expiry)) == choice
+
+
+@pytest.mark.parametrize(
+    "policy",
+    ["approve", "APPROVE", " approve ", "appro\u200bve", "\uff41pprove", "approve\ufeff"],
+)
+def test_no_default_approves(policy):
+    with pytest.raises(ValidationError, match="denied, so `approve` is no default"):
+        GateSettings(timeout_s=1, on_expiry=f"default:{policy}")
 
 
 @given(

@@ -13,7 +13,7 @@ from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage,
 from waiting import eventually
 
 from perdure.domain.gates import Gate
-from perdure.domain.messages import Answer, Retry, Stop
+from perdure.domain.messages import Answer, Stop
 from perdure.domain.run import Timing
 
 
@@ -37,8 +37,9 @@ async def say_blue(site: Installation, run: str) -> None:
 
 async def try_again(site: Installation, run: str) -> None:
     """Grant another iteration after so many reworks."""
-    await _gate(site, run)
-    await site.gateway.verb(run, Retry(by="t", note="look into lib/", request_id="r"))
+    gate = await _gate(site, run)
+    said = Answer(by="t", gate=gate.id, choice="retry", text="look into lib/", request_id="r")
+    await site.gateway.verb(run, said)
 
 
 async def stop_at_work(site: Installation, run: str) -> None:

@@ -35,7 +35,9 @@ async def test_a_blocked_stage_begins_anew_with_the_answer_or_ends(site: Install
     run = await site.start(task(team(*PAIR)), script(replies))
     gate = await open_gate(site, run)
     assert gate.kind == "blocked"
-    await site.gateway.verb(run, Retry(by="t", note="access is there", request_id="r"))
+    await site.gateway.verb(
+        run, Answer(by="t", gate=gate.id, choice="retry", text="access is there")
+    )
     second = await open_gate(site, run, after=gate.id)
     await site.gateway.verb(run, Answer(by="t", gate=second.id, choice="end"))
     result = await site.gateway.result(run)
@@ -68,7 +70,9 @@ async def test_the_same_findings_again_ask_a_person(site: Installation) -> None:
     gate = await open_gate(site, run)
     assert gate.kind == "blocked"
     assert "no tests for the parser" in gate.prompt
-    await site.gateway.verb(run, Retry(by="t", note="the parser is in lib/", request_id="r"))
+    await site.gateway.verb(
+        run, Answer(by="t", gate=gate.id, choice="retry", text="the parser is in lib/")
+    )
     result = await site.gateway.result(run)
     assert (result.outcome, result.reason, result.iteration_count) == ("accepted", "approved", 4)
     last = (await site.records(run))[-1]

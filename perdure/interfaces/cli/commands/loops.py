@@ -166,7 +166,7 @@ async def stop(run: Targets, /, *, session: Given) -> int:
 async def retry(
     run: Annotated[str, Parameter(name="ID")], /, *, note: str = "", session: Given
 ) -> int:
-    """Go on after a failed or blocked iteration.
+    """Go on after a run failed or ended blocked; a question that waits takes `answer`.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
