@@ -12,7 +12,7 @@ from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Budget
 from perdure.domain.messages import Amend, AnyMessage
 from perdure.domain.problems import problems_of
-from perdure.domain.refine.decision import Decision, Facts, decide, passed, quality_met
+from perdure.domain.refine.decision import Decision, Facts, decide, passed
 from perdure.domain.refine.economy import economized
 from perdure.domain.refine.ends import refine_result
 from perdure.domain.refine.frame import RefineFrame
@@ -22,6 +22,7 @@ from perdure.domain.refine.iteration import (
     end_detail,
     facts_of,
     fold,
+    quality_met,
     record_of,
     rescored,
 )
@@ -160,10 +161,11 @@ class RefineLoop(Preparing):
         if decision.outcome is not None and decision.reason is not None:
             detail = end_detail(self.core, decision, wall_time=self.wall_time)
             ending = Ending(outcome=decision.outcome, reason=decision.reason, detail=detail)
-            by_items = decision.decision == "accept" and passed(facts) is not None
+            # What passes is what was asked for, also where another draft has the higher score, and
+            # where the last of the money was spent on it.
             return await self._close(
                 ending,
-                returned=self.core.newest if by_items else None,
+                returned=self.core.newest if passed(facts) is not None else None,
                 explanation=decision.explanation,
             )
         self.core.plan = refined(self.core.plan, self.core.draft.evaluation)
@@ -287,7 +289,7 @@ class RefineLoop(Preparing):
             ending=ending,
             explanation=explanation,
             returned=kept,
-            met=quality_met(self._facts()),
+            met=quality_met(self.spec.refine, self.rubric, kept),
             wall_time=self.wall_time,
             tree=tree,
             evaluator_share=self.spec.refine.evaluator_share,

@@ -130,11 +130,6 @@ class Trajectory(Frozen):
         """Whether the newest iteration is scored at least `threshold`."""
         return self.current is not None and self.current >= rounded(threshold)
 
-    def best_reached(self, threshold: float) -> bool:
-        """Whether the best iteration is scored at least `threshold`."""
-        score = self.best.score if self.best else None
-        return score is not None and score >= rounded(threshold)
-
     def _falls_after(self, current: float | None) -> int:
         if current is None:
             return self.falls

@@ -66,7 +66,14 @@ def test_what_is_no_score_cannot_stand_as_one(value: float) -> None:
 )
 def test_caps(value: float | None, severities: tuple[str, ...], capped: float | None) -> None:
     found = tuple(finding(severity, number=n) for n, severity in enumerate(severities))
-    assert score(0, value, *found).capped == capped
+    opinion = score(0, value, *found).model_copy(update={"source": "judge"})
+    assert opinion.capped == capped
+
+
+@pytest.mark.parametrize("share", [0.91, 0.95, 0.99])
+def test_a_check_has_counted_what_it_found(share: float) -> None:
+    found = (finding("important", number=1), finding("blocker", number=2))
+    assert score(0, share, *found).capped == share
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,25 @@ async def test_deciding_dimensions_return_the_output_that_passed(site: Installat
     assert result.quality_met
 
 
+@pytest.mark.parametrize(
+    ("limits", "ended"),
+    [
+        pytest.param({}, ("accepted", "quality_met"), id="a fall"),
+        pytest.param({"model_calls": 2}, ("out_of_budget", "model_calls"), id="the last call"),
+    ],
+)
+async def test_a_pass_is_returned_whatever_its_score_fell_by(
+    site: Installation, limits: Mapping[str, object], ended: tuple[str, str]
+) -> None:
+    script = {"replies": [{"text": draft(0.7)}, {"text": draft(0.2, "pine")}]}
+    result = await site.run({**spec([WORDS_CHECK, DECIDING]), "budget": limits}, script)
+    assert (result.outcome, result.reason) == ended
+    assert result.output == draft(0.2, "pine")
+    assert result.quality_met
+    assert result.best is not None
+    assert (result.best.iteration, result.best.score) == (1, 0.7)
+
+
 async def test_an_identical_output_is_not_evaluated_again(site: Installation) -> None:
     replies = [*written(draft(0.5), draft(0.5)), *judged(verdict(0.6))]
     result = await site.run(spec([WORDS_CHECK, TONE]), {"replies": replies})

@@ -1,6 +1,6 @@
 """The decision table of the refine loop: the first row that holds decides (seed 000).
 
-Rows, in order: `budget`, `time`, `answered`, `regression`, `first_failure`, `quality`,
+Rows, in order: `budget`, `time`, `answered`, `passed`, `regression`, `first_failure`, `quality`,
 `tool_loop_broken`, `person`, `max_iterations`, `low_score`, `tool_loop`, `repeated`,
 `degradation`, `little_gain`, `second_failure`, `go_on`. A custom termination tree stands in for the
 score half of `quality` and for `max_iterations`, `repeated`, `degradation` and `little_gain`; it is
@@ -108,30 +108,18 @@ def decide(facts: Facts) -> Decision:
     return go_on(facts)
 
 
-def quality_met(facts: Facts) -> bool:
-    """Whether the best output is good enough, however the run ends.
-
-    A pass of all deciding dimensions counts as well; a checklist is met by all its items alone.
-    """
-    if facts.settings.pattern == "checklist":
-        return (facts.is_scored and facts.items_passed) or facts.trajectory.best_reached(1.0)
-    if facts.is_scored and facts.deciding_passed:
-        return True
-    threshold = facts.settings.success_threshold
-    return threshold is not None and facts.trajectory.best_reached(threshold)
-
-
 def rows_in_force(settings: RefineSettings) -> tuple[Row, ...]:
     """The rows that a pattern, or a custom tree, leaves in force, in order."""
     spent: tuple[Row, ...] = (budget, time, answered)
     if settings.pattern == "strategies":
         return (*spent, *_in_turn(settings))
     fell: tuple[Row, ...] = () if settings.pattern == "checklist" else (regression,)
-    opening = (*spent, *fell, first_failure)
+    # A pass comes before a fall: what is done by definition is never thrown away for a score.
+    opening = (*spent, passed, *fell, first_failure)
     if settings.termination is not None:
-        middle: tuple[Row, ...] = (passed, tool_loop_broken, person, tree, hard_limit)
+        middle: tuple[Row, ...] = (tool_loop_broken, person, tree, hard_limit)
         return (*opening, *middle, low_score, tool_loop, second_failure)
-    middle = (passed, quality, tool_loop_broken, person, max_iterations, low_score, tool_loop)
+    middle = (quality, tool_loop_broken, person, max_iterations, low_score, tool_loop)
     return (*opening, *middle, *_closing(settings), second_failure)
 
 
@@ -177,7 +165,7 @@ def answered(facts: Facts) -> Decision | None:
 
 
 def regression(facts: Facts) -> Decision | None:
-    """Row 3: the score fell by more than the threshold."""
+    """Row 3, its second half: the score fell by more than the threshold."""
     settings, trajectory = facts.settings, facts.trajectory
     fell = trajectory.regressed(settings.regression_threshold, settings.compare_with)
     if not (fell and settings.abort_on_regression):
@@ -199,7 +187,7 @@ def first_failure(facts: Facts) -> Decision | None:
 
 
 def passed(facts: Facts) -> Decision | None:
-    """Row 4, its half that needs no score: deciding dimensions, or all items of a checklist."""
+    """Row 3, its first half: all deciding dimensions pass, or all items of a checklist."""
     if not facts.is_scored:
         return None
     if _all_items(facts) and facts.enough_iterations:
@@ -211,7 +199,7 @@ def passed(facts: Facts) -> Decision | None:
 
 
 def quality(facts: Facts) -> Decision | None:
-    """Row 4, its half by score: the threshold is reached and the minimum of iterations done."""
+    """Row 4: the threshold is reached and the minimum of iterations done."""
     threshold = facts.settings.quality_threshold
     if threshold is None or facts.settings.pattern == "checklist":
         return None

@@ -8,6 +8,7 @@ from perdure.domain.agent.records import spent_since
 from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import TIME_DIMENSIONS, Refused
 from perdure.domain.evaluation import Evaluation, deciding_pass, failing, items_pass
+from perdure.domain.progress import rounded
 from perdure.domain.refine.decision import Decision, DecisionKind, Facts, Failure
 from perdure.domain.refine.economy import saved_share
 from perdure.domain.refine.parts import failing_parts
@@ -110,6 +111,22 @@ def facts_of(
         failure=failure_of(draft),
         failures_in_a_row=state.failures_in_a_row,
     )
+
+
+def quality_met(settings: RefineSettings, rubric: Rubric, version: Kept | None) -> bool:
+    """Whether an output is good enough, however the run that returns it ends.
+
+    It is when all its deciding dimensions pass, or when its score reaches the threshold; a
+    checklist is met by all its items alone.
+    """
+    if version is None or version.score is None or version.evaluation is None:
+        return False
+    if settings.pattern == "checklist":
+        return items_pass(rubric, version.evaluation, settings.quality_threshold)
+    if deciding_pass(rubric, version.evaluation):
+        return True
+    threshold = settings.success_threshold
+    return threshold is not None and version.score >= rounded(threshold)
 
 
 def failure_of(draft: Draft) -> Failure | None:

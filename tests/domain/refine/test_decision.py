@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perdure.domain.outcomes import REASONS
 from perdure.domain.progress import Trajectory
-from perdure.domain.refine.decision import Decision, Facts, Failure, decide, quality_met
+from perdure.domain.refine.decision import Decision, Facts, Failure, decide
 from perdure.domain.refine.settings import RefineSettings
 from perdure.domain.termination import LoopFacts
 
@@ -49,6 +49,14 @@ LOW = {"max_iterations": 5, "escalate_below": 0.3}
         ),
         pytest.param(facts(0.9, out_of_time="active_time"), "abort_timeout/active_time", id="2"),
         pytest.param(facts(1.0, 0.79), "abort_regression/regression", id="3"),
+        pytest.param(
+            facts(0.95, 0.6, deciding_passed=True), "accept/quality_met", id="3 a pass beats a fall"
+        ),
+        pytest.param(
+            facts(0.95, 0.6, deciding_passed=True, out_of_time="wall_time"),
+            "abort_timeout/wall_time",
+            id="2>3",
+        ),
         pytest.param(facts(1.0, 0.8, settings=FIVE), "accept/quality_met", id="3 not at 0.2"),
         pytest.param(
             facts(1.0, 0.79, settings={**FIVE, "abort_on_regression": False}),
@@ -346,24 +354,6 @@ def test_custom_trees(given: Facts, expected: str) -> None:
     assert short(decide(given)) == expected
 
 
-@pytest.mark.parametrize(
-    ("given", "met"),
-    [
-        pytest.param(facts(0.95, exhausted="tokens"), True, id="spent on a good answer"),
-        pytest.param(facts(0.95, 0.1), True, id="the best counts, not the last"),
-        pytest.param(facts(0.5), False, id="not reached"),
-        pytest.param(facts(None), False, id="unscored"),
-        pytest.param(facts(0.85, settings=tree(CONFIDENT)), False, id="threshold of the tree"),
-        pytest.param(facts(0.99, settings=IMPROVE), False, id="no threshold"),
-        pytest.param(facts(0.1, deciding_passed=True), True, id="deciding checks"),
-        pytest.param(facts(0.9, settings=LIST), False, id="checklist: score is not enough"),
-        pytest.param(facts(0.9, items_passed=True, settings=LIST), True, id="checklist"),
-    ],
-)
-def test_quality_is_judged_apart(given: Facts, met: bool) -> None:
-    assert quality_met(given) is met
-
-
 @given(
     script=st.lists(st.none() | st.floats(0, 1), min_size=60, max_size=60),
     pattern=st.sampled_from(["confidence", "improvement", "checklist", "strategies"]),
@@ -392,6 +382,3 @@ def test_any_script_of_scores_ends_with_a_reason_and_the_best(
     scored = [(round(score, 9), n) for n, score in enumerate(seen, 1) if score is not None]
     assert best is not None
     assert (best.score, best.iteration) == (max(scored) if scored else (None, len(seen)))
-    threshold = given.settings.success_threshold
-    if pattern != "checklist" and threshold is not None:
-        assert quality_met(given) is bool(scored and max(scored)[0] >= threshold)

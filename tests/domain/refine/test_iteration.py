@@ -18,11 +18,12 @@ from perdure.domain.refine.iteration import (
     end_detail,
     facts_of,
     fold,
+    quality_met,
     record_of,
     rescored,
 )
 from perdure.domain.refine.settings import RefineSettings
-from perdure.domain.refine.state import Draft, RefineState
+from perdure.domain.refine.state import Draft, Kept, RefineState
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
 from perdure.domain.rubric import Rubric
@@ -174,3 +175,48 @@ def test_savings_grow_with_what_a_conversation_would_have_resent(prompts: list[i
 def _sent(state: RefineState) -> int:
     part = state.by_phase.get("executing")
     return part.usage.prompt_tokens if part else 0
+
+
+LIST = {"pattern": "checklist"}
+TREE = {"termination": {"type": "confidence", "threshold": 0.95}}
+OPINION = {"name": "tone", "evaluator": {"judge": {}}}
+DECIDING = {"name": "words", "decides": True, "evaluator": {"check": "contains", "all": ["oak"]}}
+PLAIN = {**DECIDING, "decides": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "rubric", "scores", "overall", "met"),
+    [
+        pytest.param({}, [PLAIN, OPINION], (1.0, 0.9), 0.95, True, id="score"),
+        pytest.param({}, [PLAIN, OPINION], (0.5, 0.5), 0.5, False, id="not reached"),
+        pytest.param({}, [PLAIN, OPINION], (0.5, None), None, False, id="unscored"),
+        pytest.param({}, [DECIDING, OPINION], (1.0, 0.0), 0.5, True, id="deciding pass"),
+        pytest.param({}, [DECIDING, OPINION], (0.5, 0.6), 0.55, False, id="deciding fail"),
+        pytest.param(TREE, [PLAIN, OPINION], (1.0, 0.7), 0.85, False, id="threshold of the tree"),
+        pytest.param(LIST, [PLAIN, OPINION], (0.9, 1.0), 0.95, False, id="a list, one item fails"),
+        pytest.param(LIST, [PLAIN, OPINION], (1.0, 0.8), 0.9, True, id="a list, all pass"),
+    ],
+)
+def test_quality_is_judged_of_what_is_returned(
+    settings: dict[str, object],
+    rubric: list[object],
+    scores: tuple[float | None, ...],
+    overall: float | None,
+    met: bool,
+) -> None:
+    dimensions = tuple(
+        DimensionScore(name=name, score=score, source=source)
+        for name, score, source in zip(("words", "tone"), scores, ("check", "judge"), strict=True)
+    )
+    version = Kept(
+        iteration=1,
+        output=Ref(hash="sha256:a", bytes=1, tokens=TokenSizes()),
+        score=overall,
+        evaluation=Evaluation(dimensions=dimensions),
+    )
+    given = RefineSettings.model_validate(settings)
+    assert quality_met(given, Rubric.model_validate(rubric), version) is met
+
+
+def test_nothing_to_return_meets_no_quality() -> None:
+    assert not quality_met(RefineSettings(), RUBRIC, None)
