@@ -1,5 +1,19 @@
 #!/bin/sh
-# Creates the default namespace with the retention of the embedded mode; safe to repeat.
+# Creates the namespace with the retention of the embedded mode, and gives it the search attributes
+# that runs carry; safe to repeat.
 set -eu
-temporal operator namespace describe --namespace default >/dev/null 2>&1 \
-  || temporal operator namespace create --namespace default --retention 720h
+namespace=${TEMPORAL_NAMESPACE:-default}
+
+temporal operator namespace describe --namespace "$namespace" >/dev/null 2>&1 \
+  || temporal operator namespace create --namespace "$namespace" --retention 720h
+
+add() {
+  # What is there already is left as it is: the worker says so if its type is another one.
+  temporal operator search-attribute list --namespace "$namespace" | grep -qw "$1" && return
+  temporal operator search-attribute create --namespace "$namespace" --name "$1" --type "$2"
+}
+
+for name in Kind Lifecycle Phase BlockedOn Label Outcome; do add "Perdure$name" Keyword; done
+add PerdureIteration Int
+add PerdureScore Double
+add PerdureCostUsd Double

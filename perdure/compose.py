@@ -25,6 +25,7 @@ from perdure.adapters.models.catalog import (
 )
 from perdure.adapters.pricing import ModelPrices, load_price_sheet
 from perdure.adapters.runtime import EmbeddedRuntime
+from perdure.adapters.runtime.search_attributes import register_search_attributes
 from perdure.adapters.sandbox.commands import Allowance, LocalCommands
 from perdure.adapters.sandbox.made_tools import MadeToolSandbox
 from perdure.adapters.sandbox.snippets import SnippetRunner
@@ -260,6 +261,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
         ).resolve,
         settle=Settling(sessions=stores.sessions, projects=stores.projects, now=utc_now).settle,
         rubric_problems=check_problems,
+        prepare=register_search_attributes,
     )
     return Services(
         gateway=gateway,

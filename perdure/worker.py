@@ -54,6 +54,7 @@ from perdure.adapters.logging import configure_logging
 from perdure.adapters.models.catalog import access_from, lacking_models
 from perdure.adapters.notices import notifier
 from perdure.adapters.runtime import announce_ready
+from perdure.adapters.runtime.search_attributes import register_search_attributes
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal import connect
@@ -282,6 +283,7 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
             blobs=parts.stores.blobs,
             telemetry=parts.telemetry,
         )
+        await register_search_attributes(client)
         parts.loop_tools.serve(loops_of(parts))
         records = parts.stores.records
         fleet = Fleet(client, parts, await records.installation())

@@ -5,6 +5,7 @@ PerdureError
 ├── ServiceUnavailable      service_unavailable  exit 3   server, worker, model or store is away
 │   ├── RuntimeUnavailable  runtime_unavailable           an embedded service does not start
 │   ├── NoReadyWorker       no_ready_worker               nobody answers on a queue
+│   ├── NamespaceUnfit      namespace_unfit               it lacks Perdure's search attributes
 │   └── ModelUnavailable    model_unavailable             no worker can call a model of the run
 ├── NotFound                not_found            exit 4
 ├── NotAllowed              not_allowed          exit 5   the run's state forbids it
@@ -73,6 +74,12 @@ class NoReadyWorker(ServiceUnavailable):
     """Nobody answered the readiness probe of a queue."""
 
     code = "no_ready_worker"
+
+
+class NamespaceUnfit(ServiceUnavailable):
+    """The namespace lacks search attributes that every run carries; the cure is a command."""
+
+    code = "namespace_unfit"
 
 
 class ModelUnavailable(ServiceUnavailable):

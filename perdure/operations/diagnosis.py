@@ -7,16 +7,21 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from importlib.metadata import version
 
+from temporalio.service import RPCError
+
 from perdure.adapters.keys import encryption_keys
 from perdure.adapters.models.catalog import access_from, default_model, model_notes
 from perdure.adapters.models.embedded_facts import embedded_available
 from perdure.adapters.runtime import EmbeddedRuntime
+from perdure.adapters.runtime.search_attributes import missing_attributes
 from perdure.adapters.runtime.services import has_api
+from perdure.adapters.runtime.temporal_server import connect_named
 from perdure.adapters.settings import Settings, unknown_variables
 from perdure.adapters.stores import open_stores
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.opening import DATABASE_FILE
 from perdure.domain.errors import PerdureError
+from perdure.domain.namespace import attributes_command
 from perdure.domain.run import AgentSpec
 from perdure.interfaces.gateway.facts import RunFilter
 from perdure.interfaces.services import Check, Connect
@@ -38,6 +43,7 @@ async def diagnose(settings: Settings, connect: Connect) -> AsyncIterator[Check]
     yield _embedded()
     yield await _api(settings)
     yield await _services(settings)
+    yield await _attributes(settings)
     async for check in _queues(connect):
         yield check
     async for check in _lying_work(connect):
@@ -169,6 +175,28 @@ async def _services(settings: Settings) -> Check:
         found=f"{parts}; {state.endpoints.ui_url or state.endpoints.temporal_address}",
         cure="Read `perdure logs`." if down else "",
     )
+
+
+async def _attributes(settings: Settings) -> Check:
+    """What the namespace lacks: every start would be refused."""
+    name = "search attributes"
+    state = await EmbeddedRuntime(settings).state()
+    found = settings if state is None else settings.at(state.endpoints)
+    if found.temporal.address is None:
+        return Check(name=name, state="ok", found="no server runs yet; the embedded one gets them")
+    try:
+        client = await connect_named(found.temporal)
+        missing = await missing_attributes(client)
+    except (PerdureError, RPCError) as error:
+        return Check(name=name, state="warning", found=f"not to be seen: {error}")
+    if missing:
+        return Check(
+            name=name,
+            state="failed",
+            found=f"namespace {client.namespace} lacks {', '.join(missing)}: no run can start",
+            cure=f"Start a worker that may add them, or: {attributes_command(client.namespace)}",
+        )
+    return Check(name=name, state="ok", found=f"namespace {client.namespace} has them")
 
 
 async def _queues(connect: Connect) -> AsyncIterator[Check]:

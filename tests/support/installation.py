@@ -197,9 +197,12 @@ class WorkerProcess:
 
 @asynccontextmanager
 async def dev_server(
-    *extra: str, port: int | None = None, ui_port: int | None = None
+    *extra: str, port: int | None = None, ui_port: int | None = None, prepared: bool = True
 ) -> AsyncGenerator[WorkflowEnvironment]:
-    """A tuned dev server in memory; with the Web UI when it gets a port for it."""
+    """A tuned dev server in memory; with the Web UI when it gets a port for it.
+
+    One that is not `prepared` lacks the search attributes.
+    """
     environment = await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(temporal_binary()),
         dev_server_extra_args=[*FAST_SERVER, *extra],
@@ -208,7 +211,8 @@ async def dev_server(
         ui_port=ui_port,
     )
     try:
-        await register_search_attributes(environment.client)
+        if prepared:
+            await register_search_attributes(environment.client)
         yield environment
     finally:
         await environment.shutdown()
@@ -252,6 +256,7 @@ async def installation(
             ).settle,
             rubric_problems=check_problems,
             waits=PATIENT,
+            prepare=register_search_attributes,
         )
         yield Installation(home, address, loaded, parts, gateway, client)
 

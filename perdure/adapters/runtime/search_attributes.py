@@ -1,16 +1,20 @@
 """Search attributes: registered, then verified, since the server ignores a wrong type silently."""
 
+import structlog
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import (
     AddSearchAttributesRequest,
     ListSearchAttributesRequest,
 )
 from temporalio.client import Client
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
+from perdure.domain.causes import said_in_words
 from perdure.domain.errors import RuntimeUnavailable
 from perdure.domain.names import SEARCH_ATTRIBUTES
+from perdure.domain.namespace import attributes_command
 
+_log = structlog.get_logger(__name__)
 _TYPES: dict[str, IndexedValueType.ValueType] = {
     "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
     "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT,
@@ -18,14 +22,25 @@ _TYPES: dict[str, IndexedValueType.ValueType] = {
 }
 
 
+_MAY_NOT_LOOK = frozenset({RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED})
+
+
 async def register_search_attributes(client: Client) -> None:
     """Make sure that the namespace knows Perdure's search attributes by their right types.
+
+    An account that may not even look at them is left to find out at the first start.
 
     Raises:
         RuntimeUnavailable: a name is missing and cannot be added, or has another type.
     """
     wanted = {name: _TYPES[kind] for name, kind in SEARCH_ATTRIBUTES.items()}
-    present = await _listed(client)
+    try:
+        present = await _listed(client)
+    except RPCError as error:
+        if error.status not in _MAY_NOT_LOOK:
+            raise _unreadable(client, error) from error
+        _log.warning("search_attributes_not_shown", why=error.message)
+        return
     missing = {name: kind for name, kind in wanted.items() if name not in present}
     if missing:
         await _add(client, missing)
@@ -43,6 +58,20 @@ async def register_search_attributes(client: Client) -> None:
         )
 
 
+async def missing_attributes(client: Client) -> list[str]:
+    """The names that the namespace does not know; raises `RPCError`."""
+    present = await _listed(client)
+    return [name for name in SEARCH_ATTRIBUTES if name not in present]
+
+
+def _unreadable(client: Client, error: RPCError) -> RuntimeUnavailable:
+    why = said_in_words(error.message or error.status.name, otherwise="it failed inside")
+    return RuntimeUnavailable(
+        f"The search attributes of namespace {client.namespace!r} cannot be read: {why}.",
+        cure="Check that the namespace exists (TEMPORAL_NAMESPACE) and that the server is well.",
+    )
+
+
 async def _listed(client: Client) -> dict[str, IndexedValueType.ValueType]:
     reply = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace=client.namespace)
@@ -57,7 +86,8 @@ async def _add(client: Client, missing: dict[str, IndexedValueType.ValueType]) -
     except RPCError as error:
         raise RuntimeUnavailable(
             f"The server refused the search attributes {', '.join(missing)}: {error.message}",
-            cure="Ask its operator to add them (docs/operations.md lists names and types).",
+            cure="Let somebody who may add them: "
+            f"`{attributes_command(client.namespace, missing)}`.",
         ) from error
 
 

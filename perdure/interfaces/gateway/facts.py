@@ -48,10 +48,15 @@ class SiteFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """How long the gateway waits, in seconds; `patience` for a worker that is there but busy."""
+    """How long the gateway waits, in seconds.
+
+    `patience`: for a worker that is there but busy. `known`: so long an answer of a worker counts
+    for the next starts too.
+    """
 
     ready: float = 5.0
     patience: float = 20.0
+    known: float = 30.0
     query: float = 3.0
     update: float = 10.0
     poll_first: float = 0.25
@@ -62,8 +67,9 @@ class Waits:
 class QueueState(Frozen):
     """Whether somebody answers on a queue that a run needs; `cure` says what to do if not.
 
-    `busy`: nobody answered in time, but workers fetched from it of late. `lacks`: families of
-    models that its workers cannot call, with why.
+    `busy`: nobody answered in time, but workers fetched from it of late. `unasked`: workers fetch
+    from it, and this server cannot put a question to them. `lacks`: families of models that its
+    workers cannot call, with why.
     """
 
     queue: str
@@ -71,20 +77,23 @@ class QueueState(Frozen):
     workspace: str | None = None
     ready: bool = False
     busy: bool = False
+    unasked: bool = False
     lacks: dict[str, str] = {}
     version: str | None = None
     cure: str = ""
 
     @property
     def served(self) -> bool:
-        """Whether a run may start on it: it is answered now, or has busy workers."""
-        return self.ready or self.busy
+        """Whether a run may start on it: it is answered now, or has workers that fetch from it."""
+        return self.ready or self.busy or self.unasked
 
     @property
     def found(self) -> str:
         """Who is there, in words."""
         if self.ready:
             return f"version {self.version} answers"
+        if self.unasked:
+            return "workers fetch from it; this server cannot ask them (no standalone activities)"
         return "workers are busy: none answers" if self.busy else "no worker"
 
 

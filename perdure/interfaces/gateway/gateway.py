@@ -38,7 +38,7 @@ from perdure.interfaces.gateway.looking import Looking
 from perdure.interfaces.gateway.mining import Mining
 from perdure.interfaces.gateway.readiness import Readiness
 from perdure.interfaces.gateway.retrying import Retrying
-from perdure.interfaces.gateway.server import Connect, Look, Server
+from perdure.interfaces.gateway.server import Connect, Look, Prepare, Server
 from perdure.interfaces.gateway.settling import as_it_is
 from perdure.interfaces.gateway.starting import Starter, checked_id
 from perdure.interfaces.gateway.steering import Steering
@@ -73,6 +73,7 @@ class Gateway:
         rubric_problems: finds what cannot be used in a rubric that a person amends.
         waits: bounds in time.
         now: the clock.
+        prepare: adds what the namespace lacks, where that is allowed; raises `RuntimeUnavailable`.
 
     Every method raises `ServiceUnavailable` when the server does not answer and the store cannot
     stand in, and `NotFound` for an unknown run.
@@ -91,12 +92,13 @@ class Gateway:
         rubric_problems: RubricProblems = no_problems,
         waits: Waits | None = None,
         now: Callable[[], datetime] = utc_now,
+        prepare: Prepare | None = None,
     ) -> None:
         self._facts = facts
         self._waits = waits or Waits()
         self._records = records
         self._resolve, self._now = resolve, now
-        self._server = Server(connect, address=facts.address, waits=self._waits)
+        self._server = Server(connect, address=facts.address, waits=self._waits, prepare=prepare)
         self._starter = Starter(
             server=self._server,
             readiness=Readiness(self._server, facts=facts, waits=self._waits),

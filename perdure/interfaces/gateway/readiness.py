@@ -1,35 +1,46 @@
 """Whether somebody works on the queues of a run: nobody there refuses a start, busy ones do not."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from perdure.domain.errors import ModelUnavailable, NoReadyWorker
+from perdure.domain.errors import ModelUnavailable, NoReadyWorker, ServiceUnavailable
 from perdure.domain.run import Site
 from perdure.domain.serving import unserved
 from perdure.domain.steps import ReadyReport
 from perdure.interfaces.gateway.facts import QueueState, SiteFacts, Spec, Waits
+from perdure.interfaces.gateway.probing import NothingToAskWith
 from perdure.interfaces.gateway.server import Server
 
 Question = tuple[str, float]
 
 
 class Readiness:
-    """Asks the queues; callers that ask the same at the same time share one question."""
+    """Asks the queues; callers that ask the same at the same time share one question.
 
-    def __init__(self, server: Server, *, facts: SiteFacts, waits: Waits) -> None:
+    An answer counts for later starts for a while. It never refuses one: before that, the workers
+    are asked anew.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        facts: SiteFacts,
+        waits: Waits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._server = server
         self._waits = waits
         self._worker_command = facts.worker_command
+        self._clock = clock
         self._asking: dict[Question, asyncio.Task[ReadyReport | None]] = {}
+        self._known: dict[str, tuple[float, QueueState]] = {}
 
     async def of(self, site: Site) -> tuple[QueueState, ...]:
         """Ask every queue of a site at once."""
-        states = (
-            QueueState(queue=site.loops, serves="loops"),
-            QueueState(queue=site.models, serves="models"),
-            QueueState(queue=site.tools, serves="tools", workspace=site.folder),
-        )
-        return tuple(await asyncio.gather(*(self.ask(state) for state in states)))
+        return tuple(await asyncio.gather(*(self.ask(state) for state in _queues(site))))
 
     async def require(self, site: Site, spec: Spec) -> str | None:
         """Who is busy and did not answer, as a note; None when all answered.
@@ -38,30 +49,63 @@ class Readiness:
             NoReadyWorker: a queue has nobody who fetches work.
             ModelUnavailable: the workers cannot call a model that the run needs.
         """
+        known = [self._answer(state.queue) for state in _queues(site)]
+        if all(known):
+            with suppress(ServiceUnavailable):
+                return self._judge([state for state in known if state], spec)
         states = await self.of(site)
         missing = [state for state in states if not state.served]
         if missing:
             raise _nobody(missing, of=len(states))
-        asked_again = await asyncio.gather(*(self._patiently(state) for state in states))
-        for state in asked_again:
-            if without := unserved(spec, state.lacks):
-                raise _uncallable(without)
-        busy = [state for state in asked_again if state.busy]
-        return _busy_note(busy, self._waits.patience) if busy else None
+        return self._judge(
+            await asyncio.gather(*(self._patiently(state) for state in states)), spec
+        )
 
     async def ask(self, state: QueueState) -> QueueState:
         """One queue: whether somebody answers, or else fetched from it of late."""
-        if (report := await self._report(state.queue, self._waits.ready)) is not None:
-            return _answered(state, report)
-        command = self._worker_command(state.workspace)
+        self._known.pop(state.queue, None)
+        cure = f"Start one with {self._worker_command(state.workspace)}."
+        try:
+            report = await self._report(state.queue, self._waits.ready)
+        except NothingToAskWith:
+            seen = await self._seen(state.queue)
+            return self._keep(state.model_copy(update={"cure": cure, "unasked": seen}))
+        if report is not None:
+            return self._keep(_answered(state, report))
         busy = await self._server.polled(state.queue)
-        return state.model_copy(update={"cure": f"Start one with {command}.", "busy": busy})
+        return state.model_copy(update={"cure": cure, "busy": busy})
+
+    async def _seen(self, queue: str) -> bool:
+        """Whether the server sees somebody fetch; one who just started gets the time of a probe."""
+        deadline = self._clock() + self._waits.ready
+        while not await self._server.polled(queue):
+            if self._clock() >= deadline:
+                return False
+            await asyncio.sleep(self._waits.poll_first)
+        return True
+
+    def _judge(self, states: Sequence[QueueState], spec: Spec) -> str | None:
+        for state in states:
+            if without := unserved(spec, state.lacks):
+                raise _uncallable(without)
+        busy = [state for state in states if state.busy]
+        return _busy_note(busy, self._waits.patience) if busy else None
+
+    def _keep(self, state: QueueState) -> QueueState:
+        if state.served:
+            self._known[state.queue] = self._clock(), state
+        return state
+
+    def _answer(self, queue: str) -> QueueState | None:
+        """What a queue answered a moment ago."""
+        at, state = self._known.get(queue, (0.0, None))
+        return state if state and self._clock() - at < self._waits.known else None
 
     async def _patiently(self, state: QueueState) -> QueueState:
         if not state.busy:
             return state
         report = await self._report(state.queue, self._waits.patience)
-        return state if report is None else _answered(state, report)
+        return state if report is None else self._keep(_answered(state, report))
 
     async def _report(self, queue: str, seconds: float) -> ReadyReport | None:
         """Ask once for all who ask now; for the others it goes on when one of them goes away."""
@@ -70,13 +114,21 @@ class Readiness:
         if task is None:
             task = asyncio.create_task(self._server.probe(queue, seconds=seconds))
             self._asking[key] = task
-            task.add_done_callback(lambda done: self._answered(key, done))
+            task.add_done_callback(lambda done: self._asked(key, done))
         return await asyncio.shield(task)
 
-    def _answered(self, key: Question, done: "asyncio.Task[ReadyReport | None]") -> None:
+    def _asked(self, key: Question, done: "asyncio.Task[ReadyReport | None]") -> None:
         del self._asking[key]
         if not done.cancelled():
             done.exception()  # seen here, where nobody is left to see it
+
+
+def _queues(site: Site) -> tuple[QueueState, ...]:
+    return (
+        QueueState(queue=site.loops, serves="loops"),
+        QueueState(queue=site.models, serves="models"),
+        QueueState(queue=site.tools, serves="tools", workspace=site.folder),
+    )
 
 
 def _answered(state: QueueState, report: ReadyReport) -> QueueState:

@@ -6,7 +6,6 @@ Nothing here decides anything: calls with bounds in time, typed answers, errors 
 import asyncio
 import atexit
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -20,7 +19,6 @@ from temporalio.api.workflowservice.v1 import (
     GetWorkflowExecutionHistoryReverseRequest,
 )
 from temporalio.client import (
-    ActivityFailureError,
     Client,
     WorkflowExecution,
     WorkflowExecutionDescription,
@@ -31,8 +29,6 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import (
-    Priority,
-    RetryPolicy,
     SearchAttributeKey,
     SearchAttributePair,
     TypedSearchAttributes,
@@ -42,9 +38,9 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from perdure.domain.causes import cause_in_words
-from perdure.domain.errors import NotAllowed, NotFound, PerdureError
+from perdure.domain.errors import NamespaceUnfit, NotAllowed, NotFound, PerdureError
 from perdure.domain.messages import AnyMessage, Receipt
-from perdure.domain.names import READY_ACTIVITY, WORKFLOW_TYPES
+from perdure.domain.names import WORKFLOW_TYPES
 from perdure.domain.result import RunResult
 from perdure.domain.run import LoopInput
 from perdure.domain.steps import ReadyReport
@@ -52,16 +48,20 @@ from perdure.interfaces.gateway.dispatch import Unfetched, unfetched
 from perdure.interfaces.gateway.facts import RUN_FAILED, Waits
 from perdure.interfaces.gateway.faults import no_answer, sentence, translated, unreachable
 from perdure.interfaces.gateway.pollers import polled
+from perdure.interfaces.gateway.probing import probe
 from perdure.interfaces.gateway.troubles import REPORTED, Trouble, failing_code, repeated_step
 
 T = TypeVar("T")
 Connect = Callable[[], Awaitable[Client]]
+Prepare = Callable[[Client], Awaitable[None]]
 
 KINDS_BY_TYPE = {workflow: kind for kind, workflow in WORKFLOW_TYPES.items()}
 # An interpreter that ends right after it used the client crashes now and then; a short pause at
 # the end heals it (measured: 6 of 50 without, none with).
 EXIT_PAUSE_S = 0.2
 NEWEST_EVENTS = 20
+ATTRIBUTE_TRIES = 12
+ATTRIBUTE_PAUSE_S = 1.0
 SEALED_GOAL = "(sealed with a key that is not set here)"
 _REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
 
@@ -130,54 +130,43 @@ class Ended(Exception):
 class Server:
     """A lazily connected client, so that doors work from the store while the server is away."""
 
-    def __init__(self, connect: Connect, *, address: str, waits: Waits) -> None:
+    def __init__(
+        self, connect: Connect, *, address: str, waits: Waits, prepare: Prepare | None = None
+    ) -> None:
         self._connect = connect
+        self._prepare = prepare or as_it_is
         self._address = address
         self._waits = waits
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
 
     async def start(self, order: Order) -> bool:
-        """Start a workflow; False when its id is, or was, in use."""
+        """Start a workflow; False when its id is, or was, in use.
+
+        A namespace without the search attributes gets them first, where that is allowed.
+        """
         client = await self._connected()
-        with translated(self._address):
+        for left in reversed(range(ATTRIBUTE_TRIES)):
             try:
-                await client.start_workflow(
-                    WORKFLOW_TYPES[order.kind],
-                    order.input,
-                    id=order.id,
-                    task_queue=order.queue,
-                    static_summary=order.summary,
-                    memo=dict(order.memo),
-                    search_attributes=_keywords(order.keywords),
-                    id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
-                    if order.again
-                    else WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                )
-            except WorkflowAlreadyStartedError:
-                return False
-        return True
+                with translated(self._address, namespace=client.namespace):
+                    return await _begin(client, order)
+            except NamespaceUnfit:
+                if not left:
+                    raise
+                await self._prepare(client)
+                # A cluster reads them anew every few seconds.
+                await asyncio.sleep(0 if left == ATTRIBUTE_TRIES - 1 else ATTRIBUTE_PAUSE_S)
+        raise AssertionError("unreachable")
 
     async def probe(self, queue: str, *, seconds: float) -> ReadyReport | None:
-        """Ask whether somebody works on a queue; None when nobody took the question in time."""
+        """Ask whether somebody works on a queue; None when nobody took the question in time.
+
+        Raises:
+            NothingToAskWith: the server has no standalone activities.
+        """
         client = await self._connected()
-        wait = timedelta(seconds=seconds)
         with translated(self._address):
-            try:
-                handle = await client.start_activity(
-                    READY_ACTIVITY,
-                    id=f"ready-{uuid.uuid4().hex}",
-                    task_queue=queue,
-                    result_type=ReadyReport,
-                    schedule_to_start_timeout=wait,
-                    start_to_close_timeout=wait,
-                    retry_policy=RetryPolicy(maximum_attempts=1),
-                    # Ahead of the work that waits: a busy worker is a worker.
-                    priority=Priority(priority_key=1),
-                )
-                return await handle.result()
-            except ActivityFailureError:
-                return None
+            return await probe(client, queue, seconds=seconds)
 
     async def polled(self, queue: str) -> bool:
         """Whether workers fetch from a queue, as the server has seen of late."""
@@ -252,7 +241,7 @@ class Server:
         """One page of a visibility query, and the token of the next one."""
         client = await self._connected()
         pages = client.list_workflows(query, page_size=limit, next_page_token=cursor)
-        with translated(self._address):
+        with translated(self._address, namespace=client.namespace):
             await pages.fetch_next_page()
             found = [await _look(execution) for execution in pages.current_page or ()]
         return found, pages.next_page_token or None
@@ -260,7 +249,7 @@ class Server:
     async def count(self, query: str) -> int:
         """How many executions a visibility query finds."""
         client = await self._connected()
-        with translated(self._address):
+        with translated(self._address, namespace=client.namespace):
             return (await client.count_workflows(query)).count
 
     async def delete(self, run: str, execution: str) -> None:
@@ -321,6 +310,30 @@ class Server:
                     raise unreachable(self._address, why) from error
                 atexit.register(time.sleep, EXIT_PAUSE_S)
             return self._client
+
+
+async def as_it_is(client: Client) -> None:
+    """Prepares nothing: the namespace stays as its operator made it."""
+
+
+async def _begin(client: Client, order: Order) -> bool:
+    reuse = WorkflowIDReusePolicy
+    try:
+        await client.start_workflow(
+            WORKFLOW_TYPES[order.kind],
+            order.input,
+            id=order.id,
+            task_queue=order.queue,
+            static_summary=order.summary,
+            memo=dict(order.memo),
+            search_attributes=_keywords(order.keywords),
+            id_reuse_policy=reuse.ALLOW_DUPLICATE_FAILED_ONLY
+            if order.again
+            else reuse.REJECT_DUPLICATE,
+        )
+    except WorkflowAlreadyStartedError:
+        return False
+    return True
 
 
 def _keywords(values: Mapping[str, str]) -> TypedSearchAttributes:

@@ -3,6 +3,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.errors import (
     InvalidInput,
+    NamespaceUnfit,
     NoReadyWorker,
     NotFound,
     PerdureError,
@@ -15,13 +16,15 @@ from perdure.interfaces.gateway.faults import translated
     ("status", "run", "error", "words"),
     [
         (RPCStatusCode.NOT_FOUND, "r", NotFound, "no run r"),
-        (RPCStatusCode.NOT_FOUND, None, ServiceUnavailable, "does not answer: oops"),
+        (RPCStatusCode.NOT_FOUND, None, ServiceUnavailable, "does not know"),
         (RPCStatusCode.DEADLINE_EXCEEDED, "r", NoReadyWorker, "No worker answers for run r"),
         (RPCStatusCode.DEADLINE_EXCEEDED, None, ServiceUnavailable, "does not answer"),
         (RPCStatusCode.FAILED_PRECONDITION, "r", NoReadyWorker, "perdure worker"),
         (RPCStatusCode.UNAVAILABLE, "r", ServiceUnavailable, "perdure up"),
         (RPCStatusCode.INVALID_ARGUMENT, "r", InvalidInput, "refused the request: oops"),
         (RPCStatusCode.RESOURCE_EXHAUSTED, "r", ServiceUnavailable, "in a few seconds"),
+        (RPCStatusCode.UNIMPLEMENTED, None, ServiceUnavailable, "does not offer what was asked"),
+        (RPCStatusCode.INTERNAL, None, ServiceUnavailable, "answers, but could not do it: oops"),
         (RPCStatusCode.PERMISSION_DENIED, None, ServiceUnavailable, "TEMPORAL_API_KEY"),
     ],
     ids=lambda value: getattr(value, "name", None),
@@ -33,6 +36,22 @@ def test_rpc_errors_become_ours(
         raise RPCError("oops", status, b"")
     assert words in str(caught.value)
     assert type(caught.value) is error
+
+
+@pytest.mark.parametrize("status", [*RPCStatusCode], ids=lambda status: status.name)
+@pytest.mark.parametrize("run", ["r", None])
+def test_only_who_is_away_does_not_answer(status: RPCStatusCode, run: str | None) -> None:
+    with pytest.raises(PerdureError) as caught, translated("host:7233", run=run):
+        raise RPCError("oops", status, b"")
+    away = {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED}
+    assert ("does not answer" not in str(caught.value)) or status in away
+
+
+def test_missing_search_attributes_are_told_with_the_command() -> None:
+    said = "Namespace team has no mapping defined for search attribute PerdureKind"
+    with pytest.raises(NamespaceUnfit) as caught, translated("host:7233", namespace="team"):
+        raise RPCError(said, RPCStatusCode.INVALID_ARGUMENT, b"")
+    assert "--namespace team --name PerdureKind --type Keyword" in caught.value.cure
 
 
 @pytest.mark.parametrize(

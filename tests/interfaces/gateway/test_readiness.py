@@ -78,6 +78,31 @@ async def test_who_asks_at_the_same_time_shares_one_question() -> None:
     assert sorted(queue for queue, _ in queues.asked) == ["loops", "models", "tools"]
 
 
+async def test_an_answer_counts_for_later_starts_and_never_refuses_one() -> None:
+    queues, now = Queues(), [100.0]
+    queues.open.set()
+    readiness = Readiness(
+        queues,  # pyright: ignore[reportArgumentType]  (the part that is used)
+        facts=SiteFacts(address=ADDRESS),
+        waits=Waits(known=30),
+        clock=lambda: now[0],
+    )
+    for _ in range(5):
+        await readiness.require(SITE, spec())
+    assert len(queues.asked) == 3
+    now[0] += 31
+    await readiness.require(SITE, spec())
+    assert len(queues.asked) == 6
+
+    queues.lacks = {"claude": "no key"}
+    claude = spec(models={"executor": "claude-x"})
+    now[0] += 31
+    with pytest.raises(ModelUnavailable):
+        await readiness.require(SITE, claude)
+    queues.lacks = {}  # somebody set the key, and started the workers anew
+    assert await readiness.require(SITE, claude) is None
+
+
 async def test_a_model_that_no_worker_can_call_refuses_the_start() -> None:
     queues = Queues(lacks={"claude": "the workers have no key. Set ANTHROPIC_API_KEY"})
     queues.open.set()
