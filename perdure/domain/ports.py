@@ -58,8 +58,12 @@ class BlobStore(Protocol):
         """Whether the address can be read."""
         ...
 
-    async def delete(self, addresses: Sequence[str]) -> int:
-        """Drop blobs (garbage collection alone) and return the bytes that were freed."""
+    async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
+        """Drop those that nobody wrote or renewed since (garbage collection alone).
+
+        The time is compared in the delete itself, so a writer who puts the same content meanwhile
+        keeps it. Returns the stored size of each blob that was dropped.
+        """
         ...
 
     def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:

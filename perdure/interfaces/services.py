@@ -43,6 +43,7 @@ from perdure.interfaces.gateway.facts import (
     MiningSchedule,
     OpenGates,
     QueueState,
+    Retained,
     RunFilter,
     RunPage,
     Spec,
@@ -163,6 +164,10 @@ class RunGateway(Protocol):
 
     async def history_export(self, run: str) -> bytes:
         """The history as JSON."""
+        ...
+
+    def retained(self) -> AsyncIterator[Retained]:
+        """What the server keeps of each execution, for cleaning up the stores."""
         ...
 
     def web_url(self, run: str) -> str | None:

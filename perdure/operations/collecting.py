@@ -1,23 +1,45 @@
 """Garbage collection: which blobs no retained run needs, found by following addresses.
 
-Conservative on purpose: every address that stands anywhere in what is kept keeps its blob, and
-young blobs stay, because a step may be about to name them.
+Conservative on purpose. Every address that stands in a row, or in the history of an execution that
+the server still keeps, keeps its blob and all that it leads to. Only what nobody wrote or renewed
+for an hour is dropped, and where a step is under way, an hour before it began: such a step may be
+about to name what it stored.
 """
 
-import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from perdure.adapters.stores import Stores
-from perdure.domain.errors import PerdureError
+from perdure.adapters.stores.naming import addresses_in, named_by_rows
+from perdure.domain.errors import NotFound, StoreError
 from perdure.domain.ports import BlobStore, Workspaces
+from perdure.interfaces.gateway.facts import Retained
 from perdure.interfaces.services import Collected, RunGateway
 
-ADDRESS = re.compile(rb"(?:sha256|hmac):[0-9a-f]{64}")
 YOUNG = timedelta(hours=1)
-# Payloads that Temporal keeps through the store are named by its histories, which it retains.
+# Payloads that Temporal keeps through the store are named by its histories; those of another server
+# that this store has served are not seen here.
 HISTORY_RETENTION = timedelta(days=30)
 PAYLOAD_MARK = b"json/plain"
 ALL_RUNS = 1_000_000
+
+
+@dataclass(slots=True)
+class _Needs:
+    """What is needed, which runs are open, and before when a blob must have been written to go."""
+
+    cutoff: datetime
+    named: set[str] = field(default_factory=set)
+    open: set[str] = field(default_factory=set)
+
+    def add(self, found: Retained, *, young: timedelta) -> None:
+        for data in found.content:
+            self.named |= addresses_in(data)
+        if found.open:
+            self.open.add(found.run)
+        if found.busy_since is not None:
+            self.cutoff = min(self.cutoff, found.busy_since - young)
 
 
 async def collect(
@@ -27,51 +49,58 @@ async def collect(
     *,
     now: datetime,
     dry_run: bool,
+    young: timedelta = YOUNG,
 ) -> Collected:
     """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
     Working folders of ended runs go as well: what they hold is in the store.
+
+    Args:
+        stores: what is cleaned up.
+        gateway: tells what the server keeps.
+        workspaces: the working folders of this host.
+        now: when this collection began.
+        dry_run: only count.
+        young: what was written or renewed so shortly before stays, whoever needs it.
+
+    Raises:
+        ServiceUnavailable: the server does not answer; nothing was dropped.
+        StoreError: something that is kept cannot be read, so what it leads to is unknown; nothing
+            was dropped.
     """
-    needed = await _reachable(stores.blobs, await _roots(stores, gateway))
-    unneeded: list[str] = []
-    size = kept = 0
-    async for address, length, written in stores.blobs.addresses():
-        age = now - written
-        if address in needed or age < YOUNG or await _is_payload(stores.blobs, address, age):
+    needs = _Needs(cutoff=now - young)
+    async for found in gateway.retained():
+        needs.add(found, young=young)
+    needed = await _reachable(stores.blobs, needs.named | await named_by_rows(stores.database))
+    unneeded: dict[str, int] = {}
+    kept = 0
+    async for address, size in _candidates(stores.blobs, needs.cutoff, now=now):
+        if size is None or address in needed:
             kept += 1
-            continue
-        unneeded.append(address)
-        size += length
+        else:
+            unneeded[address] = size
+    sizes = list(unneeded.values())
     if not dry_run:
-        size = await stores.blobs.delete(unneeded)
-        await _release_ended(stores, workspaces)
-    return Collected(blobs=len(unneeded), bytes=size, kept=kept, dry_run=dry_run)
+        sizes = await stores.blobs.delete(list(unneeded), written_before=needs.cutoff)
+        await _release_ended(stores, workspaces, open_runs=needs.open)
+    kept += len(unneeded) - len(sizes)
+    return Collected(blobs=len(sizes), bytes=sum(sizes), kept=kept, dry_run=dry_run)
 
 
-async def _release_ended(stores: Stores, workspaces: Workspaces) -> None:
+async def _candidates(
+    blobs: BlobStore, cutoff: datetime, *, now: datetime
+) -> AsyncIterator[tuple[str, int | None]]:
+    """All blobs, with the size of those that are old enough to go."""
+    async for address, size, written in blobs.addresses():
+        old = written < cutoff and not await _is_payload(blobs, address, now - written)
+        yield address, size if old else None
+
+
+async def _release_ended(stores: Stores, workspaces: Workspaces, *, open_runs: set[str]) -> None:
     for run in await stores.records.find_runs(limit=ALL_RUNS):
-        if run.ended_at is not None:
+        # A run that was reset is open again, whatever its row says.
+        if run.ended_at is not None and run.id not in open_runs:
             await workspaces.release(run=run.id)
-
-
-async def _roots(stores: Stores, gateway: RunGateway) -> set[str]:
-    """Every address that rows, records and open histories name."""
-    made = await stores.made_tools.list(limit=ALL_RUNS)
-    found = {tool.code for tool in made}
-    for run in await stores.records.find_runs(limit=ALL_RUNS):
-        texts = [
-            run.result or "",
-            run.status or "",
-            run.spec or "",
-            run.state or "",
-            *await stores.records.records(run.id),
-        ]
-        found |= _named("\n".join(texts).encode())
-        found |= {made.ref for made in await stores.artifacts.artifacts_of_run(run.id)}
-        if run.ended_at is None:
-            found |= _named(await gateway.history_export(run.id))
-            found |= set(await stores.journal.replies(run.id))
-    return found
 
 
 async def _reachable(blobs: BlobStore, roots: set[str]) -> set[str]:
@@ -82,18 +111,26 @@ async def _reachable(blobs: BlobStore, roots: set[str]) -> set[str]:
         if address in needed:
             continue
         needed.add(address)
-        try:
-            waiting += _named(await blobs.get(address)) - needed
-        except PerdureError:
-            continue  # named, but not here: nothing to follow and nothing to drop
+        waiting += addresses_in(await _content(blobs, address)) - needed
     return needed
+
+
+async def _content(blobs: BlobStore, address: str) -> bytes:
+    try:
+        return await blobs.get(address)
+    except NotFound:
+        return b""  # named, but not here: nothing to follow and nothing to drop
+    except StoreError as error:
+        raise StoreError(
+            f"{error.message} What it leads to is unknown, so nothing was dropped.",
+            cure=error.cure or "Restore it from a backup.",
+        ) from error
 
 
 async def _is_payload(blobs: BlobStore, address: str, age: timedelta) -> bool:
     if age >= HISTORY_RETENTION:
         return False
-    return PAYLOAD_MARK in (await blobs.get(address))[:100]
-
-
-def _named(data: bytes) -> set[str]:
-    return {match.decode() for match in ADDRESS.findall(data)}
+    try:
+        return PAYLOAD_MARK in (await blobs.get(address))[:100]
+    except NotFound:
+        return False

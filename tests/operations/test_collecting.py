@@ -1,12 +1,19 @@
 """Garbage collection: nothing that a retained run leads to is ever dropped."""
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
 from installation import Installation
 
 from perdure.domain.delegation.tools.record import MadeTool, Maker
+from perdure.domain.errors import StoreError
+from perdure.domain.ports import Workspaces
 from perdure.domain.projects.records import Artifact, Belonging
-from perdure.interfaces.services import Collected
+from perdure.interfaces.gateway.facts import Retained
+from perdure.interfaces.services import Collected, RunGateway
 from perdure.operations.collecting import collect
 
 SCRIPT = {
@@ -65,13 +72,51 @@ async def test_what_a_run_made_stays_as_long_as_the_run(site: Installation) -> N
     stores = site.parts.stores
     run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
     await site.gateway.result(run)
-    made = [await _made(site, owner) for owner in (run, "agent-gone")]
+    made = await _made(site, run)
     await _collect(site, now=LATER, dry_run=False)
-    assert [await stores.blobs.exists(artifact.ref) for artifact in made] == [True, False]
+    assert await stores.blobs.exists(made.ref)
+    await site.gateway.delete(run)
+    await _collect(site, now=LATER, dry_run=False)
+    assert not await stores.blobs.exists(made.ref)
 
 
-async def _made(site: Installation, run: str) -> Artifact:
-    ref = await site.parts.stores.blobs.put(f"made by {run}".encode())
+async def test_nothing_is_dropped_where_a_root_cannot_be_read(site: Installation) -> None:
+    """What a damaged blob leads to is unknown; it may be all that an open run has."""
+    blobs = site.parts.stores.blobs
+    stray, leaf = await blobs.put(b"nobody names me"), await blobs.put(b"leaf")
+    root = await blobs.put(f"leads to {leaf}".encode())
+    await _made(site, "somebody", ref=root)
+    [file] = site.home.glob(f"blobs/*/{root.partition(':')[2][2:]}")
+    file.write_bytes(b"damaged")
+    with pytest.raises(StoreError, match="nothing was dropped"):
+        await _collect(site, now=LATER, dry_run=False)
+    assert await blobs.exists(leaf) and await blobs.exists(stray)
+
+
+async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installation) -> None:
+    """Its row says ended until the new execution ends; the folder is in use."""
+    run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+    await site.gateway.result(run)
+    released: list[str] = []
+
+    async def release(*, run: str) -> None:
+        released.append(run)
+
+    folders = cast("Workspaces", SimpleNamespace(release=release))
+    held = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+    await site.gateway.result(held)
+    reopened = cast("RunGateway", SimpleNamespace(retained=lambda: _open(run)))
+    await collect(site.parts.stores, reopened, folders, now=LATER, dry_run=False)
+    assert held in released
+    assert run not in released
+
+
+async def _open(run: str) -> AsyncIterator[Retained]:
+    yield Retained(run=run, open=True, busy_since=None, content=frozenset())
+
+
+async def _made(site: Installation, run: str, *, ref: str | None = None) -> Artifact:
+    ref = ref or await site.parts.stores.blobs.put(f"made by {run}".encode())
     artifact = Artifact(
         id=f"artifact-{run}",
         belongs=Belonging(scope="project", owner="p"),

@@ -30,8 +30,11 @@ class Shelf(Protocol):
         """Whether there are bytes under this address."""
         ...
 
-    async def delete(self, address: str) -> int:
-        """Drop the bytes and return how many there were."""
+    async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
+        """Drop what was last written or renewed before a time; the sizes of what was dropped.
+
+        Comparing and dropping are one step: no renewal or write falls between them.
+        """
         ...
 
     def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
@@ -81,12 +84,10 @@ class SealedBlobs:
         kind(address)
         return await self._shelf.exists(address)
 
-    async def delete(self, addresses: Sequence[str]) -> int:
-        freed = 0
+    async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
         for address in addresses:
             kind(address)
-            freed += await self._shelf.delete(address)
-        return freed
+        return await self._shelf.delete(addresses, written_before=written_before)
 
     def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
         return self._shelf.addresses()

@@ -1,11 +1,16 @@
-"""Blobs as files: written under another name, synced, then renamed, so none is ever half there."""
+"""Blobs as files: written under another name, synced, then renamed, so none is ever half there.
+
+Who writes or renews a file shares a lock on its folder, who drops one holds it alone: a file that
+somebody is about to count on never disappears between a look at its age and its removal.
+"""
 
 import asyncio
 import errno
+import fcntl
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,8 +59,10 @@ class FileShelf:
     async def exists(self, address: str) -> bool:
         return await asyncio.to_thread(self._path(address).is_file)
 
-    async def delete(self, address: str) -> int:
-        return await asyncio.to_thread(self._delete, address)
+    async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
+        before = written_before.timestamp()
+        sizes = [await asyncio.to_thread(self._delete, name, before) for name in addresses]
+        return [size for size in sizes if size is not None]
 
     async def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
         for folder in await asyncio.to_thread(self._folders):
@@ -74,8 +81,10 @@ class FileShelf:
             try:
                 _write_synced(unfinished, stored)
                 _make_folder(target.parent)
-                unfinished.replace(target)
-                _sync_folder(target.parent)
+                with _locked(target.parent, fcntl.LOCK_SH) as folder:
+                    os.utime(unfinished)
+                    unfinished.replace(target)
+                    os.fsync(folder)
             finally:
                 unfinished.unlink(missing_ok=True)
 
@@ -83,12 +92,13 @@ class FileShelf:
         path = self._path(address)
         with _translated(path, "be read"):
             try:
-                if path.stat().st_size != size:
-                    return False
-                os.utime(path)
-                # Its first writer may not have come as far as this sync, and the caller counts on
-                # the blob from now on.
-                _sync_folder(path.parent)
+                with _locked(path.parent, fcntl.LOCK_SH) as folder:
+                    if path.stat().st_size != size:
+                        return False
+                    os.utime(path)
+                    # Its first writer may not have come as far as this sync, and the caller counts
+                    # on the blob from now on.
+                    os.fsync(folder)
             except FileNotFoundError:
                 return False
             return True
@@ -101,15 +111,18 @@ class FileShelf:
             except FileNotFoundError:
                 return None
 
-    def _delete(self, address: str) -> int:
+    def _delete(self, address: str, written_before: float) -> int | None:
         path = self._path(address)
         with _translated(path, "be deleted"):
             try:
-                size = path.stat().st_size
-                path.unlink()
+                with _locked(path.parent, fcntl.LOCK_EX):
+                    facts = path.stat()
+                    if facts.st_mtime >= written_before:
+                        return None
+                    path.unlink()
             except FileNotFoundError:
-                return 0
-            return size
+                return None
+            return facts.st_size
 
     def _folders(self) -> list[Path]:
         with _translated(self._root, "be listed"):
@@ -134,6 +147,17 @@ def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(folder: Path, operation: int) -> Generator[int]:
+    """The folder, open and locked; closing it lets go, as does the death of its holder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, operation)
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -1,6 +1,6 @@
 """Blobs as rows, for stores that several hosts share."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 
 from sqlalchemy import Select, delete, func, select, update
@@ -51,11 +51,15 @@ class TableShelf:
         async with self._database.read() as connection:
             return await connection.scalar(_size_of(address)) is not None
 
-    async def delete(self, address: str) -> int:
-        async with self._database.write() as connection:
-            size = await connection.scalar(_size_of(address))
-            await connection.execute(delete(blobs).where(blobs.c.address == address))
-        return size or 0
+    async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
+        sizes: list[int] = []
+        for start in range(0, len(addresses), PAGE):
+            meant = blobs.c.address.in_(addresses[start : start + PAGE])
+            old = delete(blobs).where(meant, blobs.c.written_at < written_before)
+            async with self._database.write() as connection:
+                dropped = await connection.scalars(old.returning(func.length(blobs.c.content)))
+                sizes += dropped.all()
+        return sizes
 
     async def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
         last = ""

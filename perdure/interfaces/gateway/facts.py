@@ -181,3 +181,18 @@ class BulkReport(Frozen):
     def matched(self) -> int:
         """How many open runs were found."""
         return len(self.taken) + len(self.refused)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retained:
+    """One execution that the server keeps.
+
+    `content` is the bytes of every value in its history and of its steps' heartbeats. `busy_since`
+    is when the oldest of its steps that are under way began: what such a step has stored is named
+    nowhere yet.
+    """
+
+    run: str
+    open: bool
+    busy_since: datetime | None
+    content: frozenset[bytes]

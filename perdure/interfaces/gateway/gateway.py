@@ -1,7 +1,7 @@
 """The one way from any door to runs: start, look, follow, steer, list."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
@@ -24,6 +24,7 @@ from perdure.interfaces.gateway.facts import (
     OpenGates,
     QueueState,
     ResolveModels,
+    Retained,
     RunFilter,
     RunPage,
     SettleRun,
@@ -37,6 +38,7 @@ from perdure.interfaces.gateway.listing import Listing
 from perdure.interfaces.gateway.looking import Looking
 from perdure.interfaces.gateway.mining import Mining
 from perdure.interfaces.gateway.readiness import Readiness
+from perdure.interfaces.gateway.retaining import Retaining
 from perdure.interfaces.gateway.retrying import Retrying
 from perdure.interfaces.gateway.server import Connect, Look, Prepare, Server
 from perdure.interfaces.gateway.settling import as_it_is
@@ -138,6 +140,7 @@ class Gateway:
         )
         self._listing = Listing(server=self._server, records=records)
         self._deleting = Deleting(server=self._server, records=records)
+        self._retaining = Retaining(server=self._server, records=records)
         self._mining = Mining(server=self._server, starter=self._starter, records=records)
 
     async def start(
@@ -322,6 +325,14 @@ class Gateway:
     async def history_export(self, run: str) -> bytes:
         """The history of a run's newest execution as JSON, for replay."""
         return (await self._server.history(run)).encode()
+
+    def retained(self) -> AsyncIterator[Retained]:
+        """What the server keeps of each of this installation's executions.
+
+        Raises:
+            StoreError: something is sealed with a key that is not known here.
+        """
+        return self._retaining.executions()
 
     def web_url(self, run: str) -> str | None:
         """The page of a run in Temporal's Web UI, where there is one."""

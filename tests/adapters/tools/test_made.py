@@ -1,7 +1,7 @@
 """Made tools as a source: by granted hash alone, verified before each call, in the sandbox."""
 
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -120,7 +120,8 @@ async def test_code_that_left_the_store_is_an_output(made: Made) -> None:
     hash = await made.keep(returning("text"))
     kept = await made.stores.made_tools.get(hash)
     assert kept is not None
-    await made.stores.blobs.delete([kept.code])
+    later = datetime.now(UTC) + timedelta(days=1)
+    await made.stores.blobs.delete([kept.code], written_before=later)
     assert (await made.call(hash))[:2] == ("error", "not_found")
 
 

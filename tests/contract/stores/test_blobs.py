@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -102,13 +102,46 @@ async def test_an_unknown_address_is_not_found(blobs: SealedBlobs, address: str)
         await blobs.get(address)
 
 
+def _soon() -> datetime:
+    return datetime.now(UTC) + timedelta(minutes=1)
+
+
 async def test_deleting_returns_what_was_freed(blobs: SealedBlobs) -> None:
     kept, dropped = await blobs.put(b"kept"), await blobs.put(b"x" * 1000)
-    freed = await blobs.delete([dropped, ABSENT])
+    [freed] = await blobs.delete([dropped, ABSENT], written_before=_soon())
     assert freed >= 1000
     assert not await blobs.exists(dropped)
     assert await blobs.get(kept) == b"kept"
-    assert await blobs.delete([dropped]) == 0
+    assert await blobs.delete([dropped], written_before=_soon()) == []
+
+
+async def test_what_was_written_or_renewed_since_is_not_deleted(blobs: SealedBlobs) -> None:
+    old, renewed = await blobs.put(b"old"), await blobs.put(b"renewed")
+    await asyncio.sleep(0.02)  # file times are as coarse as the kernel's tick
+    moment = datetime.now(UTC)
+    await asyncio.sleep(0.02)
+    await blobs.put(b"renewed")
+    new = await blobs.put(b"new")
+    sizes = await blobs.delete([old, renewed, new], written_before=moment)
+    assert len(sizes) == 1
+    assert [await blobs.exists(address) for address in (old, renewed, new)] == [False, True, True]
+
+
+async def test_writers_of_what_is_being_deleted_keep_their_content(blobs: SealedBlobs) -> None:
+    contents = [f"content {n}".encode() for n in range(60)]
+    addresses = [await blobs.put(content) for content in contents]
+    await asyncio.sleep(0.02)
+    moment = datetime.now(UTC)
+    await asyncio.sleep(0.02)
+
+    async def written(part: list[bytes]) -> None:
+        for content in part:
+            await blobs.put(content)
+
+    writers = [written(contents[start::4]) for start in range(4)]
+    deleters = [blobs.delete(addresses[start::3], written_before=moment) for start in range(3)]
+    await asyncio.gather(*deleters, *writers)
+    assert all([await blobs.exists(address) for address in addresses])
 
 
 async def test_all_addresses_are_listed_with_size_and_time(blobs: SealedBlobs) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -21,6 +21,7 @@ from perdure.interfaces.gateway.facts import (
     OpenGate,
     OpenGates,
     QueueState,
+    Retained,
     RunFilter,
     RunPage,
     RunRow,
@@ -193,6 +194,9 @@ class MemoryGateway:
 
     async def history_export(self, run: str) -> bytes:
         return b'{"events": []}'
+
+    def retained(self) -> AsyncIterator[Retained]:
+        raise AssertionError("no command asks for it itself")
 
     def web_url(self, run: str) -> str | None:
         return f"http://127.0.0.1:8233/{run}"

@@ -34,7 +34,7 @@ class MemoryBlobs:
     async def exists(self, address: str) -> bool:
         return address in self.texts
 
-    async def delete(self, addresses: Sequence[str]) -> int:
+    async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
         raise AssertionError("no command deletes blobs itself")
 
     async def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:

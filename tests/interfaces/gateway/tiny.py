@@ -230,8 +230,8 @@ class MemoryBlobs:
     async def exists(self, address: str) -> bool:
         return address in self.kept
 
-    async def delete(self, addresses: Sequence[str]) -> int:
-        return sum(len(self.kept.pop(address)) for address in addresses)
+    async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
+        return [len(self.kept.pop(address)) for address in addresses]
 
     async def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
         for address, data in self.kept.items():
