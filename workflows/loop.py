@@ -23,6 +23,7 @@ from perdure.domain.control import Phase
 from perdure.domain.gates import END, Gate
 from perdure.domain.lacking import lacking
 from perdure.domain.outcomes import lifecycle
+from perdure.domain.redaction import redacted
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import LoopInput
 from perdure.domain.state import RECORDS_KEPT
@@ -220,15 +221,14 @@ class Loop(Opening):
 
     def show_panel(self) -> None:
         """Refresh the panel of the Web UI; this costs no history."""
-        workflow.set_current_details(
-            panel(
-                self.core,
-                run=self.run_id,
-                spec=self.spec,
-                iteration=self.iteration,
-                limit=self.iteration_limit,
-            )
+        told = panel(
+            self.core,
+            run=self.run_id,
+            spec=self.spec,
+            iteration=self.iteration,
+            limit=self.iteration_limit,
         )
+        workflow.set_current_details(redacted(told))
 
     async def snapshot(self, *, patch_to: str | None = None) -> SnapshotReport | None:
         """Store the working folder of a run that writes; None for all others."""

@@ -1,4 +1,4 @@
-"""How failures travel through Temporal: short enough for the server to keep them whole.
+"""How failures travel through Temporal: without secrets, and short enough to be kept whole.
 
 A step's failure above 4 KiB is cut by the server while the step is retried, wherever that falls.
 A long chain of causes, each with its traceback, is well above that; the log keeps all of it.
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from temporalio.api.failure.v1 import Failure
 from temporalio.converter import DefaultFailureConverter, FailureConverter, PayloadConverter
 from temporalio.exceptions import ApplicationError
+
+from perdure.adapters.redacting import told
 
 KEPT_BYTES = 3_500
 MESSAGE_BYTES = 2_000
@@ -39,6 +41,8 @@ class ShortFailures(FailureConverter):
         except UnicodeEncodeError:
             failure.Clear()
             self._default.to_failure(_printable(exception), payload_converter, failure)
+        for link in _chain(failure):
+            link.message, link.stack_trace = told(link.message), told(link.stack_trace)
         if failure.ByteSize() > KEPT_BYTES:
             _shorten(failure)
         if self._encoded:

@@ -1,6 +1,7 @@
 """Sets up logs: events with fields, on standard error, as JSON in a pipe and readable elsewhere.
 
-Standard logging (Temporal's, the model SDK's) goes through the same renderer. Workflow code logs
+Standard logging (Temporal's, the model SDK's) goes through the same renderer, and every line loses
+its secrets at its end. Workflow code logs
 with `workflow.logger` alone, which is silent on replay. This module must not import Temporal: the
 command line configures its logs before it knows whether it needs a server.
 """
@@ -12,6 +13,8 @@ from typing import Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor
+
+from perdure.adapters.redacting import told
 
 Level = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "json", "console"]
@@ -32,6 +35,13 @@ TEMPORAL_FIELDS = {
 
 class _Handler(logging.StreamHandler[TextIO]):
     """Ours, so that a second configuration replaces it and leaves others alone."""
+
+
+class _CleanLines(structlog.stdlib.ProcessorFormatter):
+    """Takes secrets out of finished lines, wherever in them they came from; JSON stays JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return told(super().format(record))
 
 
 def configure_logging(
@@ -92,7 +102,7 @@ def _formatter(*, as_json: bool, colors: bool) -> logging.Formatter:
             )
         ]
     )
-    return structlog.stdlib.ProcessorFormatter(
+    return _CleanLines(
         foreign_pre_chain=[*_shared(), _name_temporal_fields],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
     )

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import IO
 
 import httpx2
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 
+from perdure.adapters.redacting import told, told_data
 from perdure.adapters.settings import PREFIX, Settings, inherited_environment
 from perdure.domain.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Notifier
@@ -28,6 +29,7 @@ WAITED_OUT_STATUS = frozenset({408, 425, 429})
 OUR_VARIABLES = (PREFIX, "ANTHROPIC_", "TEMPORAL_", "OTEL_")
 
 Event = dict[str, JsonValue]
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
 class NoNotices:
@@ -175,7 +177,7 @@ def command_words(text: str) -> tuple[str, ...]:
 
 
 def worded(event: Event) -> Event:
-    """The notice with `text`, two plain lines that chat services show as they are."""
+    """The notice with `text`, two plain lines that chat services show; without secrets."""
     run, gate = event.get("run", "?"), event.get("gate", "?")
     offered = event.get("choices")
     choices = [str(choice) for choice in offered] if isinstance(offered, list) else []
@@ -184,7 +186,7 @@ def worded(event: Event) -> Event:
         f"{event.get('prompt', '')}\n"
         f"Answer with: perdure answer {run}:{gate} {'|'.join(choices) or '…'}"
     )
-    return {"text": text, **event}
+    return _EVENT.validate_python(told_data({"text": text, **event}))
 
 
 def _headers(event: Event) -> Mapping[str, str]:
@@ -228,5 +230,5 @@ def _environment() -> dict[str, str]:
 def _last_words(said: IO[bytes]) -> str:
     size = said.seek(0, os.SEEK_END)
     said.seek(max(0, size - SHOWN_BYTES))
-    text = " ".join(said.read().decode("utf-8", "replace").split())
+    text = told(" ".join(said.read().decode("utf-8", "replace").split()))
     return f": {text}" if text else ""

@@ -6,6 +6,7 @@ latter with profiles, TLS and API keys, as Temporal's own tools read them.
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,8 +16,10 @@ from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, ValidationErro
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from temporalio.envconfig import ClientConfigProfile
 
+from perdure.adapters.redacting import keep_secret, secrets_of_url
 from perdure.domain.errors import InvalidInput
 from perdure.domain.ports import Endpoints
+from perdure.domain.redaction import names_a_secret
 
 DEFAULT_HOME = Path("~/.perdure")
 PREFIX = "PERDURE_"
@@ -147,7 +150,21 @@ class Settings(BaseSettings):
                 f"The Temporal profile cannot be read: {error}",
                 cure="Check TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE and the file they name.",
             ) from None
+        keep_secret(settings._secrets())
         return settings
+
+    def _secrets(self) -> Iterator[str]:
+        """What no log, row or message may tell: of these settings, and of the environment."""
+        values = (getattr(self, name) for name in type(self).model_fields)
+        # References to keys are no secrets, but a key may have been set in the place of one.
+        yield from (value.get_secret_value() for value in values if isinstance(value, SecretStr))
+        for url in (self.database_url, self.anthropic_base_url, self.model_url):
+            yield from secrets_of_url(url or "")
+        if isinstance(self._temporal.api_key, str):
+            yield self._temporal.api_key
+        for name, value in os.environ.items():
+            if names_a_secret(name) and not value.startswith(("env:", "file:", "/")):
+                yield value
 
     @property
     def temporal(self) -> ClientConfigProfile:
@@ -188,11 +205,14 @@ def secret_behind(reference: str) -> str | None:
     """The text behind `env:NAME` or `file:PATH`, or None when it leads nowhere."""
     kind, _, place = reference.partition(":")
     if kind == "env":
-        return os.environ.get(place)
-    try:
-        return Path(place).read_text(encoding="utf-8") if kind == "file" else None
-    except OSError:
-        return None
+        found = os.environ.get(place)
+    else:
+        try:
+            found = Path(place).read_text(encoding="utf-8") if kind == "file" else None
+        except OSError:
+            found = None
+    keep_secret([found])
+    return found
 
 
 def variable(name: str) -> str | None:

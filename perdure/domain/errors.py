@@ -20,6 +20,8 @@ PerdureError
 from collections.abc import Iterable
 from typing import ClassVar
 
+from perdure.domain.redaction import redacted
+
 
 class PerdureError(Exception):
     """Base of all errors that Perdure raises on purpose; registered with every worker.
@@ -33,9 +35,10 @@ class PerdureError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str, *, cure: str = "") -> None:
-        super().__init__(f"{message} {cure}".strip())
-        self.message = message
+        # Foreign words in it may repeat credentials; here every error of ours becomes text.
+        self.message = redacted(message)
         self.cure = cure
+        super().__init__(f"{self.message} {cure}".strip())
 
 
 class InvalidInput(PerdureError):
@@ -54,7 +57,7 @@ class InvalidInput(PerdureError):
         self, message: str, *, cure: str = "", problems: Iterable[tuple[str, str]] = ()
     ) -> None:
         super().__init__(message, cure=cure)
-        self.problems = tuple(problems)
+        self.problems = tuple((place, redacted(words)) for place, words in problems)
 
 
 class ServiceUnavailable(PerdureError):

@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from perdure.adapters.logging import CHATTY, Level, configure_logging
+from perdure.adapters.redacting import keep_secret
 
 
 class Terminal(io.StringIO):
@@ -167,3 +168,24 @@ def test_the_default_is_standard_error_and_nothing_slow_is_imported() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert done.stdout == b""
     assert json.loads(done.stderr)["slow"] == []
+
+
+SECRET = "zanzibar-of-the-log-7"
+
+
+@pytest.mark.parametrize("json_lines", [True, False], ids=["json", "console"])
+def test_no_line_tells_a_secret(json_lines: bool) -> None:
+    keep_secret([SECRET])
+    out = io.StringIO()
+    configure_logging(stream=out, json=json_lines)
+    log = structlog.get_logger("perdure")
+    try:
+        raise ValueError(f"https://me:{SECRET}@host and {SECRET}")
+    except ValueError:
+        log.exception("failed", url=f"https://u:pass-of-a-url@host/{SECRET}", fields={"a": SECRET})
+    logging.getLogger("httpx").warning("sent %s", {"authorization": "Bearer abcdef123456"})
+    told = out.getvalue()
+    assert told.count("[redacted]") >= 5
+    assert not [word for word in (SECRET, "pass-of-a-url", "abcdef123456") if word in told]
+    if json_lines:
+        assert len(objects(out)) == 2

@@ -103,6 +103,7 @@ async def ground(
     *,
     timing: Timing = FAST,
     plays: tuple[Play, ...] = (Play(),),
+    api_key: str = "loopback",
     **settings: object,
 ) -> AsyncGenerator[Ground]:
     """An installation without workers against a provider with a ledger."""
@@ -119,7 +120,7 @@ async def ground(
             timing=timing,
             heartbeat_s=timing.heartbeat,
             anthropic_base_url=provider.url,
-            anthropic_api_key="loopback",
+            anthropic_api_key=api_key,
             plugins=("ledger_tools",),
             **settings,
         ) as site,

@@ -36,6 +36,7 @@ class Play:
     stop: str | None = None
     status: int = 200
     error: str = "api_error"
+    message: str = "scripted"
     headers: Mapping[str, str] = field(default_factory=dict)
     end: End = "whole"
     gate: str | None = None
@@ -116,7 +117,7 @@ class Provider:
         if play.end == "never":
             await asyncio.Event().wait()
         if play.status != 200:
-            error = {"type": play.error, "message": "scripted"}
+            error = {"type": play.error, "message": play.message}
             _whole(writer, play.status, {"type": "error", "error": error}, play.headers)
             await writer.drain()
             return True
@@ -181,7 +182,7 @@ async def _stream(writer: asyncio.StreamWriter, play: Play, line: Line) -> None:
     for name, data in events[:kept]:
         writer.write(f"event: {name}\ndata: {data}\n\n".encode("utf-8", "surrogatepass"))
     if play.end == "error_event":
-        data = json.dumps({"type": "error", "error": {"type": play.error, "message": "scripted"}})
+        data = json.dumps({"type": "error", "error": {"type": play.error, "message": play.message}})
         writer.write(f"event: error\ndata: {data}\n\n".encode())
     await writer.drain()
     if play.end in {"cut", "reset_after_last"}:

@@ -4,6 +4,7 @@ import importlib
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 
+from perdure.adapters.redacting import told
 from perdure.checking import CustomCheck, custom_check
 from perdure.domain.errors import InvalidInput
 
@@ -63,6 +64,6 @@ def _add(found: dict[str, CustomCheck], check: CustomCheck) -> None:
 
 def _broken(origin: str, error: Exception) -> InvalidInput:
     return InvalidInput(
-        f"The plugin {origin} cannot be loaded: {type(error).__name__}: {error}.",
+        f"The plugin {origin} cannot be loaded: {type(error).__name__}: {told(error)}.",
         cure="Repair it, uninstall it, or take it out of the setting `plugins`.",
     )

@@ -9,6 +9,7 @@ from perdure.adapters.checks.patterns import compile_pattern
 from perdure.adapters.checks.result import CheckFailed, CheckResult, result_of
 from perdure.adapters.checks.run import run_check
 from perdure.adapters.checks.schemas import UNSUPPORTED, prepare_schema
+from perdure.adapters.redacting import told
 from perdure.adapters.sandbox.snippets import SnippetFailed, SnippetRunner
 from perdure.checking import CustomCheck
 from perdure.domain.checks import (
@@ -125,7 +126,7 @@ class RubricChecks:
             raise
         except Exception as error:
             raise CheckFailed(
-                f"the check {name} failed with {type(error).__name__}: {error}"[:400]
+                f"the check {name} failed with {type(error).__name__}: {told(error)}"[:400]
             ) from error
 
 

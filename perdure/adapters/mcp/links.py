@@ -13,6 +13,7 @@ from mcp import Client
 from pydantic import JsonValue
 
 from perdure.adapters.mcp.transports import Target, listening, transport_to
+from perdure.adapters.redacting import told
 from perdure.domain.errors import ToolFailure
 
 OPENING_S = 30.0
@@ -146,7 +147,7 @@ def words_of(error: BaseException) -> str:
     """What went wrong, in the words of the innermost error."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
-    return str(error) or type(error).__name__
+    return told(error) or type(error).__name__
 
 
 def _away(target: Target, why: str) -> ToolFailure:

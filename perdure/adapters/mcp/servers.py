@@ -17,6 +17,7 @@ from perdure.adapters.mcp.book import ServerBook, ServerEntry
 from perdure.adapters.mcp.contents import as_text
 from perdure.adapters.mcp.links import Link, Links, words_of
 from perdure.adapters.mcp.transports import Target
+from perdure.adapters.redacting import keep_secret, told
 from perdure.adapters.tools import execution
 from perdure.adapters.tools.arguments import refused
 from perdure.adapters.tools.execution import Finished
@@ -24,6 +25,7 @@ from perdure.adapters.tools.outputs import tool_output
 from perdure.domain.agent.granting import refusal
 from perdure.domain.errors import InvalidInput, ToolFailure
 from perdure.domain.ports import PinnedServers
+from perdure.domain.redaction import names_a_secret
 from perdure.domain.servers import (
     PREFIX,
     WORKSPACE_FOLDER,
@@ -209,12 +211,15 @@ class McpServers:
             headers = {
                 header: self._value(spec, name) for header, name in entry.headers_from.items()
             }
+            keep_secret(headers.values())
             return Target(name=spec.name, url=entry.url, headers=headers)
+        environment = {name: self._value(spec, name) for name in entry.env}
+        keep_secret(value for name, value in environment.items() if names_a_secret(name))
         return Target(
             name=spec.name,
             command=entry.command or (),
             folder=root if entry.cwd == WORKSPACE_FOLDER else entry.cwd,
-            environment={name: self._value(spec, name) for name in entry.env},
+            environment=environment,
         )
 
     def _value(self, spec: ServerSpec, name: str) -> str:
@@ -282,4 +287,4 @@ def _digest(tool: wire.Tool) -> str:
 def _said(spec: ServerSpec, error: ToolFailure | MCPError) -> str:
     if isinstance(error, ToolFailure):
         return error.message
-    return f"the MCP server {spec.name!r} did not tell its tools: {error.message}."
+    return f"the MCP server {spec.name!r} did not tell its tools: {told(error.message)}."

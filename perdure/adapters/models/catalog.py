@@ -13,6 +13,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
+from perdure.adapters.models.clean import CleanModel
 from perdure.adapters.models.embedded_facts import LOCAL_NAME, MODEL_NAME, embedded_available
 from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.retiring import current, retirement_notes
@@ -160,12 +161,15 @@ class ModelCatalog:
         self._open.append(made)
         return made
 
-    def resolve(self, model: str) -> ModelClient:
-        """The client that serves a model.
+    def resolve(self, model: str) -> CleanModel:
+        """The client that serves a model; its errors hold no secrets.
 
         Raises:
             InvalidInput: nobody serves a model of that name; the nearest known name is given.
         """
+        return CleanModel(self._client(model))
+
+    def _client(self, model: str) -> ModelClient:
         if model in {LOCAL_NAME, MODEL_NAME}:
             return self._embedded
         if model.startswith(SCRIPTED):

@@ -5,6 +5,7 @@ import httpx2
 
 from perdure.adapters.models.kinds import kind_of
 from perdure.adapters.models.retry_after import retry_after_of
+from perdure.adapters.redacting import told
 from perdure.domain.causes import cause_in_words
 from perdure.domain.model_errors import ModelErrorKind, ModelFacts
 from perdure.domain.usage import Usage
@@ -62,7 +63,8 @@ def _status_facts(
     # The SDK declares a closed set of types; providers send others, and none at all.
     provider_type = str(error.type) if error.type else None
     kind = kind_of(status=status, provider_type=provider_type)
-    said = str(error.api_message or error.message)[:MESSAGE_CHARACTERS].rstrip(".")
+    # Secrets are taken out before anything is cut: half a key is a key that nobody recognizes.
+    said = told(error.api_message or error.message)[:MESSAGE_CHARACTERS].rstrip(".")
     what = f"{status} {provider_type}" if provider_type else str(status)
     message = f"The model provider answered {what}: {said}. {_CURES.get(kind, '')}".strip()
     return ModelFacts(
@@ -82,5 +84,5 @@ def _cause(error: Exception) -> str:
 
 def _named(error: Exception) -> str:
     cause = error.__cause__ or error
-    words = str(cause)[:MESSAGE_CHARACTERS]
+    words = told(cause)[:MESSAGE_CHARACTERS]
     return f"{type(cause).__name__}: {words}" if words else type(cause).__name__

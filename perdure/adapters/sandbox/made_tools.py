@@ -20,6 +20,7 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
+from perdure.adapters.redacting import told
 from perdure.domain.delegation.tools.trials import Broke, Gave, Raised, Trial
 from perdure.domain.delegation.tools.values import NoObject, as_object
 
@@ -75,7 +76,7 @@ class MadeToolSandbox:
             return _trouble(error, seconds=seconds)
         except (TimeoutError, ValueError, TypeError, RecursionError) as error:
             # The arguments could not be handed over, or no process was free.
-            return Broke(f"it could not be run ({type(error).__name__}: {str(error)[:120]})")
+            return Broke(f"it could not be run ({type(error).__name__}: {told(error)[:120]})")
 
     async def aclose(self) -> None:
         """End the processes; a later call starts them anew."""

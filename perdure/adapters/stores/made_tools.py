@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from perdure.adapters.redacting import told
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import made_tool_makers, made_tools
 from perdure.domain.delegation.tools.record import MadeState, MadeTool, Maker
@@ -100,7 +101,7 @@ def _readable(row: str) -> MadeTool | None:
     try:
         return MadeTool.model_validate_json(row)
     except ValidationError as error:
-        _log.warning("made_tool_unreadable", fault=str(error)[:200])
+        _log.warning("made_tool_unreadable", fault=told(error)[:200])
         return None
 
 

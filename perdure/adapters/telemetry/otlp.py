@@ -16,6 +16,7 @@ from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.plugin import SimplePlugin
 from temporalio.runtime import OpenTelemetryConfig, Runtime, TelemetryConfig
 
+from perdure.adapters.telemetry.clean_spans import CleanSpans
 from perdure.adapters.telemetry.handles import Telemetry
 from perdure.adapters.telemetry.meters import Meters
 from perdure.adapters.telemetry.spans import trace_into
@@ -49,7 +50,7 @@ def start_with(
     resource = resource_of(service)
     plugins: list[SimplePlugin] = []
     closers: list[Callable[[], None]] = []
-    tracing = None if spans is None else trace_into(spans, resource=resource)
+    tracing = None if spans is None else trace_into(CleanSpans(spans), resource=resource)
     if tracing is not None:
         plugins.append(OpenTelemetryPlugin(add_temporal_spans=True))
         closers.append(tracing.shutdown)

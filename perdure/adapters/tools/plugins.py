@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import entry_points
 from types import ModuleType
 
+from perdure.adapters.redacting import told
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.errors import InvalidInput
 from perdure.tooling import Tool
@@ -60,6 +61,6 @@ def tools_in(loaded: object, *, origin: str) -> list[AnyTool]:
 
 def _broken(origin: str, error: Exception) -> InvalidInput:
     return InvalidInput(
-        f"The plugin {origin} cannot be loaded: {type(error).__name__}: {error}.",
+        f"The plugin {origin} cannot be loaded: {type(error).__name__}: {told(error)}.",
         cure="Repair it, uninstall it, or take it out of the setting `plugins`.",
     )

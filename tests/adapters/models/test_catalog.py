@@ -60,7 +60,7 @@ def catalog(sheet: PriceSheet | None = None, plugins: Any = None, **access: Any)
     ],
 )
 def test_names_lead_to_their_client(name: str, client: type) -> None:
-    assert isinstance(catalog(SHEET).resolve(name), client)
+    assert isinstance(catalog(SHEET).resolve(name).client, client)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ async def test_as_a_client_an_unknown_name_is_a_model_error() -> None:
 
 def test_a_base_url_of_ones_own_serves_any_name() -> None:
     names = catalog(base_url="https://gateway.example")
-    assert isinstance(names.resolve("bedrock/whatever"), MessagesModel)
-    assert isinstance(names.resolve("local"), EmbeddedModel)
+    assert isinstance(names.resolve("bedrock/whatever").client, MessagesModel)
+    assert isinstance(names.resolve("local").client, EmbeddedModel)
 
 
 async def test_cards() -> None:
@@ -115,7 +115,7 @@ def test_plugins_are_made_once_and_serve_their_prefix() -> None:
         return made[-1]
 
     names = catalog(plugins={"mine": plugin})
-    assert names.resolve("mine") is names.resolve("mine:large") is made[0]
+    assert names.resolve("mine").client is names.resolve("mine:large").client is made[0]
     assert len(made) == 1
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urljoin
 
 import httpx2
 
+from perdure.adapters.redacting import told
 from perdure.adapters.tools.web.addresses import is_public
 from perdure.adapters.tools.web.reading import as_text, read_body
 from perdure.adapters.tools.web.urls import PORTS, allows, read_url, refused
@@ -106,7 +107,7 @@ class Fetcher:
                     await response.aclose()
         except httpx2.HTTPError as error:
             raise ToolFailure(
-                f"{url.host} did not give the page ({type(error).__name__}: {error}).",
+                f"{url.host} did not give the page ({type(error).__name__}: {told(error)}).",
                 reason="unreachable",
             ) from error
 

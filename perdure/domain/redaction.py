@@ -1,0 +1,86 @@
+"""Takes secrets out of text: what people and stores are told of an error never holds a credential.
+
+Foreign words (a provider's, a library's, a server's) may repeat the request that failed, and with
+it a password of a URL, an `Authorization` header or a key. They are found by their shape, and those
+that an installation was told by their value. Every pattern is bounded, so that a long text costs
+time in proportion to its length.
+"""
+
+import re
+from collections.abc import Iterable
+
+REDACTED = "[redacted]"
+
+_SECRET_NAMES = (
+    r"(?:password|passwd|passphrase|secret|api[-_]?key|access[-_]?key|private[-_]?key"
+    r"|(?:access|auth|refresh|session|id|api|client)[-_]?token|client[-_]?secret|credentials?)"
+)
+_SCHEME = r"(?:bearer|basic|digest|token|negotiate|apikey)"
+_QUOTE = r"\\?[\"']"
+_VALUE = r"[^\s\"'\\,;&<>`]"
+_SHAPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), kept)
+    for pattern, kept in (
+        # A private key, also one of which the end was cut off.
+        (r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----)[^\"]){0,20000}"
+         r"(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?", ""),
+        # scheme://user:password@host, with the host left to read.
+        (r"(?<=://)[^\s/?#\"'<>\\]{1,500}@", f"{REDACTED}@"),
+        # Headers, as a line, a field of JSON or an item of a mapping.
+        (rf"(?i)\b((?:proxy-)?authorization(?:{_QUOTE})?\s{{0,5}}[:=]\s{{0,5}}(?:{_QUOTE})?)"
+         rf"(?:{_SCHEME}\s{{1,5}})?(?!{_SCHEME}\s){_VALUE}{{6,}}", r"\1"),
+        (rf"(?i)\b((?:x-api-key|x-auth-token|x-goog-api-key|api-key|set-cookie|cookie)"
+         rf"(?:{_QUOTE})?\s{{0,5}}[:=]\s{{0,5}}(?:{_QUOTE})?)[^\r\n\"'\\]{{6,}}", r"\1"),
+        (r"(?i)\b(bearer\s{1,5})(?=[^\s]{0,200}[0-9._=-])[a-z0-9._~+/=-]{8,}", r"\1"),
+        # password=…, ?access_token=…, "client_secret": "…"
+        (rf"(?i)({_SECRET_NAMES}=)(?:{_QUOTE})?{_VALUE}{{4,}}", r"\1"),
+        (r"(?i)([?&](?:token|key|sig|signature|auth|pwd)=)[^\s\"'\\&<>`#]{4,}", r"\1"),
+        (rf"(?i)({_SECRET_NAMES}{_QUOTE}\s{{0,5}}:\s{{0,5}}{_QUOTE})[^\"'\\]{{4,}}", r"\1"),
+        # Keys that are known by how they begin.
+        (r"\b(sk-(?:ant-)?)[A-Za-z0-9_-]{16,}", r"\1"),
+        (r"\b(perdure_[0-9a-f]{8}_)[A-Za-z0-9_-]{20,}", r"\1"),
+        (r"\b(gh[oprsu]_|github_pat_|glpat-|hf_|npm_|pypi-|whsec_|[rs]k_(?:live|test)_)"
+         r"[A-Za-z0-9_=+/-]{16,}", r"\1"),
+        (r"\b(xox[a-z]-|xapp-)[A-Za-z0-9-]{10,}", r"\1"),
+        (r"\b(AKIA|ASIA)[A-Z0-9]{16}\b", r"\1"),
+        (r"\b(AIza)[A-Za-z0-9_-]{30,}", r"\1"),
+        (r"\b(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?", r"\1"),
+        (r"(?<=hooks\.slack\.com/)[A-Za-z0-9/_-]{10,}", ""),
+    )
+)  # fmt: skip
+_SECRET_VARIABLE = re.compile(
+    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTHORIZATION)$"
+)
+
+
+def redacted(text: str, values: Iterable[str] = ()) -> str:
+    """The text without credentials.
+
+    Args:
+        text: any.
+        values: what must not be told in any case, however they are spelled.
+    """
+    for value in values:
+        text = text.replace(value, REDACTED)
+    for pattern, kept in _SHAPES:
+        text = pattern.sub(kept if kept.endswith("@") else f"{kept}{REDACTED}", text)
+    return text
+
+
+def redacted_data(data: object, values: Iterable[str] = ()) -> object:
+    """The same for data as JSON has it; the names of fields stay."""
+    known = tuple(values)
+    match data:
+        case str():
+            return redacted(data, known)
+        case dict():
+            return {name: redacted_data(item, known) for name, item in data.items()}
+        case list() | tuple():
+            return [redacted_data(item, known) for item in data]
+        case _:
+            return data
+
+
+def names_a_secret(variable: str) -> bool:
+    """Whether an environment variable holds a credential, by its name."""
+    return _SECRET_VARIABLE.search(variable.upper()) is not None
