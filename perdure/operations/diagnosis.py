@@ -16,6 +16,7 @@ from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.runtime.search_attributes import missing_attributes
 from perdure.adapters.runtime.services import has_api
 from perdure.adapters.runtime.temporal_server import connect_named
+from perdure.adapters.sandbox.identity import STRANGER, is_root
 from perdure.adapters.settings import Settings, unknown_variables
 from perdure.adapters.stores import open_stores
 from perdure.adapters.stores.clock import utc_now
@@ -35,6 +36,7 @@ PACKAGES = ("temporalio", "anthropic", "pydantic", "sqlalchemy")
 async def diagnose(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
     """All checks; none of them starts or changes anything."""
     yield _python()
+    yield _user()
     yield _versions()
     yield _settings()
     yield _disk(settings)
@@ -54,6 +56,18 @@ def _python() -> Check:
     # An older interpreter cannot even import this: what is of use is which one runs.
     found = f"{platform.python_version()} at {sys.executable}"
     return Check(name="python", state="ok", found=found)
+
+
+def _user() -> Check:
+    if not is_root():
+        return Check(name="user", state="ok", found="not root")
+    return Check(
+        name="user",
+        state="warning",
+        found=f"root: programs in the sandbox get the user {STRANGER} instead, but the services, "
+        "plugins, MCP servers and programs without a sandbox are root",
+        cure="Run the services as an ordinary user.",
+    )
 
 
 def _versions() -> Check:

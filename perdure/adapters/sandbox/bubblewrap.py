@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from perdure.adapters.sandbox.identity import becoming, is_root
 from perdure.adapters.sandbox.syscalls import filter_for
 
 WORK = "/perdure/copy"
@@ -29,15 +30,25 @@ _CONFIGURATION = (
     "/etc/passwd",
 )
 _SEPARATE = (
-    "--unshare-all",
-    "--unshare-user",
-    "--disable-userns",
+    "--unshare-ipc",
+    "--unshare-pid",
+    "--unshare-net",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
     "--die-with-parent",
     "--new-session",
     "--clearenv",
     "--cap-drop", "ALL",
     "--hostname", "sandbox",
 )  # fmt: skip
+_OWN_USERS = ("--unshare-user", "--disable-userns")
+# Where the worker is root, the launcher made the namespace of users; the program leaves root there.
+# The third right is for bubblewrap's own step into a folder that is closed to others.
+_LEAVING_ROOT = (
+    "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_DAC_READ_SEARCH",
+)  # fmt: skip
+# bubblewrap covers what looks writable, which folders that hold writable files do not.
+_KERNEL = ("acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi", "sys", "tty")
 
 
 def find_bubblewrap(search: str) -> str | None:
@@ -55,6 +66,7 @@ def wrapped(
     environment: Mapping[str, str] | None = None,
     fixed: Sequence[str] = (),
     hidden: Sequence[str] = (),
+    processes: int | None = None,
 ) -> tuple[str, ...]:
     """The command that runs `argv` inside.
 
@@ -67,18 +79,26 @@ def wrapped(
         environment: every variable that the program gets.
         fixed: what of the writable folder stays as it is, by path below it.
         hidden: files of the writable folder that cannot be read either.
+        processes: how many processes there may be at a time.
+
+    Raises:
+        NotAllowed: the worker is root, and nothing here can give that up.
     """
-    words: list[str] = [bwrap, *_SEPARATE, *(("--seccomp", FILTER) if filter_for() else ())]
+    inner = becoming(processes=processes)
+    words: list[str] = [bwrap, *_SEPARATE, *(_LEAVING_ROOT if is_root() else _OWN_USERS)]
+    words += ["--seccomp", FILTER] if filter_for() else []
     for path in _SYSTEM:
         if os.path.islink(path):
             words += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
             words += ["--ro-bind", path, path]
+    words += _ways((OUTPUT, *_CONFIGURATION, *readable))
     for path in _CONFIGURATION:
         words += ["--ro-bind-try", path, path]
-    words += ["--proc", "/proc", "--dev", "/dev"]
-    words += ["--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp"]
-    words += ["--size", str(SHARED_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    words += [*_processes(), "--dev", "/dev"]
+    words += ["--perms", "1777", "--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp"]
+    words += ["--perms", "1777", "--size", str(SHARED_BYTES), "--tmpfs", "/dev/shm"]
+    words += ["--remount-ro", "/dev"]
     for path in readable:
         words += ["--ro-bind", path, path]
     if output is not None:
@@ -88,7 +108,23 @@ def wrapped(
     words += ["--remount-ro", "/", "--chdir", WORK if folder is not None else "/"]
     for name, value in (environment or {}).items():
         words += ["--setenv", name, value]
-    return (*words, "--", *argv)
+    return (*words, "--", *inner, *argv)
+
+
+def _ways(paths: Sequence[str]) -> list[str]:
+    """Folders on the way to what is bound, for everybody: made on the way they are root's alone."""
+    above = {str(parent) for path in paths for parent in Path(path).parents if parent.name}
+    ways = sorted(way for way in above if not _in_system(way))
+    return [word for way in ways for word in ("--perms", "0755", "--dir", way)]
+
+
+def _processes() -> list[str]:
+    """`/proc` of the sandbox alone: the kernel's settings for reading, its first process unseen."""
+    words = ["--proc", "/proc"]
+    for name in _KERNEL:
+        if os.path.isdir(f"/proc/{name}"):
+            words += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
+    return [*words, "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
 
 
 def _workplace(folder: str, fixed: Sequence[str], hidden: Sequence[str]) -> list[str]:

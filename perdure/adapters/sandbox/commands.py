@@ -9,10 +9,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import structlog
+
 from perdure.adapters.sandbox.bubblewrap import OUTPUT, WORK, find_bubblewrap, homes_of, wrapped
+from perdure.adapters.sandbox.identity import separate_user
 from perdure.adapters.sandbox.process import Launch, run_process
 from perdure.adapters.sandbox.watching import USUAL_CAPS, Caps
 from perdure.domain.agent.levels import SHELL_FULL
@@ -25,6 +28,8 @@ PLACEHOLDER = "{output}"
 SHELL = "/bin/sh"
 SHIMS = "shims"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +98,7 @@ class LocalCommands:
         with tempfile.TemporaryDirectory(prefix="perdure-output-") as scratch:
             output = Path(scratch) / "output.txt"
             output.write_bytes(command.output.encode("utf-8", "replace"))
+            output.chmod(0o644)  # for the user that the program gets, whatever the worker's mask
             launch = Launch(
                 argv=(),
                 folder=command.folder,
@@ -139,6 +145,7 @@ class LocalCommands:
             environment=_variables((), path=path, home="/tmp", folder=WORK),
             fixed=script.fixed,
             hidden=script.hidden,
+            processes=self._allowed.caps.processes,
         )
         launch = Launch(
             argv=argv,
@@ -148,6 +155,7 @@ class LocalCommands:
             timeout_s=timeout_s,
             cap=script.cap,
             caps=self._allowed.caps,
+            enclosed=True,
         )
         return await run_process(launch)
 
@@ -161,8 +169,9 @@ class LocalCommands:
             output=output,
             readable=tuple(dict.fromkeys((*homes, *self._allowed.readable))),
             environment=_variables(command.environment, path=path, home="/tmp", folder=WORK),
+            processes=self._allowed.caps.processes,
         )
-        return await run_process(_with(launch, argv=argv, environment={}))
+        return await run_process(replace(launch, argv=argv, enclosed=True))
 
     async def _plain(self, command: Command, program: str, launch: Launch, output: str) -> Ran:
         self._require_plain(command.argv[0])
@@ -171,7 +180,7 @@ class LocalCommands:
                 command.environment, path=self._search, home=home, folder=command.folder
             )
             argv = (program, *_filled(command.argv[1:], output))
-            return await run_process(_with(launch, argv=argv, environment=variables))
+            return await run_process(replace(launch, argv=argv, environment=variables))
 
     def _require_plain(self, name: str) -> None:
         if name not in self._allowed.plain:
@@ -217,19 +226,27 @@ class LocalCommands:
         if found is None:
             self._trouble = "bubblewrap is not installed"
             return
+        try:
+            argv = wrapped(found, ["/bin/true"])
+        except NotAllowed as error:
+            self._trouble = error.message.rstrip(".")
+            return
         ran = await run_process(
             Launch(
-                argv=wrapped(found, ["/bin/true"]),
+                argv=argv,
                 folder="/",
                 environment={},
                 stdin=b"",
                 timeout_s=PROBE_S,
                 cap=PROBE_BYTES,
                 caps=None,
+                enclosed=True,
             )
         )
         if ran.code == 0:
             self._bwrap = found
+            if (user := separate_user()) is not None:
+                _log.warning("worker_is_root", programs_in_the_sandbox_run_as=user)
         else:
             said = " ".join(ran.err.split()) or f"exit code {ran.code}"
             self._trouble = f"bubblewrap does not work here ({said[:300]})"
@@ -255,15 +272,3 @@ def _variables(
         **fixed,
         **{name: value.replace("{folder}", folder) for name, value in given},
     }
-
-
-def _with(launch: Launch, *, argv: tuple[str, ...], environment: Mapping[str, str]) -> Launch:
-    return Launch(
-        argv=argv,
-        folder=launch.folder,
-        environment=environment,
-        stdin=launch.stdin,
-        timeout_s=launch.timeout_s,
-        cap=launch.cap,
-        caps=launch.caps,
-    )

@@ -12,33 +12,28 @@ from dataclasses import dataclass
 import psutil
 
 from perdure.adapters.sandbox.bubblewrap import FILTER
+from perdure.adapters.sandbox.identity import LAUNCHER, hand_over, separate_user
 from perdure.adapters.sandbox.syscalls import filter_for
 from perdure.adapters.sandbox.watching import USUAL_CAPS, Caps, overrun
 from perdure.domain.commands import Ran
 
 CHUNK_BYTES = 65_536
 FILE_BYTES = 256 << 20
-DATA_BYTES = 4 << 30
+# Interpreters reserve far more addresses than they use (WebAssembly: 10 GB for one memory).
+ADDRESS_BYTES = 32 << 30
+ADDRESS_SHARE = 8
 OPEN_FILES = 4_096
 # What is still written after the end of the program comes from children that outlived it.
 DRAIN_S = 2.0
 KILL_ROUNDS = 20
-# Sets the limits in the process that becomes the program: nothing runs between fork and exec here.
-LAUNCHER = (
-    "import os, resource as r, sys\n"
-    "for word in sys.argv[1].split(','):\n"
-    "    name, value = word.split('=')\n"
-    "    hard = r.getrlimit(getattr(r, name))[1]\n"
-    "    most = int(value) if hard == r.RLIM_INFINITY else min(int(value), hard)\n"
-    "    r.setrlimit(getattr(r, name), (most, most))\n"
-    "os.environ.pop('LC_CTYPE', None)\n"  # Python's own addition where no language is set
-    "os.execv(sys.argv[2], sys.argv[2:])\n"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A program by absolute path, and what it gets; without `caps` nobody watches it."""
+    """A program by absolute path, and what it gets; without `caps` nobody watches it.
+
+    `enclosed` says that it is the sandbox, which as root is entered by another user.
+    """
 
     argv: Sequence[str]
     folder: str
@@ -47,6 +42,7 @@ class Launch:
     timeout_s: float
     cap: int
     caps: Caps | None = USUAL_CAPS
+    enclosed: bool = False
 
 
 async def run_process(launch: Launch) -> Ran:
@@ -54,6 +50,8 @@ async def run_process(launch: Launch) -> Ran:
 
     A cancellation ends it as well, and is passed on once nothing of it is left.
     """
+    if launch.enclosed and launch.caps is not None:
+        await asyncio.to_thread(hand_over, launch.folder)
     began = time.monotonic()
     process = await _start(launch)
     out, err = Excerpt(launch.cap), Excerpt(launch.cap)
@@ -91,7 +89,7 @@ async def _start(launch: Launch) -> asyncio.subprocess.Process:
         os.lseek(filter_at, 0, os.SEEK_SET)
         argv = [str(filter_at) if word == FILTER else word for word in launch.argv]
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", "-c", LAUNCHER, _limits(launch.timeout_s), *argv),
+            *(sys.executable, "-I", "-S", LAUNCHER, _wishes(launch), *argv),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -131,15 +129,20 @@ class Excerpt:
         return head + said + tail
 
 
-def _limits(timeout_s: float) -> str:
+def _wishes(launch: Launch) -> str:
+    caps = launch.caps or USUAL_CAPS
     wanted = {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": FILE_BYTES,
-        "RLIMIT_DATA": DATA_BYTES,
+        "RLIMIT_DATA": caps.memory_bytes,
+        "RLIMIT_AS": max(ADDRESS_BYTES, ADDRESS_SHARE * caps.memory_bytes),
         "RLIMIT_NOFILE": OPEN_FILES,
         # A process that leaves its group still ends when it used all processors for that long.
-        "RLIMIT_CPU": int(timeout_s * (os.cpu_count() or 1)) + 1,
+        "RLIMIT_CPU": int(launch.timeout_s * (os.cpu_count() or 1)) + 1,
     }
+    user = separate_user() if launch.enclosed else None
+    if user is not None:
+        wanted["user"] = user
     return ",".join(f"{name}={value}" for name, value in wanted.items())
 
 

@@ -181,6 +181,34 @@ async def test_too_much_memory_of_all_together_ends_it(folder: Path) -> None:
     assert output.text.startswith("[stopped: it used more than 200 MB of memory;")
 
 
+SHARED = """
+import mmap, time
+held = mmap.mmap(-1, 2 << 30)
+for at in range(0, 2 << 30, 1 << 20):
+    held[at : at + (1 << 20)] = bytes([1]) * (1 << 20)
+time.sleep(20)
+"""
+
+
+@needs_bubblewrap
+async def test_memory_shared_with_others_counts(folder: Path) -> None:
+    (folder / "grow.py").write_text(SHARED)
+    output = await _call(folder, "python3 grow.py", allowance=_capped(memory_bytes=256 << 20))
+    assert output.text.startswith("[stopped: it used more than 256 MB of memory;")
+
+
+@needs_bubblewrap
+async def test_the_kernel_bounds_what_outruns_the_watch(folder: Path) -> None:
+    (folder / "many.py").write_text(
+        "import os, time\nmade = 0\ntry:\n    for made in range(500):\n"
+        "        os.fork() or (time.sleep(30), os._exit(0))\n"
+        "except BlockingIOError:\n    pass\nprint(made, flush=True)\n"
+    )
+    output = await _call(folder, "python3 many.py", allowance=_capped(processes=50))
+    counts = [int(word) for word in output.text.split() if word.isdigit()]
+    assert not counts or counts[-1] < 110
+
+
 @needs_bubblewrap
 async def test_too_many_new_files_end_it(folder: Path) -> None:
     script = "i=0; while :; do i=$((i+1)); head -c 4000000 /dev/urandom > f$i; done"
