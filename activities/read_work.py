@@ -58,7 +58,8 @@ class ReadWork:
             for done, one in zip(step.work, read, strict=True)
         ]
         whole = results_text(results)
-        joined = "\n\n".join(text[:COMPARED_CHARACTERS] for text in texts if text.strip())
+        # Results are compared, not replies: the fields around them are alike whatever they say.
+        joined = "\n\n".join(text[:COMPARED_CHARACTERS] for _, text in results if text.strip())
         joined = joined[:COMPARED_IN_ALL]
         output = await self._blobs.put_text(joined) if joined else None
         before = await self._text(step.before)
@@ -95,6 +96,7 @@ class ReadWork:
         skills = [await self._blobs.put_text(skill.markdown) for skill in result.skills_created]
         return WorkRead(
             confidence=confidence,
+            stated=result.confidence if done.confidence is None else done.confidence,
             key_finding=finding_of(result, error=done.error, confidence=confidence),
             usable=usable(result),
             findings=findings_kept(result),

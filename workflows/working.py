@@ -304,6 +304,7 @@ class Working(Skilled, Equipping):
             subtask=envelope.subtask,
             end="crashed" if crashed else "done",
             confidence=None if crashed else read.confidence,
+            stated=None if crashed else read.stated,
             key_finding=read.key_finding if not crashed else "",
             error=error[:300],
             output=read.result,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Literal
 
-from perdure.domain.allocation import allocate_child
+from perdure.domain.allocation import CHILD_FRACTION_RANGE, allocate_child
 from perdure.domain.base import Frozen
 from perdure.domain.budget import Budget, BudgetLimits, Refused, release, reserve
 from perdure.domain.result import SpendReport
@@ -75,15 +75,16 @@ def lineage(run: str) -> tuple[str, ...]:
 def fractions(asked: Sequence[float | None]) -> tuple[float | None, ...]:
     """Shares of what remains before any of them is given, as fractions of what remains each time.
 
-    A share that the ones before it leave no room for becomes 0: that child is refused. One that
-    nobody asked for stays None.
+    A share is at least the least that a child gets, and at most all. One that the ones before it
+    leave no room for becomes 0: that child is refused. One that nobody asked for stays None.
     """
     given: list[float | None] = []
     left = 1.0
-    for share in asked:
-        if share is None:
+    for wanted in asked:
+        if wanted is None:
             given.append(None)
             continue
+        share = min(1.0, max(CHILD_FRACTION_RANGE[0], wanted))
         fits = share <= left + SHARE_SLACK
         given.append(min(1.0, share / left) if fits and left > SHARE_SLACK else 0.0)
         left -= share if fits else 0.0

@@ -61,9 +61,22 @@ def test_lineage_names_every_ancestor() -> None:
         ((0.5, 0.5, 0.5), (0.5, 1.0, 0.0)),
         ((0.3, None, 0.2), (0.3, None, pytest.approx(0.2 / 0.7))),
         ((1.0, 0.1), (1.0, 0.0)),
+        ((0.0, 0.5), (0.05, pytest.approx(0.5 / 0.95))),
+        ((-3.0, 1.0), (0.05, 0.0)),
+        ((-3.0, 0.9), (0.05, pytest.approx(0.9 / 0.95))),
+        ((7.0, 0.1), (1.0, 0.0)),
         ((), ()),
     ],
-    ids=["R46: the third is refused", "unasked stays open", "all is given", "nobody"],
+    ids=[
+        "R46: the third is refused",
+        "unasked stays open",
+        "all is given",
+        "none is the least",
+        "less than none gives others no more",
+        "a negative one counts as the least",
+        "more than all is all",
+        "nobody",
+    ],
 )
 def test_shares_of_one_delegation(asked: tuple[float | None, ...], given: object) -> None:
     assert fractions(asked) == given
@@ -166,7 +179,7 @@ def test_no_tree_spends_more_than_its_root(tree: list, share: float) -> None:
     assert depth <= LIMITS.depth
 
 
-@given(st.lists(st.floats(0, 1, allow_nan=False), max_size=8))
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=8))
 def test_fractions_never_promise_more_than_there_is(asked: list[float]) -> None:
     left = 1.0
     for fraction in fractions(asked):

@@ -83,8 +83,8 @@ class Breaker(Frozen):
     trips: int = 0
 
     def after_progress(self) -> "Breaker":
-        """After a delegation that ran and brought a usable result."""
-        return self.model_copy(update={"since_progress": 0})
+        """After a delegation that ran and brought a usable result: the counting begins anew."""
+        return Breaker(trips=self.trips)
 
     def after(self, rejection: Rejection, *, cap: int) -> "tuple[Breaker, bool]":
         """With one more refusal, and whether the breaker trips; a cap of 0 never does."""

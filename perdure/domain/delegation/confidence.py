@@ -12,12 +12,21 @@ FROM_TOOLS = 0.6
 PER_PLACEHOLDER = 0.05
 MOST_FOR_PLACEHOLDERS = 0.3
 
+# Marks count where they can only be marks: a line that begins with one, brackets that ask to be
+# filled, filler text, or a body that is nothing else. Prose may speak of a todo or a placeholder,
+# in Spanish it always does, and a template is full of {{ names }}.
 _PLACEHOLDER = re.compile(
-    r"\b(?:TODO|FIXME|TBD|lorem ipsum|placeholder)\b"
-    r"|\[(?:insert|your|add)\b[^\]\n]{0,60}\]"
-    r"|<(?:insert|your)\b[^>\n]{0,60}>"
-    r"|\{\{[^{}\n]{1,60}\}\}"
-    r"|\b(?:not|to be) (?:yet )?implemented\b",
+    r"""
+      ^[ \t>\#*/;<!-]*(?:TODO|FIXME|TBD)(?:\([^)\n]*\))?[ \t]*(?::[^\n]*)?$
+    | (?i:\blorem\ ipsum\ dolor\b | ^[ \t]*lorem\ ipsum\b)
+    | (?i:\[(?:insert|your|add)\b[^\]\n]{0,60}\](?!\())
+    | (?i:<(?:insert|your)\b[^>\n]{0,60}>)
+    | (?i:^[ \t>\#*(\[-]*(?:not|to[ ]be)[ ](?:yet[ ])?implemented[ \t.)\]]*$)
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+_NOTHING_ELSE = re.compile(
+    r"\W*(?:todo|fixme|tbd|tba|placeholder|lorem ipsum|n/?a|\{\{[^{}\n]{1,60}\}\})\W*",
     re.IGNORECASE,
 )
 
@@ -32,7 +41,9 @@ class ToolUse:
 
 def placeholders(text: str) -> tuple[str, ...]:
     """Marks that stand where content is missing, each as it is written."""
-    return tuple(match.group() for match in _PLACEHOLDER.finditer(text))
+    if _NOTHING_ELSE.fullmatch(text):
+        return (text.strip(),)
+    return tuple(match.group().strip() for match in _PLACEHOLDER.finditer(text))
 
 
 def worker_confidence(given: float | None, tools: ToolUse, text: str) -> float:
@@ -47,5 +58,14 @@ def worker_confidence(given: float | None, tools: ToolUse, text: str) -> float:
 
 def iteration_confidence(reports: Iterable[WorkerReport]) -> float | None:
     """The mean over the workers that have a confidence; None when none has."""
-    known = [report.confidence for report in reports if report.confidence is not None]
+    return _mean(report.confidence for report in reports)
+
+
+def mean_rating(reports: Iterable[WorkerReport]) -> float | None:
+    """The same, with the reviewer's score in place of the worker's own where there is one."""
+    return _mean(report.rating for report in reports)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
     return rounded(sum(known) / len(known)) if known else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perdure.domain.base import Frozen
 from perdure.domain.delegation.completion import Breaker
-from perdure.domain.delegation.confidence import iteration_confidence
+from perdure.domain.delegation.confidence import iteration_confidence, mean_rating
 from perdure.domain.delegation.convergence import convergence, findings_hash
 from perdure.domain.delegation.critique import Reviews
 from perdure.domain.delegation.decisions import DecisionName, Envelope
@@ -157,7 +157,9 @@ def after_delegation(
         update={
             "plan": plan.progressed() if moved else plan,
             "diagnoses": course.diagnoses.after_delegation(),
-            "past": course.past.after(envelopes, iteration=course.iteration, confidence=confidence),
+            "past": course.past.after(
+                envelopes, iteration=course.iteration, confidence=mean_rating(reports)
+            ),
             "progress": progress,
             "breaker": course.breaker.after_progress() if moved else course.breaker,
             "refused_plans": 0,
@@ -218,9 +220,9 @@ def _marked(
     for id in dict.fromkeys(report.subtask for report in reports if report.subtask):
         of_it = [report for report in reports if report.subtask == id]
         good = [report for report in of_it if _is_done(report, settings)]
-        bad = [report for report in of_it if not report.usable]
+        bad = [why for report in of_it if (why := _failure(report, settings))]
         if bad and not good:
-            plan = plan.marked(id, "failed", shortened(bad[-1].error or "nothing usable came back"))
+            plan = plan.marked(id, "failed", shortened(bad[-1]))
         elif good and len(good) == len(of_it):
             plan = plan.marked(id, "done", good[-1].key_finding)
         else:
@@ -228,9 +230,22 @@ def _marked(
     return plan
 
 
+def _failure(report: WorkerReport, settings: DelegationSettings) -> str:
+    """Why nobody can build on what a worker brought; empty when somebody can."""
+    if not report.usable:
+        return report.error or "nothing usable came back"
+    judged = report.judged
+    if judged is None or judged >= settings.min_confidence:
+        return ""
+    whose = "its worker is" if report.critique is None else "its reviewer is"
+    return f"{whose} confident at {judged:.2f}, wanted {settings.min_confidence:g}"
+
+
 def _is_done(report: WorkerReport, settings: DelegationSettings) -> bool:
+    if _failure(report, settings):
+        return False
     reviewed = report.critique is None or report.critique >= settings.critique.min_mean
-    return report.usable and reviewed
+    return reviewed
 
 
 def _stall_note(verdict: Verdict) -> str:

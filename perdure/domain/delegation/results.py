@@ -78,6 +78,7 @@ class WorkerReport(Frozen):
         subtask: the node of the plan that it worked on.
         end: whether it came back with something.
         confidence: its own, or the one derived; None for a crash, which no mean counts.
+        stated: its own alone.
         key_finding: one line for the rolling summary.
         error: why it crashed, was deferred or refused.
         output: the address of its result.
@@ -89,6 +90,7 @@ class WorkerReport(Frozen):
     subtask: str | None = None
     end: WorkerEnd = "done"
     confidence: Confidence | None = None
+    stated: Confidence | None = None
     key_finding: str = ""
     error: str = ""
     output: str | None = None
@@ -96,3 +98,13 @@ class WorkerReport(Frozen):
     usable: bool = False
     artifacts: tuple[str, ...] = ()
     run: str | None = None
+
+    @property
+    def judged(self) -> float | None:
+        """How good it is as far as anybody said: the reviewer, or else the worker itself."""
+        return self.stated if self.critique is None else self.critique
+
+    @property
+    def rating(self) -> float | None:
+        """The same, or else what was derived."""
+        return self.confidence if self.critique is None else self.critique

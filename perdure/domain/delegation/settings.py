@@ -93,6 +93,8 @@ class DelegationSettings(Frozen):
         full_results_window: the newest iterations that the manager sees in detail.
         workers_per_iteration: the rest is deferred; 0 means no cap.
         parallel: workers at work at the same time.
+        min_confidence: a result below it leaves its subtask failed, to be tried again: by the
+            reviewer's score, or else by what the worker says itself.
         completion_rejections: the same refusal so often in a row trips the breaker; 0 means never.
         evaluator_share: how much of the token budget the judges of the rubric may use.
         strategies: what is tried in turn when the work is stuck; empty switches that off.
@@ -106,6 +108,7 @@ class DelegationSettings(Frozen):
     full_results_window: Annotated[int, Field(ge=1, le=20)] = 3
     workers_per_iteration: Count = 6
     parallel: Annotated[int, Field(ge=1, le=WAVE)] = WAVE
+    min_confidence: Share = 0.3
     completion_rejections: Count = 2
     submanagers: SubManagerSettings = SubManagerSettings()
     stall: StallSettings = StallSettings()

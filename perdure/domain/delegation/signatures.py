@@ -1,10 +1,12 @@
-"""Same work twice: by a hash over the whole of what workers are told, and by who is told it."""
+"""Same work twice: by a hash over the whole of what workers see, and by who is told it."""
 
 import hashlib
 import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+
+from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
 from perdure.domain.delegation.decisions import Envelope
@@ -57,13 +59,28 @@ class PastWork(Frozen):
 
 
 def signature(envelopes: Iterable[Envelope]) -> str:
-    """The hash of the whole normalised instructions and inputs, whatever order they come in."""
-    whole = sorted(
-        json.dumps([normalised(item.instructions), item.inputs], sort_keys=True)
-        for item in envelopes
-    )
+    """The hash of all that the workers would see, whatever order it comes in.
+
+    Who does it, how it is called and what it may cost make no other work of it.
+    """
+    whole = sorted(json.dumps(_seen_by_worker(item), sort_keys=True) for item in envelopes)
     text = "\n".join(whole).encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()[:HASH_CHARACTERS]
+
+
+def _seen_by_worker(item: Envelope) -> tuple[JsonValue | list[str], ...]:
+    return (
+        normalised(item.instructions),
+        item.inputs,
+        normalised(item.expected),
+        normalised(item.acceptance),
+        sorted(item.inherit),
+        sorted(item.tools),
+        sorted(item.skills),
+        item.model,
+        item.temperature,
+        item.result_schema,
+    )
 
 
 def normalised(instructions: str) -> str:

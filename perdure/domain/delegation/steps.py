@@ -88,12 +88,14 @@ class ReadWorkRequest(StepMessage):
 class WorkRead(StepMessage):
     """What a worker's output says, in short; the whole of it stays where it is.
 
+    `stated` is the confidence that the worker gave itself; `confidence` that, or one derived.
     `result` is the address of the result alone, `skills` those of procedures that it wrote down,
     `drafts` those of tools that it wants made;
     `question` is what a reviewer is asked, `unfit` how the result misses its schema.
     """
 
     confidence: float | None = None
+    stated: float | None = None
     key_finding: str = ""
     usable: bool = False
     findings: tuple[str, ...] = ()

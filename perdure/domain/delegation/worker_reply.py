@@ -10,6 +10,7 @@ from perdure.domain.delegation.results import CreatedSkill, NeededTool, WorkerRe
 from perdure.domain.progress import is_score
 
 _RESULTS = ("result", "final_result", "answer", "summary", "output", "analysis")
+_HONEST = ("confidence", "defects")
 MOST_ITEMS = 50
 FINDING_LIMIT = 600
 
@@ -17,12 +18,16 @@ FINDING_LIMIT = 600
 def read_worker(text: str) -> WorkerResult:
     """The result in a worker's reply; a reply of another shape is itself the result.
 
-    Only an object that has a result or findings counts as structured; of a reply that was cut off,
-    what is whole.
+    An object that has a result or findings counts as structured; of a reply that was cut off, what
+    is whole. One that says how sure the worker is, or what is wrong, counts as well when it has no
+    result: that is how a worker honestly fails.
     """
-    for found in objects_in(text):
-        fields = found.fields
+    objects = [found.fields for found in objects_in(text)]
+    for fields in objects:
         if any(fields.get(key) not in (None, "", [], {}) for key in (*_RESULTS, "findings")):
+            return _structured(fields)
+    for fields in objects:
+        if any(key in fields for key in _RESULTS) and any(key in fields for key in _HONEST):
             return _structured(fields)
     return WorkerResult(result=value_of(text) if text.strip() else None)
 

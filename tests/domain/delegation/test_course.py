@@ -10,6 +10,7 @@ from perdure.domain.delegation.course import (
 )
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.signatures import repeat_refusal
 from perdure.domain.outcomes import Ended
 from tests.domain.delegation.playing import SETTINGS, plan, step, work, worked
 
@@ -22,6 +23,48 @@ def test_a_subtask_follows_its_worker(usable: bool, critique: float | None, stat
     course, _ = step(Course(), plan("s1", "s2"))
     course = worked(course, work("a", subtask="s1"), usable=usable, critique=critique)
     assert [node.status for node in course.plan.nodes] == [status, "pending"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "critique", "status"),
+    [
+        pytest.param(0.02, None, "failed", id="its own word"),
+        pytest.param(0.3, None, "done", id="at the limit"),
+        pytest.param(None, None, "done", id="nothing said"),
+        pytest.param(0.02, 0.8, "done", id="the reviewer knows better"),
+        pytest.param(0.95, 0.1, "failed", id="also downwards"),
+        pytest.param(0.95, 0.5, "pending", id="the review asks for more"),
+    ],
+)
+def test_work_that_nobody_can_build_on_leaves_its_subtask_failed(
+    stated: float | None, critique: float | None, status: str
+) -> None:
+    course, _ = step(Course(), plan("s1", "s2"))
+    order = work("a", subtask="s1")
+    course, _ = step(course, order)
+    report = WorkerReport(
+        worker="a",
+        subtask="s1",
+        confidence=stated or 0.1,
+        stated=stated,
+        critique=critique,
+        usable=True,
+    )
+    course, _ = after_delegation(
+        course, order.delegations, [report], output=None, similarity=None, settings=SETTINGS
+    )
+    assert [node.status for node in course.plan.nodes] == [status, "pending"]
+
+
+@pytest.mark.parametrize(("critique", "again"), [(0.9, True), (0.2, False), (None, False)])
+def test_whether_work_was_poor_says_its_reviewer_first(critique: float | None, again: bool) -> None:
+    order = work("a")
+    course, _ = step(Course(), order)
+    report = WorkerReport(worker="a", confidence=0.2, critique=critique, usable=True)
+    course, _ = after_delegation(
+        course, order.delegations, [report], output=None, similarity=None, settings=SETTINGS
+    )
+    assert (repeat_refusal(course.past, order.delegations) is None) is again
 
 
 def test_a_stuck_run_is_told_then_switched_then_ended() -> None:

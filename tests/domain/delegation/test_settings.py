@@ -13,6 +13,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "full_results_window": 3,
         "workers_per_iteration": 6,
         "parallel": 16,
+        "min_confidence": 0.3,
         "completion_rejections": 2,
         "submanagers": {"at_once": 3, "per_run": 6, "fraction": 0.3},
         "stall": {

@@ -40,6 +40,29 @@ def test_a_signature_covers_what_workers_are_told(envelopes: list[Envelope], sam
     assert (signature(envelopes) == SAME) is same
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"inherit": ("facts",)},
+        {"skills": ("count-words",)},
+        {"tools": ("text.count",)},
+        {"model": "another"},
+        {"acceptance": "It is exact."},
+        {"expected": "a number"},
+        {"temperature": 0.9},
+        {"result_schema": {"type": "integer"}},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_whatever_a_worker_sees_makes_other_work(changed: dict[str, object]) -> None:
+    assert signature([work().model_copy(update=changed)]) != SAME
+
+
+def test_who_does_it_and_for_how_much_makes_no_other_work() -> None:
+    same = work().model_copy(update={"budget_share": 0.5, "priority": "high", "subtask": "s1"})
+    assert signature([same]) == SAME
+
+
 def test_the_end_of_long_instructions_counts() -> None:
     assert signature([work(f"{LONG} one")]) != signature([work(f"{LONG} two")])
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from perdure.domain.delegation.results import WorkerResult
+from perdure.domain.delegation.work import usable
 from perdure.domain.delegation.worker_reply import read_worker
 
 
@@ -58,6 +59,23 @@ def test_the_shape_of_the_contract_is_read() -> None:
         "tools_created": ("text.count",),
         "defects": ({"category": "other", "title": "slow", "fix": "", "critical": False},),
     }
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"result": "", "confidence": 0.0, "defects": ["the file is not there"]},
+        {"result": None, "confidence": 0.0, "defects": ["the file is not there"]},
+        {"result": {}, "findings": [], "confidence": 0.0, "defects": ["the file is not there"]},
+        {"answer": "", "confidence": 0, "defects": [{"title": "the file is not there"}]},
+    ],
+)
+@pytest.mark.parametrize("form", ["{}", "I could not do it.\n```json\n{}\n```", "So: {} Sorry."])
+def test_an_honest_failure_is_no_result(reply: dict[str, JsonValue], form: str) -> None:
+    found = read_worker(form.replace("{}", json.dumps(reply)))
+    assert not usable(found)
+    assert found.confidence == 0.0
+    assert [defect.title for defect in found.defects] == ["the file is not there"]
 
 
 @pytest.mark.parametrize(
