@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -102,11 +102,10 @@ class _Installation:
 
     async def run_worker(self) -> None:
         # The worker brings workflows and activities in, which no other command needs.
-        from perdure.worker import run_worker
+        from perdure.worker import run_worker, stop_on_signals
 
         stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        stop_on_signals(stop)
         await run_worker(await self._found(), stop)
 
     async def run_codec(
@@ -185,7 +184,8 @@ class _Installation:
         part = state.part("worker") if state is not None else None
         if part is None or part.process is None or not part.is_serving:
             raise NotFound("No embedded worker runs.", cure="Start it with `perdure up --detach`.")
-        os.kill(part.process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ended by itself a moment ago
+            os.kill(part.process.pid, signal.SIGKILL)
         return Killed(name="worker", pid=part.process.pid)
 
 

@@ -1,7 +1,7 @@
 """The worker: polls the queues of its installation and of every registered workspace.
 
-Started as `python -P -m perdure.worker`. It ends on SIGTERM and SIGINT after the steps in flight
-had their grace; a new workspace is served within a second of its registration.
+Started as `python -P -m perdure.worker`. It drains on SIGTERM and SIGINT, and ends at the second;
+a new workspace is served within a second of its registration.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 
+import structlog
 from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
@@ -72,6 +73,7 @@ from workflows.roles import RoleLoop
 WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, DelegationLoop, LearnLoop, PatternMining)
 REGISTRY_POLL_S = 1.0
 M_ARENA_MAX = -8  # of mallopt(3)
+_log = structlog.get_logger(__name__)
 Activity = Callable[..., object]
 
 
@@ -275,7 +277,10 @@ class Fleet:
 
 
 async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
-    """Poll until `stop` is set, then let the steps in flight finish within their grace."""
+    """Poll until `stop` is set, then drain: fetch nothing more, finish what is in flight.
+
+    Steps that take longer than the grace are cut, and handed to other workers by the server.
+    """
     async with open_parts(settings, plugins=True) as parts, AsyncExitStack() as stack:
         client = await connect(
             settings,
@@ -314,11 +319,22 @@ async def _serve_new(
             running[workspace] = await stack.enter_async_context(worker)
 
 
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """Drain at the first signal, end at once at the second: the server hands on what is open."""
+
+    def told(number: signal.Signals) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+        _log.info("worker_drains", signal=number.name)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told, number)
+
+
 async def _main() -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop_on_signals(stop)
     settings = Settings.load()
     configure_logging(
         level=settings.log_level, json={"json": True, "console": False}.get(settings.log_format)

@@ -23,6 +23,7 @@ from perdure.domain.redaction import names_a_secret
 
 DEFAULT_HOME = Path("~/.perdure")
 PREFIX = "PERDURE_"
+EMBEDDED_GRACE_S = 10.0
 Names = Annotated[tuple[str, ...], NoDecode]
 
 
@@ -63,7 +64,7 @@ class Settings(BaseSettings):
     backoff_max_s: float = Field(30, gt=0)
     heartbeat_s: float = Field(10, gt=0)
     sticky_s: float = Field(2, gt=0)
-    shutdown_grace_s: float = Field(10, ge=0)
+    shutdown_grace_s: float = Field(120, ge=0)  # embedded services: 10, unless it is set
 
     # Worker
     max_concurrent_activities: int = Field(50, ge=1)
@@ -184,6 +185,12 @@ class Settings(BaseSettings):
     def idle(self) -> timedelta | None:
         """After how long without an open run the embedded services end; None: never."""
         return timedelta(minutes=self.idle_minutes) if self.idle_minutes else None
+
+    @property
+    def embedded_grace_s(self) -> float:
+        """What steps in flight get where the services belong to one person, who waits for them."""
+        named = "shutdown_grace_s" in self.model_fields_set
+        return self.shutdown_grace_s if named else min(EMBEDDED_GRACE_S, self.shutdown_grace_s)
 
     def at(self, endpoints: Endpoints) -> Self:
         """These settings with the addresses where services of this home answer."""

@@ -178,6 +178,11 @@ class WorkerProcess:
         """End it politely."""
         await self._signal(signal.SIGTERM)
 
+    def ask_to_end(self) -> None:
+        """SIGTERM, without waiting for what comes of it."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+
     async def gone(self) -> None:
         """Wait until it has ended by itself."""
         assert self._process is not None
