@@ -6,9 +6,10 @@ import time
 
 from perdure.adapters.runtime import temporal_server
 from perdure.adapters.runtime.idle import touch
+from perdure.adapters.runtime.last_words import last_words, log_end
 from perdure.adapters.runtime.locks import try_lock
-from perdure.adapters.runtime.part import log_tail
 from perdure.adapters.runtime.processes import POLL_S, ProcessRef, end, gone, is_alive
+from perdure.adapters.runtime.progress import Progress
 from perdure.adapters.runtime.restart import OnProgress, must_restart
 from perdure.adapters.runtime.spawn import spawn_supervisor
 from perdure.adapters.runtime.state import HomeFiles, RuntimeState, read_state
@@ -17,7 +18,8 @@ from perdure.adapters.settings import Settings
 from perdure.domain.errors import RuntimeUnavailable
 from perdure.domain.ports import Endpoints
 
-START_WITHIN_S = 120.0
+STARTED_BY_OTHERS_S = 900.0
+IDLE_WITHIN_S = 60.0
 STOP_WITHIN_S = 45.0
 LEAST_FREE_BYTES = 1_000_000
 
@@ -46,14 +48,14 @@ class EmbeddedRuntime:
         touch(self._files)
         if self._settings.temporal.address is not None:
             await temporal_server.connect_named(self._settings.temporal)
-        deadline = time.monotonic() + START_WITHIN_S
+        deadline = time.monotonic() + STARTED_BY_OTHERS_S
         while True:
             with try_lock(self._files.start_lock) as mine:
                 if mine:
                     return await self._ensure(on_progress, exactly=exactly)
             if time.monotonic() > deadline:
                 raise RuntimeUnavailable(
-                    f"Another command has been starting the services for {START_WITHIN_S:.0f} s.",
+                    f"Another command has been starting them for {STARTED_BY_OTHERS_S:.0f} s.",
                     cure="Look at `perdure logs supervisor`, or `perdure down` and try again.",
                 )
             await asyncio.sleep(POLL_S)
@@ -68,7 +70,8 @@ class EmbeddedRuntime:
         state = await self.state()
         if state is None:
             return await self._end_leftovers() > 0
-        await end(state.supervisor, grace_s=STOP_WITHIN_S)
+        # The workers drain first, by the settings that they were started with.
+        await end(state.supervisor, grace_s=STOP_WITHIN_S + 2 * self._settings.embedded_grace_s)
         await self._end_leftovers()
         return True
 
@@ -77,7 +80,7 @@ class EmbeddedRuntime:
         touch(self._files)
 
     async def _end_leftovers(self) -> int:
-        return await end_leftovers(self._files, grace_s=self._settings.shutdown_grace_s)
+        return await end_leftovers(self._files, grace_s=self._settings.embedded_grace_s)
 
     async def _ensure(self, on_progress: OnProgress, *, exactly: bool) -> Endpoints:
         state = await self.state()
@@ -92,29 +95,43 @@ class EmbeddedRuntime:
         if state is not None:
             return await self._ready(state.supervisor, on_progress)
         on_progress("starting the services")
-        return await self._ready(spawn_supervisor(self._files, self._settings), on_progress)
+        log = self._files.log("supervisor")
+        said_from = log_end(log)
+        supervisor = spawn_supervisor(self._files, self._settings)
+        return await self._ready(supervisor, on_progress, said_from=said_from)
 
-    async def _ready(self, supervisor: ProcessRef, on_progress: OnProgress) -> Endpoints:
-        """Wait until the supervisor reports that all parts serve."""
-        deadline = time.monotonic() + START_WITHIN_S
+    async def _ready(
+        self, supervisor: ProcessRef, on_progress: OnProgress, *, said_from: int = 0
+    ) -> Endpoints:
+        """Wait until the supervisor reports that all parts serve, as long as it gets anywhere.
+
+        It gives up a part that does not, so that once it has spoken there is nothing to bound.
+        """
+        progress = Progress(
+            supervisor.pid,
+            self._files.log("supervisor"),
+            patience_s=IDLE_WITHIN_S,
+            at_most_s=STARTED_BY_OTHERS_S,
+        )
         told: dict[str, str] = {}
-        while time.monotonic() < deadline:
+        while True:
             alive = is_alive(supervisor)
             state = read_state(self._files)
             ours = state if state is not None and state.supervisor == supervisor else None
             if not alive:
-                raise _failed(self._files, ours)
+                raise _failed(self._files, ours, said_from=said_from)
             if ours is not None and ours.is_serving and not told:
                 return ours.endpoints  # it was there already: nothing to tell
             if ours is not None:
                 _tell(ours, told, on_progress)
             if ours is not None and ours.is_serving:
                 return ours.endpoints
+            if ours is None and (why := progress.stalled()):
+                raise RuntimeUnavailable(
+                    f"The supervisor of the services does not come up: {why}.",
+                    cure="Read `perdure logs supervisor`, or `perdure down` and try again.",
+                )
             await asyncio.sleep(POLL_S)
-        raise RuntimeUnavailable(
-            f"The services are not ready after {START_WITHIN_S:.0f} s.",
-            cure="Read `perdure logs`, or `perdure down` and try again.",
-        )
 
 
 def _tell(state: RuntimeState, told: dict[str, str], on_progress: OnProgress) -> None:
@@ -126,10 +143,10 @@ def _tell(state: RuntimeState, told: dict[str, str], on_progress: OnProgress) ->
             on_progress(f"{part.name}: {part.status}{port}")
 
 
-def _failed(files: HomeFiles, state: RuntimeState | None) -> RuntimeUnavailable:
+def _failed(files: HomeFiles, state: RuntimeState | None, *, said_from: int) -> RuntimeUnavailable:
     if state is not None and state.error:
         return RuntimeUnavailable(state.error)
-    tail = log_tail(files.log("supervisor"))
+    said = last_words(files.log("supervisor"), since=said_from)
     free = shutil.disk_usage(files.home).free
     if free < LEAST_FREE_BYTES:
         return RuntimeUnavailable(
@@ -137,6 +154,6 @@ def _failed(files: HomeFiles, state: RuntimeState | None) -> RuntimeUnavailable:
             cure="Free disk space, or name another home folder (PERDURE_HOME), and try again.",
         )
     return RuntimeUnavailable(
-        f"The supervisor ended before the services were ready.\n{tail}\n",
+        f"The supervisor ended before the services were ready.\n{said}\n",
         cure="Read `perdure logs supervisor`, then try again.",
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from datetime import timedelta
 
 from temporalio.client import Client
@@ -20,20 +21,23 @@ async def until_idle(
     On a server shared with others only Perdure's runs count.
     """
     touch(files)
+    busy = time.monotonic()
     if after is None:
         await asyncio.Event().wait()
         return
     pause = min(CHECK_S, after.total_seconds() / 2)
-    while since_use(files) < after.total_seconds():
+    while min(since_use(files), time.monotonic() - busy) < after.total_seconds():
         await asyncio.sleep(pause)
         # A server that cannot tell now counts as busy.
         if await count_open(client, RUNNING_OURS if shared else RUNNING) != 0:
+            busy = time.monotonic()
             touch(files)
 
 
 def touch(files: HomeFiles) -> None:
-    """Note that the services are in use now."""
-    files.used.touch()
+    """Note that the services are in use now; a full disk keeps nobody from using them."""
+    with suppress(OSError):
+        files.used.touch()
 
 
 def since_use(files: HomeFiles) -> float:

@@ -9,32 +9,40 @@ from pathlib import Path
 
 import structlog
 
+from perdure.adapters.runtime.last_words import last_words, log_end
 from perdure.adapters.runtime.processes import ProcessRef, end, process_ref
+from perdure.adapters.runtime.progress import Progress
 from perdure.adapters.runtime.state import PartState, PartStatus
 from perdure.domain.errors import RuntimeUnavailable
 
 FIRST_TRIES = 3
-PROBE_EVERY_S = 2.0
+PROBE_EVERY_S = 10.0  # its end is told by the system at once; this finds one that hangs
+PROBE_AGAIN_S = 2.0
 MISSED_PROBES = 3
+START_AT_MOST_S = 900.0
 READY_POLL_S = 0.05
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 30.0
 STEADY_AFTER_S = 30.0
-LOG_TAIL_LINES = 8
 TETHER = Path(__file__).with_name("tether.py")
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How to start a service once: `ready` tells from the process id whether it serves."""
+    """How to start a service once: `ready` tells from the process id whether it serves.
+
+    One that is not ready may take as long as it gets anywhere; `idle_within_s` is how long it may
+    do nothing. `answers` is the cheaper question to one that has served, where there is one.
+    """
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
     log: Path
     ready: Callable[[int], Awaitable[bool]]
+    answers: Callable[[int], Awaitable[bool]] | None = None
     port: int | None = None
-    start_within_s: float = 30.0
+    idle_within_s: float = 30.0
     grace_s: float = 10.0
 
 
@@ -42,14 +50,22 @@ class Part:
     """Keeps one service alive. `plan` is asked for a fresh `Launch` until the service ran once.
 
     So a port that somebody else took in between is replaced at first, and kept ever after: others
-    hold the address by then.
+    hold the address by then. An `optional` one that does not come up is told, and tried again.
+    `settled` once it serves, or has failed for the first time.
     """
 
     def __init__(
-        self, name: str, plan: Callable[[], Launch], *, on_change: Callable[[], None]
+        self,
+        name: str,
+        plan: Callable[[], Launch],
+        *,
+        on_change: Callable[[], None],
+        optional: bool = False,
     ) -> None:
         self.name = name
+        self.optional = optional
         self.ready = asyncio.Event()
+        self.settled = asyncio.Event()
         self.process: ProcessRef | None = None
         self.launch: Launch | None = None
         self._plan = plan
@@ -58,6 +74,7 @@ class Part:
         self._restarts = 0
         self._detail = ""
         self._served = False
+        self._said_from = 0
 
     @property
     def state(self) -> PartState:
@@ -69,24 +86,30 @@ class Part:
             port=port,
             restarts=self._restarts,
             detail=self._detail,
+            optional=self.optional,
         )
 
     async def keep(self) -> None:
-        """Run until cancelled; raises `RuntimeUnavailable` when it never came up at all."""
+        """Run until cancelled.
+
+        Raises:
+            RuntimeUnavailable: it never came up at all, and is not optional.
+        """
         failures = 0
         while True:
             began = asyncio.get_running_loop().time()
             why = await self._once()
             if not self._served:
                 failures += 1
-                if failures >= FIRST_TRIES:
+                if failures >= FIRST_TRIES and not self.optional:
                     raise self._never_started(why)
             elif asyncio.get_running_loop().time() - began > STEADY_AFTER_S:
                 failures = 0
             else:
                 failures += 1
             self._restarts += 1
-            self._mark("restarting", why)
+            self._mark("restarting" if self._served else "failed", why)
+            self.settled.set()
             _log.warning("part_restarting", part=self.name, why=why, restarts=self._restarts)
             await asyncio.sleep(min(BACKOFF_FIRST_S * 2 ** max(failures - 1, 0), BACKOFF_MAX_S))
 
@@ -98,7 +121,11 @@ class Part:
         """Start the service and stay until it is down; returns why."""
         if self.launch is None or not self._served:
             self.launch = self._plan()
-        child = await _spawn(self.launch)
+        self._said_from = log_end(self.launch.log)
+        try:
+            child = await _spawn(self.launch)
+        except OSError as error:  # no room for the log, or no more processes: for now
+            return f"it cannot be started: {error.strerror}"
         self.process = process_ref(child.pid)
         self._mark("starting" if not self._served else "restarting")
         exited = asyncio.create_task(child.wait())
@@ -114,27 +141,37 @@ class Part:
             self.process = None
 
     async def _until_ready(self, launch: Launch, pid: int, exited: asyncio.Task[int]) -> str:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + launch.start_within_s
+        progress = Progress(
+            pid, launch.log, patience_s=launch.idle_within_s, at_most_s=START_AT_MOST_S
+        )
         while not exited.done():
-            if await launch.ready(pid):
+            if await self._serves(launch.ready, pid):
                 self._served = True
                 self._mark("running")
                 self.ready.set()
+                self.settled.set()
                 return ""
-            if loop.time() > deadline:
-                return f"not ready after {launch.start_within_s:.0f} s"
+            if why := progress.stalled():
+                return why
             await asyncio.wait({exited}, timeout=READY_POLL_S)
         return f"ended with {_exit_words(exited.result())}"
 
     async def _until_down(self, launch: Launch, pid: int, exited: asyncio.Task[int]) -> str:
         missed = 0
         while missed < MISSED_PROBES:
-            await asyncio.wait({exited}, timeout=PROBE_EVERY_S)
+            await asyncio.wait({exited}, timeout=PROBE_AGAIN_S if missed else PROBE_EVERY_S)
             if exited.done():
                 return f"ended with {_exit_words(exited.result())}"
-            missed = 0 if await launch.ready(pid) else missed + 1
+            missed = 0 if await self._serves(launch.answers or launch.ready, pid) else missed + 1
         return f"did not answer {MISSED_PROBES} times"
+
+    async def _serves(self, ask: Callable[[int], Awaitable[bool]], pid: int) -> bool:
+        """Whether it answers; a question that cannot be put is no answer, and ends nobody."""
+        try:
+            return await ask(pid)
+        except Exception as error:
+            _log.warning("probe_failed", part=self.name, error=repr(error))
+            return False
 
     def _mark(self, status: PartStatus, detail: str = "") -> None:
         self._status, self._detail = status, detail
@@ -142,9 +179,9 @@ class Part:
 
     def _never_started(self, why: str) -> RuntimeUnavailable:
         self._mark("failed", why)
-        tail = log_tail(self.launch.log) if self.launch else ""
+        said = last_words(self.launch.log, since=self._said_from) if self.launch else ""
         return RuntimeUnavailable(
-            f"The service {self.name!r} does not start: {why}." + (f"\n{tail}\n" if tail else ""),
+            f"The service {self.name!r} does not start: {why}." + (f"\n{said}\n" if said else ""),
             cure=f"Read `perdure logs {self.name}`; `perdure doctor` checks the rest.",
         )
 
@@ -161,15 +198,6 @@ async def _spawn(launch: Launch) -> asyncio.subprocess.Process:
             env=dict(launch.environment),
             process_group=0,
         )
-
-
-def log_tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
-    """The last lines of a log, for an error message."""
-    try:
-        text = path.read_bytes()[-16_384:].decode("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
-    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
 
 
 def _exit_words(code: int) -> str:

@@ -11,6 +11,9 @@ import psutil
 from perdure.domain.base import Frozen
 
 POLL_S = 0.05
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# What is said of a process that ended between two looks: psutil translates most of it, not all.
+ENDED = (psutil.Error, ProcessLookupError, FileNotFoundError, PermissionError)
 
 
 class ProcessRef(Frozen):
@@ -27,7 +30,7 @@ def process_ref(pid: int) -> ProcessRef | None:
         if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
             return None
         return ProcessRef(pid=pid, started=_started(pid, process))
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
+    except ENDED:
         return None
 
 
@@ -39,7 +42,7 @@ def listens(pid: int, port: int) -> bool:
     """Whether this very process listens on the port, and not another one that was there first."""
     try:
         connections = psutil.Process(pid).net_connections(kind="tcp")
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
+    except ENDED:
         return False
     return any(
         connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
@@ -77,15 +80,17 @@ def _signal(ref: ProcessRef, number: signal.Signals, *, group: bool = False) -> 
             os.killpg(ref.pid, number)
         else:
             os.kill(ref.pid, number)
-    except ProcessLookupError:
+    except ENDED:
         pass
 
 
 def _started(pid: int, process: psutil.Process) -> str:
-    """Start of a process: ticks since boot where /proc has them, as the wall clock may be set."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")[:8]
-    except FileNotFoundError:
+    """Start of a process: ticks since boot where /proc has them, as the wall clock may be set.
+
+    Raises one of `ENDED` when it is gone by now.
+    """
+    if not BOOT_ID.exists():
         return f"{process.create_time():.2f}"
+    boot = BOOT_ID.read_text(encoding="utf-8")[:8]
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     return f"{boot}:{stat.rpartition(')')[2].split()[19]}"

@@ -87,6 +87,11 @@ def has_api() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in API_PACKAGES)
 
 
+def has_key(settings: Settings) -> bool:
+    """Whether a model of a provider can be called, so that runs go without the embedded one."""
+    return bool(settings.anthropic_api_key or settings.anthropic_auth_token)
+
+
 def wants_api(settings: Settings) -> bool:
     """Whether the supervisor starts the REST API.
 
@@ -121,9 +126,7 @@ def temporal_launch(
 
     known: list[Client] = []
 
-    async def ready(pid: int) -> bool:
-        if not (listens(pid, port) and listens(pid, ui_port)):
-            return False
+    async def answers(_pid: int) -> bool:
         if not known:
             client = await temporal_server.connect(f"{LOOPBACK}:{port}", NAMESPACE)
             if client is None:
@@ -131,11 +134,15 @@ def temporal_launch(
             known.append(client)
         return await temporal_server.answers(known[0])
 
+    async def ready(pid: int) -> bool:
+        return listens(pid, port) and listens(pid, ui_port) and await answers(pid)
+
     return Launch(
         command=(str(temporal_binary()), "server", "start-dev", *options),
         environment=inherited_environment(minimal=True),
         log=files.log("temporal"),
         ready=ready,
+        answers=answers,
         port=port,
     )
 
@@ -147,16 +154,20 @@ def model_launch(settings: Settings, files: HomeFiles, *, port: int) -> Launch:
     template = settings.model_command or (*default, *options)
     fill = {"{port}": str(port), "{home}": str(files.home)}
 
+    async def answers(_pid: int) -> bool:
+        return await _healthy(f"http://{LOOPBACK}:{port}/health")
+
     async def ready(pid: int) -> bool:
-        return listens(pid, port) and await _healthy(f"http://{LOOPBACK}:{port}/health")
+        return listens(pid, port) and await answers(pid)
 
     return Launch(
         command=tuple(fill.get(word, word) for word in template),
         environment=inherited_environment(minimal=True),
         log=files.log("model"),
         ready=ready,
+        answers=answers,
         port=port,
-        start_within_s=60,
+        idle_within_s=60,
     )
 
 
@@ -171,14 +182,18 @@ def codec_launch(
     """The codec server; like a worker it needs the key, and so the environment."""
     pages = [word for origin in origins for word in ("--origin", origin)]
 
+    async def answers(_pid: int) -> bool:
+        return await _healthy(f"http://{LOOPBACK}:{port}/health")
+
     async def ready(pid: int) -> bool:
-        return listens(pid, port) and await _healthy(f"http://{LOOPBACK}:{port}/health")
+        return listens(pid, port) and await answers(pid)
 
     return Launch(
         command=(sys.executable, "-P", "-m", "perdure", "codec", "--port", str(port), *pages),
         environment=worker_environment(settings, endpoints),
         log=files.log("codec"),
         ready=ready,
+        answers=answers,
         port=port,
     )
 
@@ -186,8 +201,11 @@ def codec_launch(
 def api_launch(settings: Settings, files: HomeFiles, endpoints: Endpoints, *, port: int) -> Launch:
     """The REST API; it starts runs, and so sees the environment that a worker sees."""
 
+    async def answers(_pid: int) -> bool:
+        return await _healthy(f"{endpoints.api_url}/healthz")
+
     async def ready(pid: int) -> bool:
-        return listens(pid, port) and await _healthy(f"{endpoints.api_url}/healthz")
+        return listens(pid, port) and await answers(pid)
 
     return Launch(
         command=(
@@ -197,6 +215,7 @@ def api_launch(settings: Settings, files: HomeFiles, endpoints: Endpoints, *, po
         environment=worker_environment(settings, endpoints),
         log=files.log("api"),
         ready=ready,
+        answers=answers,
         port=port,
     )
 
@@ -216,7 +235,7 @@ def worker_launch(
         | {"PERDURE_READY_FILE": str(announced)},
         log=files.log(name),
         ready=ready,
-        grace_s=settings.shutdown_grace_s * 1.5,  # the worker itself uses the grace
+        grace_s=settings.embedded_grace_s * 1.5,  # the worker itself uses the grace
     )
 
 
@@ -224,6 +243,7 @@ def worker_environment(settings: Settings, endpoints: Endpoints) -> dict[str, st
     """What a worker of these settings runs with, the addresses included."""
     environment = inherited_environment() | settings.as_environment()
     environment["PERDURE_HOME"] = endpoints.home
+    environment["PERDURE_SHUTDOWN_GRACE_S"] = f"{settings.embedded_grace_s:g}"
     if endpoints.model_url:
         environment["PERDURE_MODEL_URL"] = endpoints.model_url
     if settings.temporal.address is None:
@@ -239,7 +259,8 @@ def worker_environment(settings: Settings, endpoints: Endpoints) -> dict[str, st
 
 async def _healthy(url: str) -> bool:
     try:
-        async with httpx2.AsyncClient(timeout=5, trust_env=False) as client:
+        # Plain HTTP on loopback: reading the certificates of the system would cost more than all.
+        async with httpx2.AsyncClient(timeout=5, trust_env=False, verify=False) as client:
             return (await client.get(url)).is_success
     except httpx2.HTTPError:
         return False

@@ -17,7 +17,7 @@ RuntimeStatus = Literal["starting", "ready", "stopping", "stopped", "failed"]
 
 
 class PartState(Frozen):
-    """One service as the supervisor sees it."""
+    """One service as the supervisor sees it; the others serve without an `optional` one."""
 
     name: str
     status: PartStatus
@@ -25,6 +25,7 @@ class PartState(Frozen):
     port: int | None = None
     restarts: int = 0
     detail: str = ""
+    optional: bool = False
 
     @property
     def is_serving(self) -> bool:
@@ -54,7 +55,9 @@ class RuntimeState(Frozen):
 
         Looks at the processes too: a part may have died before the supervisor could write it down.
         """
-        return self.status == "ready" and all(part.is_serving for part in self.parts)
+        return self.status == "ready" and all(
+            part.is_serving for part in self.parts if not part.optional
+        )
 
     def part(self, name: str) -> PartState | None:
         return next((part for part in self.parts if part.name == name), None)

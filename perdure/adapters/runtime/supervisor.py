@@ -27,6 +27,7 @@ from perdure.adapters.runtime.state import (
 from perdure.adapters.settings import Settings
 from perdure.domain.errors import PerdureError, RuntimeUnavailable
 
+OPTIONAL_WITHIN_S = 15.0
 OnChange = Callable[[RuntimeState], None]
 _log = structlog.get_logger(__name__)
 
@@ -49,7 +50,7 @@ async def supervise(
     with try_lock(files.lock) as mine:
         if not mine:
             return False
-        await end_leftovers(files, grace_s=settings.shutdown_grace_s)
+        await end_leftovers(files, grace_s=settings.embedded_grace_s)
         supervisor = _Supervisor(settings, files, detached=detached, idle=idle, on_change=on_change)
         await supervisor.run()
     return True
@@ -129,8 +130,9 @@ class _Supervisor:
             name = "worker" if number == 1 else f"worker-{number}"
             self._keep(name, self._plans.worker(name))
         if services.wants_api(self._settings):
-            self._keep("api", self._plans.api)
+            self._keep("api", self._plans.api, optional=self._settings.api == "auto")
         await self._all_ready()
+        await self._optional_settled()
         self._publish("ready")
         _log.info("services_ready", **self._plans.endpoints.model_dump())
         await until_idle(
@@ -151,9 +153,11 @@ class _Supervisor:
         else:
             self._keep("temporal", self._plans.temporal)
             if services.wants_codec(self._settings):
-                self._keep("codec", self._plans.codec)
+                self._keep("codec", self._plans.codec, optional=True)
         if services.wants_model(self._settings):
-            self._keep("model", self._plans.model)
+            unasked = self._settings.local_model == "auto"
+            optional = unasked and services.has_key(self._settings)
+            self._keep("model", self._plans.model, optional=optional)
         await self._all_ready()
         return named or await self._prepared()
 
@@ -168,8 +172,8 @@ class _Supervisor:
         await temporal_server.prepare_embedded(client)
         return client
 
-    def _keep(self, name: str, plan: Callable[[], Launch]) -> None:
-        part = Part(name, plan, on_change=lambda: self._publish())
+    def _keep(self, name: str, plan: Callable[[], Launch], *, optional: bool = False) -> None:
+        part = Part(name, plan, on_change=lambda: self._publish(), optional=optional)
         keeper = asyncio.create_task(part.keep(), name=f"keep {name}")
         keeper.add_done_callback(self._gave_up)
         self._keepers[part] = keeper
@@ -182,7 +186,18 @@ class _Supervisor:
 
     async def _all_ready(self) -> None:
         # A part that gives up ends the race in `run`, and this wait with it.
-        await asyncio.gather(*(part.ready.wait() for part in self._keepers))
+        needed = (part for part in self._keepers if not part.optional)
+        await asyncio.gather(*(part.ready.wait() for part in needed))
+
+    async def _optional_settled(self) -> None:
+        """Give the others a moment, so that who starts them finds them; then go on without."""
+        waits = [
+            asyncio.create_task(part.settled.wait()) for part in self._keepers if part.optional
+        ]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=OPTIONAL_WITHIN_S)
+            for wait in late:
+                wait.cancel()
 
     async def _end(self, status: RuntimeStatus, error: str) -> None:
         """Workers first, so that they can still report; then what they talk to."""
