@@ -111,7 +111,7 @@ class RunHandle:
     async def answer(
         self, gate: Gate | str, choice: str | None = None, *, text: str | None = None
     ) -> Receipt:
-        """Answer a question; an approval needs the gate itself, whose arguments were looked at."""
+        """Answer a question; an approval takes the gate, or its whole name such as `g1-7f3a`."""
         name, args_hash = (gate, None) if isinstance(gate, str) else (gate.id, gate.args_hash)
         message = Answer(gate=name, choice=choice, text=text, args_hash=args_hash)
         return await self._send(message)

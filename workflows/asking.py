@@ -82,7 +82,7 @@ class Asking(Stepping):
             subject=subject,
             scores=scores,
         )
-        self.note("gate_opened", gate=gate.id, kind=kind, prompt=prompt[:200])
+        self.note("gate_opened", gate=gate.name, kind=kind, prompt=prompt[:200])
         return gate
 
     async def answered(self, *gate_ids: str) -> Gate | None:
@@ -119,7 +119,7 @@ class Asking(Stepping):
             )
         except TimeoutError:
             for gate in rules.close_expired(control, now=workflow.now()):
-                self.note("gate_answered", gate=gate.id, kind=gate.kind, by="deadline")
+                self.note("gate_answered", gate=gate.name, kind=gate.kind, by="deadline")
 
     def _open_of(self, gate_ids: tuple[str, ...]) -> list[Gate]:
         gates = self.core.control.gates
@@ -153,7 +153,7 @@ class Asking(Stepping):
             Notify.notify,
             NotifyRequest(
                 run=self.run_id,
-                gate=gate.id,
+                gate=gate.name,
                 kind=gate.kind,
                 prompt=gate.prompt[:1_000],
                 choices=gate.choices,
@@ -162,7 +162,7 @@ class Asking(Stepping):
             **options.notice(
                 self.site,
                 activity_id=activity_id,
-                summary=f"notify people of {gate.kind} {gate.id}",
+                summary=f"notify people of {gate.kind} {gate.name}",
             ),
         )
         await self.watched(handle, activity_id=activity_id)

@@ -180,6 +180,6 @@ class Scoring(Calling):
         read = read_scores(" ".join(filter(None, (answer.choice, answer.text))), names)
         if isinstance(read, BadScores):
             # Only a default of the settings comes here: people are told at the door.
-            detail = f"{answer.by} answered {gate.id} without scores: {read.problem}"
+            detail = f"{answer.by} answered {gate.name} without scores: {read.problem}"
             return Ending(outcome="failed", reason="evaluator_failed", detail=detail)
         return read

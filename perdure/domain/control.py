@@ -127,8 +127,8 @@ def refuse(
             return _refuse_transition(state, message)
         case Answer():
             return gating.refusal(
-                state.gates.get(message.gate),
-                gate_id=message.gate,
+                _gate_named(state, message.gate),
+                named=message.gate,
                 choice=message.choice,
                 text=message.text,
                 args_hash=message.args_hash,
@@ -254,8 +254,14 @@ def _newest_answered(gates: dict[str, Gate]) -> dict[str, Gate]:
     return {gate.id: gate for gate in sorted(kept, key=lambda gate: int(gate.id[1:]))}
 
 
+def _gate_named(state: Control, name: str) -> Gate | None:
+    return state.gates.get(gating.read_name(name).id)
+
+
 def _answer(state: Control, message: Answer, *, now: datetime) -> Taken:
-    gate = state.gates[message.gate]
+    gate = _gate_named(state, message.gate)
+    if gate is None:
+        return Taken()
     answer = GateAnswer(
         choice=message.choice,
         text=message.text,
@@ -267,7 +273,7 @@ def _answer(state: Control, message: Answer, *, now: datetime) -> Taken:
     said = message.choice or (message.text or "")[:200]
     return Taken(
         event="gate_answered",
-        data={"gate": gate.id, "kind": gate.kind, "answer": said, "by": message.by},
+        data={"gate": gate.name, "kind": gate.kind, "answer": said, "by": message.by},
     )
 
 
@@ -277,7 +283,7 @@ def _refuse_retry(state: Control) -> str:
     if asked is None:
         return f"the run is {state.lifecycle}; `retry` goes on after a failure"
     return (
-        f"gate {asked.id} asks a person, and only `answer` answers it: "
+        f"gate {asked.name} asks a person, and only `answer` answers it: "
         f"`perdure answer {asked.id} retry`, with your note as its text"
     )
 

@@ -2,10 +2,11 @@
 
 import hashlib
 import json
+import re
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from perdure.domain.base import Frozen
 from perdure.domain.plain_text import folded
@@ -27,6 +28,8 @@ PROMPT_LIMIT = 4_000
 WAIT = "wait"
 END = "end"
 DEFAULT_PREFIX = "default:"
+NAMED_CHARACTERS = 4
+_BOUND = re.compile(rf"(?P<id>g[0-9]+)-(?P<begins>[0-9a-f]{{{NAMED_CHARACTERS},64}})")
 NO_SUCH_GATE = "there is no gate"
 
 
@@ -68,10 +71,13 @@ class GateAnswer(Frozen):
 class Gate(Frozen):
     """One question. Its id is run-wide (`g1`, `g2`, …), its deadline absolute.
 
+    `name` is what people call it. Where something is approved, it says what (`g1-7f3a`): the id
+    and how the hash of the arguments begins, so an answer by that name holds for these alone.
     `scores` are the dimensions that the answer must score.
     """
 
     id: str
+    name: str = ""
     kind: GateKind
     prompt: str
     choices: tuple[str, ...]
@@ -84,10 +90,36 @@ class Gate(Frozen):
     scores: tuple[str, ...] = ()
     answer: GateAnswer | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: object) -> object:
+        if not isinstance(given, dict) or given.get("name") or "id" not in given:
+            return given
+        return {**given, "name": bound_name(given["id"], given.get("args_hash"))}
+
     @property
     def open(self) -> bool:
         """Whether nobody has answered yet."""
         return self.answer is None
+
+
+class GateName(NamedTuple):
+    """A gate as somebody names it: its id, and how the hash of what is approved begins."""
+
+    id: str
+    begins: str | None = None
+
+
+def bound_name(id: str, args_hash: str | None) -> str:
+    """What a gate is called: its id alone where it is about no arguments."""
+    return id if args_hash is None else f"{id}-{args_hash[:NAMED_CHARACTERS]}"
+
+
+def read_name(given: str) -> GateName:
+    """The id and the beginning of a hash in a name; what has another form is an id."""
+    name = given.strip().lower()
+    found = _BOUND.fullmatch(name)
+    return GateName(name) if found is None else GateName(found["id"], found["begins"])
 
 
 def arguments_hash(name: str, arguments: dict[str, JsonValue]) -> str:
@@ -97,18 +129,30 @@ def arguments_hash(name: str, arguments: dict[str, JsonValue]) -> str:
 
 
 def refusal(
-    gate: Gate | None, *, gate_id: str, choice: str | None, text: str | None, args_hash: str | None
+    gate: Gate | None, *, named: str, choice: str | None, text: str | None, args_hash: str | None
 ) -> str | None:
-    """Why an answer is not taken, as a sentence, or None when it is valid."""
-    if gate is None:
-        return f"{NO_SUCH_GATE} {gate_id!r} in this run; `perdure gates` lists the open ones"
+    """Why an answer is not taken, as a sentence, or None when it is valid.
+
+    Args:
+        gate: the gate that `named` means, None where there is none.
+        named: what the answer calls the gate.
+        choice: one of its choices, if any.
+        text: words, beside a choice or alone.
+        args_hash: the hash of what is approved, where the name does not say it.
+    """
+    begins = read_name(named).begins
+    if gate is None or (begins is not None and gate.args_hash is None):
+        return f"{NO_SUCH_GATE} {named!r} in this run; `perdure gates` lists the open ones"
     if gate.answer is not None:
         said = gate.answer.choice or gate.answer.text
-        return f"gate {gate.id} was already answered with {said!r} by {gate.answer.by}"
-    if gate.args_hash is not None and args_hash is not None and args_hash != gate.args_hash:
-        return f"gate {gate.id} asks about other arguments (hash {gate.args_hash[:12]}…)"
-    if gate.kind == "tool_approval" and choice == APPROVE and args_hash is None:
-        return f"gate {gate.id}: an approval must carry args_hash {gate.args_hash}"
+        return f"gate {gate.name} was already answered with {said!r} by {gate.answer.by}"
+    if gate.args_hash is not None and not _means(gate.args_hash, begins, args_hash):
+        return f"gate {gate.id} asks about other arguments; look at {gate.name} before you answer"
+    if gate.kind == "tool_approval" and choice == APPROVE and not (begins or args_hash):
+        return (
+            f"gate {gate.id}: an approval names what it approves: the gate as {gate.name}, or "
+            f"args_hash {gate.args_hash}"
+        )
     if choice is not None and gate.choices and choice not in gate.choices:
         return f"gate {gate.id}: {choice!r} is not one of {', '.join(gate.choices)}"
     if choice is None and not (gate.free_text and text):
@@ -118,6 +162,10 @@ def refusal(
         read = read_scores(" ".join(filter(None, (choice, text))), gate.scores)
         return f"gate {gate.id}: {read.problem}" if isinstance(read, BadScores) else None
     return None
+
+
+def _means(hash: str, begins: str | None, args_hash: str | None) -> bool:
+    return hash.startswith(begins or "") and args_hash in {None, hash}
 
 
 def expired(gate: Gate, now: datetime) -> bool:

@@ -43,7 +43,10 @@ class Escalate(Message):
 
 
 class Answer(Message):
-    """Answer a gate by choice, by text, or both; approvals carry the hash of the arguments."""
+    """Answer a gate by choice, by text, or both.
+
+    An approval names what it approves: the gate by its whole name (`g1-7f3a`), or `args_hash`.
+    """
 
     gate: str = Field(max_length=NAME_CHARACTERS)
     choice: str | None = Field(default=None, max_length=CHOICE_CHARACTERS)

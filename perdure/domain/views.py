@@ -189,17 +189,15 @@ def _way_on(core: CoreState, *, run: str) -> list[str]:
 def _gate_lines(gate: Gate, *, run: str) -> list[str]:
     """The question as a quote, what it is about as code, and the two ways to answer it."""
     question, _, about = gate.prompt.strip().partition("\n")
-    lines = [f"### It waits for a person: {_word(gate.kind)} {gate.id}", ""]
+    lines = [f"### It waits for a person: {_word(gate.kind)} {gate.name}", ""]
     lines += [f"> {_one_line(question, 600)}", ""]
     if about.strip():
         lines += ["```", about.strip().replace("```", "'''")[:1_200], "```", ""]
     if gate.choices:
         lines.append(f"- choices: {', '.join(gate.choices)}")
     choice = gate.choices[0] if gate.choices else "your text"
-    reply = {"gate": gate.id, "choice" if gate.choices else "text": choice}
-    if gate.args_hash:
-        reply["args_hash"] = gate.args_hash
-    lines.append(f"- in a shell: `perdure answer --run {run} {gate.id} {shlex.quote(choice)}`")
+    reply = {"gate": gate.name, "choice" if gate.choices else "text": choice}
+    lines.append(f"- in a shell: `perdure answer --run {run} {gate.name} {shlex.quote(choice)}`")
     lines += ["- here: More Actions, Send a Signal, `answer`, with the input", ""]
     return [*lines, "```", json.dumps(reply, indent=1), "```"]
 

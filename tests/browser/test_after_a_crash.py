@@ -26,12 +26,15 @@ PLAYS = (
 async def _approve_by_command(made: Ground, run: str) -> None:
     """`perdure answer`, as a person types it once the gate is open."""
 
-    async def asked() -> bool:
-        return bool((await made.site.status(run)).gates)
+    asked: list[str] = []
 
-    await eventually(asked, seconds=60)
+    async def waits() -> bool:
+        asked[:] = [gate.name for gate in (await made.site.status(run)).gates]
+        return bool(asked)
+
+    await eventually(waits, seconds=60)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "perdure", "answer", f"{run}:g1", "approve",
+        sys.executable, "-P", "-m", "perdure", "answer", f"{run}:{asked[0]}", "approve",
         env={
             **os.environ,
             **made.site.settings.as_environment(),

@@ -8,8 +8,8 @@ from playwright.async_api import expect
 PANELS = [
     ("running", ["Write a care guide", "Running: executing, iteration 2 of at most 3"]),
     ("running", ["now: executor", "best score 0.65, in iteration 1", "of 2.00 USD"]),
-    ("approval", ["Waiting", "Tool approval g1", "Approve fs.write?", "faster start"]),
-    ("approval", ["perdure answer --run", '"choice": "approve"', '"args_hash"']),
+    ("approval", ["Waiting", "Tool approval g1-", "Approve fs.write?", "faster start"]),
+    ("approval", ["perdure answer --run", '"gate": "g1-', '"choice": "approve"']),
     ("escalation", ["Escalation g1", "The score 0.3 is below 0.6", "continue, accept, stop"]),
     ("paused", ["Paused", "perdure resume"]),
     ("failed", ["Failed (model_error)", "invalid x-api-key"]),

@@ -14,6 +14,7 @@ from perdure.domain.gates import (
     GateSettings,
     arguments_hash,
     expiry_choice,
+    read_name,
     refusal,
 )
 
@@ -42,7 +43,15 @@ APPROVAL = gate(args_hash=HASH, free_text=True)
         (None, {"choice": "approve"}, "there is no gate 'g1'"),
         (APPROVAL, {"choice": "approve", "args_hash": HASH}, None),
         (APPROVAL, {"choice": "approve", "args_hash": "b" * 64}, "other arguments"),
-        (APPROVAL, {"choice": "approve"}, f"an approval must carry args_hash {HASH}"),
+        (APPROVAL, {"choice": "approve"}, f"the gate as g1-aaaa, or args_hash {HASH}"),
+        (APPROVAL, {"choice": "approve", "named": "g1-aaaa"}, None),
+        (APPROVAL, {"choice": "approve", "named": " G1-AAAAAAAA "}, None),
+        (APPROVAL, {"choice": "approve", "named": f"g1-{HASH}"}, None),
+        (APPROVAL, {"choice": "approve", "named": "g1-aaab"}, "look at g1-aaaa before you answer"),
+        (APPROVAL, {"choice": "deny", "named": "g1-bbbb"}, "other arguments"),
+        (APPROVAL, {"choice": "approve", "named": "g1-aaaa", "args_hash": "b" * 64}, "other"),
+        (APPROVAL, {"choice": "approve", "named": "g1-aaaab"}, "other arguments"),
+        (gate("escalation"), {"choice": "continue", "named": "g1-aaaa"}, "no gate 'g1-aaaa'"),
         (APPROVAL, {"choice": "deny"}, None),
         (APPROVAL, {"choice": "deny", "args_hash": "b" * 64}, "other arguments"),
         (APPROVAL, {"choice": "Approve", "args_hash": HASH}, "is not one of approve, deny"),
@@ -57,8 +66,13 @@ APPROVAL = gate(args_hash=HASH, free_text=True)
     ],
 )
 def test_answers(asked, answer, why):
-    given_ = {"choice": None, "text": None, "args_hash": None, **answer}
-    refused = refusal(asked, gate_id="g1", **given_)
+    refused = refusal(
+        asked,
+        named=answer.get("named", "g1"),
+        choice=answer.get("choice"),
+        text=answer.get("text"),
+        args_hash=answer.get("args_hash"),
+    )
     assert (why in refused) if why and refused else (refused == why)
 
 
@@ -83,6 +97,30 @@ def test_what_an_expired_gate_does(on_expiry, choice):
 def test_no_default_approves(policy):
     with pytest.raises(ValidationError, match="denied, so `approve` is no default"):
         GateSettings(timeout_s=1, on_expiry=f"default:{policy}")
+
+
+@pytest.mark.parametrize(
+    ("given_", "read"),
+    [
+        ("g1", ("g1", None)),
+        ("g12-7f3a", ("g12", "7f3a")),
+        ("g1-7f3", ("g1-7f3", None)),
+        ("g1-" + "a" * 65, ("g1-" + "a" * 65, None)),
+        ("g1-xyzw", ("g1-xyzw", None)),
+        ("", ("", None)),
+    ],
+)
+def test_names_of_gates(given_, read):
+    assert read_name(given_) == read
+
+
+@given(st.text(), st.text("0123456789abcdef", min_size=64, max_size=64))
+def test_a_name_follows_what_is_approved(text, hashed):
+    asked = gate(args_hash=hashed)
+    assert asked.name == f"g1-{hashed[:4]}"
+    assert Gate.model_validate_json(asked.model_dump_json()) == asked
+    taken = refusal(asked, named=text, choice="approve", text=None, args_hash=None) is None
+    assert not taken or hashed.startswith(read_name(text).begins or "x")
 
 
 @given(

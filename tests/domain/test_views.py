@@ -65,9 +65,9 @@ def test_a_paused_run_says_so_first_and_how_to_resume() -> None:
 
 def test_a_gate_ends_with_the_reply_to_paste() -> None:
     lines = shown(gated("Approve fs.write?", args_hash="ab12")).splitlines()
-    assert "### It waits for a person: Tool approval g1" in lines
+    assert "### It waits for a person: Tool approval g1-ab12" in lines
     reply = json.loads("\n".join(lines[lines.index("{") : -1]))
-    assert reply == {"gate": "g1", "choice": "approve", "args_hash": "ab12"}
+    assert reply == {"gate": "g1-ab12", "choice": "approve"}
 
 
 def test_text_of_a_model_cannot_leave_its_block() -> None:

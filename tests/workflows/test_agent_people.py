@@ -189,7 +189,7 @@ async def test_a_denied_call_does_not_run_and_the_model_is_told(probe: Installat
 
 @pytest.mark.parametrize(
     ("hashed", "problem"),
-    [("0" * 64, "asks about other arguments"), (None, "an approval must carry args_hash")],
+    [("0" * 64, "asks about other arguments"), (None, "an approval names what it approves")],
     ids=["of another call", "missing"],
 )
 async def test_an_approval_names_what_it_approves(probe: Installation, hashed, problem) -> None:

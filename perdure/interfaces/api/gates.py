@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from perdure.domain.errors import NotFound
-from perdure.domain.gates import NO_SUCH_GATE, Gate
+from perdure.domain.gates import NO_SUCH_GATE, Gate, read_name
 from perdure.domain.messages import Answer, Receipt
 from perdure.interfaces.api.bodies import BoundedRoute
 from perdure.interfaces.api.caller import Answerer, Caller, Reader, Site, known_run
@@ -38,9 +38,12 @@ async def list_gates(
 async def answer(
     site: Site, caller: Answerer, run: str, gate: str, body: AnswerBody, key: Key = None
 ) -> Receipt:
-    """Answer a question; 409 when somebody else was first, or the arguments are others."""
+    """Answer a question; 409 when somebody else was first, or the arguments are others.
+
+    An approval calls the gate by its whole name (`g1-7f3a`), or repeats its `args_hash`.
+    """
     await known_run(site, run)
-    await _may_answer(site, caller, run, await _gate(site, run, gate), body)
+    await _may_answer(site, caller, run, await _gate(site, run, gate), body, named=gate)
     message = Answer(gate=gate[:256], choice=body.choice, text=body.text, args_hash=body.args_hash)
     try:
         return await steer(site, caller, run, message, key)
@@ -54,20 +57,21 @@ async def answer(
 
 async def _gate(site: ApiSite, run: str, gate: str) -> Gate | None:
     status = await site.services.gateway.status(run)
-    return next((one for one in status.gates if one.id == gate), None)
+    return next((one for one in status.gates if one.id == read_name(gate).id), None)
 
 
 async def _may_answer(
-    site: ApiSite, caller: Caller, run: str, asked: Gate | None, body: AnswerBody
+    site: ApiSite, caller: Caller, run: str, asked: Gate | None, body: AnswerBody, *, named: str
 ) -> None:
     if asked is not None and body.choice is None and not body.text:
         listed = ", ".join(asked.choices) or "a text"
         raise invalid("choice", f"found nothing; allowed: {listed}")
     if body.choice != "approve" or (asked is not None and asked.kind != "tool_approval"):
         return
-    if asked is not None and body.args_hash is None:
+    if asked is not None and body.args_hash is None and read_name(named).begins is None:
         told = f"an approval repeats the hash of the arguments: {asked.args_hash}"
-        raise invalid("args_hash", told, cure="Read the gate, and send its args_hash.")
+        cure = f"Read the gate, then call it {asked.name} in the path, or send its args_hash."
+        raise invalid("args_hash", told, cure=cure)
     if not site.rules.separate_approver or not await _started(site, caller, run):
         return
     if asked is None:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from perdure.domain.errors import InvalidInput, NotFound, PerdureError
-from perdure.domain.gates import Gate
+from perdure.domain.gates import APPROVE, Gate, read_name
 from perdure.domain.messages import (
     AddInput,
     Amend,
@@ -25,8 +25,10 @@ from perdure.domain.messages import (
 )
 from perdure.interfaces.cli.commands.given import Given, Ids, Kind, OneRun
 from perdure.interfaces.cli.session import ALL, Session, each_run
+from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.cli.views.layout import DIM
 from perdure.interfaces.cli.views.runs import bulk_view, receipt_view
+from perdure.interfaces.cli.views.wording import safe
 from perdure.interfaces.gateway.facts import OpenGate
 from perdure.interfaces.services import Services
 
@@ -125,7 +127,7 @@ async def answer(
     """Answer a question that waits; `perdure gates` lists them.
 
     Args:
-        gate: The gate, as g1 or RUN:g1.
+        gate: The gate, as g1 or RUN:g1; where a call is approved, by its whole name, as g1-7f3a.
         answer: One of its choices, or free text.
         run: The run, where several have a gate of that name.
         text: Words beside a choice, such as guidance with `continue`.
@@ -136,16 +138,17 @@ async def answer(
         if chosen is None and not takes_text(found.gate):
             beside = '; words go beside it, as --text "…"' if found.gate.free_text else ""
             raise InvalidInput(
-                f"Gate {found.gate.id} of {found.run} does not take {answer!r}.",
+                f"Gate {found.gate.name} of {found.run} does not take {answer!r}.",
                 cure=f"Choose one of: {', '.join(found.gate.choices)}{beside}.",
             )
+        named = gate.rpartition(":")[2]
+        _require_bound(found, named, chosen)
         message = Answer(
             by=session.context.user,
             request_id=uuid4().hex,
-            gate=found.gate.id,
+            gate=named,
             choice=chosen,
             text=text if chosen else answer,
-            args_hash=found.gate.args_hash,
         )
         receipt = await services.gateway.verb(found.run, message)
         session.output.show(receipt_view(found.run, receipt), _receipt(found.run, receipt))
@@ -210,6 +213,21 @@ def _receipt(run: str, receipt: Receipt) -> dict[str, JsonValue]:
     return {"type": "receipt", "run": run, **receipt.model_dump(mode="json")}
 
 
+def _require_bound(found: OpenGate, named: str, chosen: str | None) -> None:
+    """Whoever approves names what they looked at: the number alone may stand for other arguments.
+
+    Raises:
+        InvalidInput: an approval by the number alone.
+    """
+    gate = found.gate
+    if gate.kind == "tool_approval" and chosen == APPROVE and read_name(named).begins is None:
+        raise InvalidInput(
+            f"An approval names what it approves. {found.run}:{gate.name} asks:\n"
+            f"{safe(gate.prompt).strip()}",
+            cure=f"If that is right: {how_to_answer(gate, found.run, APPROVE)}",
+        )
+
+
 def takes_text(gate: Gate) -> bool:
     """Whether a text alone answers: a mistyped `approve` must not count as a denial with words."""
     return not gate.choices or (gate.free_text and gate.kind in {"question", "review"})
@@ -218,24 +236,25 @@ def takes_text(gate: Gate) -> bool:
 async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
     """The open gate that is meant; the run is found by it when only one has such a gate."""
     before, separator, name = gate.rpartition(":")
-    wanted = run or (before if separator else None)
+    wanted, wanted_id = run or (before if separator else None), read_name(name).id
     resolved = await services.gateway.resolve(wanted) if wanted else None
     if resolved is not None:
         status = await services.gateway.status(resolved)
         found = [
             OpenGate(run=resolved, kind=status.kind, goal=status.goal, gate=item)
             for item in status.gates
-            if item.id == name
+            if item.id == wanted_id
         ]
     else:
-        found = [item for item in (await services.gateway.gates()).gates if item.gate.id == name]
+        waiting = (await services.gateway.gates()).gates
+        found = [item for item in waiting if item.gate.id == wanted_id]
     if not found:
         where = f" in {resolved}" if resolved else ""
         raise NotFound(
             f"No open gate {name!r}{where}.", cure="`perdure gates` lists what waits for a person."
         )
     if len(found) > 1:
-        named = ", ".join(f"{item.run}:{name}" for item in found)
+        named = ", ".join(f"{item.run}:{item.gate.name}" for item in found)
         raise InvalidInput(f"Several runs have a gate {name}: {named}.", cure="Name one of these.")
     return found[0]
 

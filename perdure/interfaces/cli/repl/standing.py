@@ -44,7 +44,7 @@ class Standing:
         page = await services.gateway.list(RunFilter(limit=RUNS_NAMED))
         self.names.runs = tuple(run.id for run in page.runs)
         found = await services.gateway.gates()
-        self.names.gates = tuple(f"{item.run}:{item.gate.id}" for item in found.gates)
+        self.names.gates = tuple(f"{item.run}:{item.gate.name}" for item in found.gates)
         still = [run for run in page.runs if run.lifecycle in OPEN]
         counts = [
             f"{count} {word}"

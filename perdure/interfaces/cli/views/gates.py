@@ -11,13 +11,13 @@ from perdure.interfaces.cli.views.wording import ago, duration, one_line, safe
 from perdure.interfaces.gateway.facts import OpenGate, OpenGates
 
 
-def how_to_answer(gate: Gate, run: str) -> str:
-    """The command that answers a gate."""
-    choice = "|".join(gate.choices)
-    wanted = choice if gate.choices else '"your answer"'
+def how_to_answer(gate: Gate, run: str, choice: str | None = None) -> str:
+    """The command that answers a gate, with one of its choices or all of them."""
+    listed = choice or "|".join(gate.choices)
+    wanted = listed if gate.choices else '"your answer"'
     if gate.kind == "blocked" and gate.free_text:
         wanted += ' --text "what it needs"'
-    return f"perdure answer {shlex.quote(f'{run}:{gate.id}')} {wanted}"
+    return f"perdure answer {shlex.quote(f'{run}:{gate.name}')} {wanted}"
 
 
 def gates_view(found: OpenGates, now: datetime) -> RenderableType:
@@ -38,7 +38,7 @@ def _gate(item: OpenGate, now: datetime) -> RenderableType:
         left = (gate.deadline - now).total_seconds()
         facts.append(f"expires in {duration(max(0.0, left))}, then {_expiry(gate.on_expiry)}")
     return stack(
-        line((f"{run}:{gate.id}", "bold magenta"), (f"  {' · '.join(facts)}", DIM)),
+        line((f"{run}:{gate.name}", "bold magenta"), (f"  {' · '.join(facts)}", DIM)),
         line((one_line(item.goal), DIM), indent=2),
         *(line(row, indent=2) for row in safe(gate.prompt).strip().splitlines()),
         line(("→ " + how_to_answer(gate, run), "cyan"), indent=2),

@@ -165,7 +165,7 @@ def gate_lines(gate: Gate, run: str) -> Text | None:
     """An open question, and the command that answers it."""
     if not gate.open:
         return None
-    question = f"? {gate.id} {gate.kind.replace('_', ' ')}: {safe(gate.prompt).strip()}"
+    question = f"? {gate.name} {gate.kind.replace('_', ' ')}: {safe(gate.prompt).strip()}"
     return line((question, "bold magenta"), "\n", (f"  {how_to_answer(gate, run)}", DIM))
 
 

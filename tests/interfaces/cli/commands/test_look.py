@@ -81,7 +81,7 @@ def test_list_passes_its_filters_on(perdure: Installation) -> None:
 def test_gates_say_how_to_answer(perdure: Installation) -> None:
     perdure.gateway.statuses[RUN] = status(gates=(gate(),))
     assert perdure.run("gates") == 0
-    assert f"perdure answer {RUN}:g1 approve|deny" in perdure.out
+    assert f"perdure answer {RUN}:g1-abab approve|deny" in perdure.out
 
 
 def test_the_result_of_a_bad_ending_has_exit_code_1(perdure: Installation) -> None:

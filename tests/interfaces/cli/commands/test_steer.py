@@ -101,18 +101,26 @@ def test_a_rubric_is_read_from_a_file(perdure: Installation) -> None:
     ]
 
 
-@pytest.mark.parametrize("argv", [("g1",), (f"{RUN}:g1",), ("g1", "--run", "refine-steel")])
-def test_an_approval_carries_the_hash_of_what_was_shown(
-    perdure: Installation, argv: tuple[str, ...]
-) -> None:
-    shown = gate()
-    perdure.gateway.statuses[RUN] = status(gates=(shown,))
+NAMED = "g1-abab"
+
+
+@pytest.mark.parametrize("argv", [(NAMED,), (f"{RUN}:{NAMED}",), (NAMED, "--run", "refine-steel")])
+def test_an_approval_names_what_was_shown(perdure: Installation, argv: tuple[str, ...]) -> None:
+    perdure.gateway.statuses[RUN] = status(gates=(gate(),))
     assert perdure.run("answer", argv[0], "approve", *argv[1:]) == 0
     [(run, sent)] = perdure.gateway.sent
     assert run == RUN
     assert isinstance(sent, Answer)
-    assert (sent.gate, sent.choice, sent.text) == ("g1", "approve", None)
-    assert sent.args_hash == shown.args_hash
+    assert (sent.gate, sent.choice, sent.text) == (NAMED, "approve", None)
+
+
+def test_an_approval_by_number_alone_is_shown_what_it_would_approve(perdure: Installation) -> None:
+    perdure.gateway.statuses[RUN] = status(gates=(gate(),))
+    assert perdure.run("answer", "g1", "approve") == 2
+    assert "May fs.write change README.md?" in perdure.err
+    assert f"perdure answer {RUN}:{NAMED} approve" in perdure.err
+    assert perdure.gateway.sent == []
+    assert perdure.run("answer", "g1", "deny") == 0
 
 
 def test_free_text_answers_a_question(perdure: Installation) -> None:
@@ -146,7 +154,7 @@ def test_answers_that_fit_no_gate(perdure: Installation) -> None:
     assert perdure.run("answer", "g9", "approve") == 4
     perdure.gateway.statuses["agent-b-1"] = status(id="agent-b-1", gates=(gate(),))
     assert perdure.run("answer", "g1", "approve") == 2
-    assert f"{RUN}:g1, agent-b-1:g1" in perdure.err
+    assert f"{RUN}:{NAMED}, agent-b-1:{NAMED}" in perdure.err
     assert perdure.gateway.sent == []
 
 

@@ -45,6 +45,7 @@ def test_gates() -> None:
         choices=("continue", "accept", "stop"),
         deadline=NOW + timedelta(hours=1),
         on_expiry="default:accept",
+        args_hash=None,
     )
     found = OpenGates(
         gates=tuple(
@@ -54,10 +55,10 @@ def test_gates() -> None:
         unread=("agent-other-1",),
     )
     assert plain(gates_view(found, NOW)) == snapshot("""\
-refine-steel-bottle-7f3a:g1  tool approval · opened 5 min ago
+refine-steel-bottle-7f3a:g1-abab  tool approval · opened 5 min ago
   Write a text.
   May fs.write change README.md?
-  → perdure answer refine-steel-bottle-7f3a:g1 approve|deny
+  → perdure answer refine-steel-bottle-7f3a:g1-abab approve|deny
 refine-steel-bottle-7f3a:g2  escalation · opened 5 min ago · expires in 1 h, then accept is taken
   Write a text.
   The score stays at 0.4.
