@@ -287,6 +287,7 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
             fallback=f"127.0.0.1:{settings.temporal_port}",
             blobs=parts.stores.blobs,
             telemetry=parts.telemetry,
+            tolerant=True,
         )
         await register_search_attributes(client)
         parts.loop_tools.serve(loops_of(parts))

@@ -1,40 +1,35 @@
 """The control surface that every loop inherits: verbs as updates and as signals, and queries.
 
-Handlers are synchronous: they ask the domain, change state, and return. A rejected update leaves
-no history; a signal that is not allowed is noted in the status and never fails the run.
+Handlers are synchronous: they ask the domain, change state, and return. They take whatever values
+were sent, because the SDK fails the task, again and again, when a signal's do not fit a signature.
+A rejected update leaves no history; a signal that cannot be read, or is not allowed, is noted in
+the status and never fails the run.
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from perdure.domain import control as rules
+from perdure.domain import message_forms as forms
 from perdure.domain.editing import edit_refusal, edited
 from perdure.domain.events import Event, EventType
 from perdure.domain.gates import Gate
-from perdure.domain.messages import (
-    AddInput,
-    Amend,
-    Answer,
-    AnyMessage,
-    Escalate,
-    EventsQuery,
-    Pause,
-    Receipt,
-    Resume,
-    Retry,
-    Stop,
-)
+from perdure.domain.message_forms import Misread
+from perdure.domain.messages import Amend, AnyMessage, EventsQuery, Receipt
 from perdure.domain.names import MEMO_GOAL_CHARACTERS
 from perdure.domain.result import IterationRecord, SpendReport
 from perdure.domain.run import CommonSpec, Site
 from perdure.domain.state import CoreState
 from perdure.domain.status import RunStatus, StageNow
 from perdure.domain.views import spend_report, status_of
+from workflows.given import Given
 
 
-class Controlled:
+class Controlled(Given):
     """State and handlers of a steered run; `Loop` adds how it moves."""
 
     takes_input = True
@@ -44,6 +39,7 @@ class Controlled:
     site: Site
     core: CoreState
     handled: int = 0
+    told: bool = False  # something was said since people were last shown how the run stands
 
     @property
     def wall_time(self) -> float:
@@ -84,31 +80,50 @@ class Controlled:
             rubric_allowed=self.kind == "refine",
         )
 
-    def _validate(self, verb: str, message: AnyMessage) -> None:
+    def _validate(self, verb: str, given: Sequence[object]) -> None:
+        message = _readable(verb, given)
         if rules.seen(self.core.control, message, _update_id()):
             return
         why = self._refusal(message)
         if why is not None:
-            raise ApplicationError(f"{verb}: {why}", type="not_allowed", non_retryable=True)
+            raise _refused(verb, why)
 
-    def _receive(self, verb: str, message: AnyMessage) -> Receipt:
+    def _receive(self, verb: str, given: Sequence[object]) -> Receipt:
         """Apply a validated update; a repeated request id has no second effect."""
+        message = _readable(verb, given)
         self.handled += 1
+        self.told = True
         if rules.seen(self.core.control, message, _update_id()):
             return Receipt(verb=verb, lifecycle=self.core.control.lifecycle, note="had its effect")
         self._take(message, request_id=_update_id())
         return Receipt(verb=verb, lifecycle=self.core.control.lifecycle)
 
-    def _hear(self, verb: str, message: AnyMessage) -> None:
-        """Apply a signal where it is allowed, else note why not."""
+    def _hear(self, verb: str, given: Sequence[object]) -> None:
+        """Apply a signal where it is allowed, else note why not; nothing sent fails a task."""
         self.handled += 1
+        message = forms.read_message(verb, given)
+        if isinstance(message, Misread):
+            self._note_refused(verb, message.why)
+            return
+        try:
+            self._apply(verb, message)
+        except Exception as error:
+            # A task that fails here fails for ever: the signal stays in the history.
+            self._note_refused(verb, f"it could not be applied: {error}")
+
+    def _apply(self, verb: str, message: AnyMessage) -> None:
         if rules.seen(self.core.control, message):
             return
         why = self._refusal(message)
-        if why is None:
-            self._take(message, request_id=None)
-        else:
-            rules.note_refused(self.core.control, verb, why)
+        if why is not None:
+            self._note_refused(verb, why)
+            return
+        self._take(message, request_id=None)
+        self.told = True
+
+    def _note_refused(self, verb: str, why: str) -> None:
+        rules.note_refused(self.core.control, verb, why)
+        self.told = True
 
     def _take(self, message: AnyMessage, *, request_id: str | None) -> None:
         taken = rules.take(
@@ -133,125 +148,132 @@ class Controlled:
             workflow.upsert_memo({"goal": " ".join(message.goal.split())[:MEMO_GOAL_CHARACTERS]})
 
     @workflow.signal(name="pause", description='Start no new step. {"by": "me"}')
-    def on_pause(self, message: Pause) -> None:
+    def on_pause(self, *given: object) -> None:
         """Signal form of `pause`."""
-        self._hear("pause", message)
+        self._hear("pause", given)
 
     @workflow.signal(name="resume", description='Go on after a pause. {"by": "me"}')
-    def on_resume(self, message: Resume) -> None:
+    def on_resume(self, *given: object) -> None:
         """Signal form of `resume`."""
-        self._hear("resume", message)
+        self._hear("resume", given)
 
     @workflow.signal(
         name="stop", description='End with the best result. {"mode": "graceful" or "now"}'
     )
-    def on_stop(self, message: Stop) -> None:
+    def on_stop(self, *given: object) -> None:
         """Signal form of `stop`."""
-        self._hear("stop", message)
+        self._hear("stop", given)
 
     @workflow.signal(name="escalate", description='Ask a person to look. {"note": "why"}')
-    def on_escalate(self, message: Escalate) -> None:
+    def on_escalate(self, *given: object) -> None:
         """Signal form of `escalate`."""
-        self._hear("escalate", message)
+        self._hear("escalate", given)
 
     @workflow.signal(
         name="answer", description='Answer a gate. {"gate": "g1", "choice": "continue"}'
     )
-    def on_answer(self, message: Answer) -> None:
+    def on_answer(self, *given: object) -> None:
         """Signal form of `answer`."""
-        self._hear("answer", message)
+        self._hear("answer", given)
 
     @workflow.signal(
         name="amend", description='Change limits or guide. {"budget": {"cost_usd": 3}}'
     )
-    def on_amend(self, message: Amend) -> None:
+    def on_amend(self, *given: object) -> None:
         """Signal form of `amend`."""
-        self._hear("amend", message)
+        self._hear("amend", given)
 
     @workflow.signal(name="add_input", description='Say something. {"text": "also mention …"}')
-    def on_add_input(self, message: AddInput) -> None:
+    def on_add_input(self, *given: object) -> None:
         """Signal form of `add_input`."""
-        self._hear("add_input", message)
+        self._hear("add_input", given)
 
     @workflow.signal(name="retry", description='Try a blocked step again. {"note": "why"}')
-    def on_retry(self, message: Retry) -> None:
+    def on_retry(self, *given: object) -> None:
         """Signal form of `retry`; a failed run is retried through a door."""
-        self._hear("retry", message)
+        self._hear("retry", given)
+
+    @workflow.signal(dynamic=True, description="No such signal: it is noted as refused.")
+    def on_unknown(self, name: str, given: Sequence[RawValue]) -> None:
+        """Say of a signal that no run knows that it had no effect."""
+        del given
+        self.handled += 1
+        self._note_refused(forms.named(name), forms.unknown_verb(name))
 
     @workflow.update(name="pause", description="Start no new step.")
-    def do_pause(self, message: Pause) -> Receipt:
+    def do_pause(self, *given: object) -> Receipt:
         """Update form of `pause`."""
-        return self._receive("pause", message)
+        return self._receive("pause", given)
 
     @do_pause.validator
-    def _check_pause(self, message: Pause) -> None:
-        self._validate("pause", message)
+    def _check_pause(self, *given: object) -> None:
+        self._validate("pause", given)
 
     @workflow.update(name="resume", description="Go on after a pause.")
-    def do_resume(self, message: Resume) -> Receipt:
+    def do_resume(self, *given: object) -> Receipt:
         """Update form of `resume`."""
-        return self._receive("resume", message)
+        return self._receive("resume", given)
 
     @do_resume.validator
-    def _check_resume(self, message: Resume) -> None:
-        self._validate("resume", message)
+    def _check_resume(self, *given: object) -> None:
+        self._validate("resume", given)
 
     @workflow.update(name="stop", description="End with the best result.")
-    def do_stop(self, message: Stop) -> Receipt:
+    def do_stop(self, *given: object) -> Receipt:
         """Update form of `stop`."""
-        return self._receive("stop", message)
+        return self._receive("stop", given)
 
     @do_stop.validator
-    def _check_stop(self, message: Stop) -> None:
-        self._validate("stop", message)
+    def _check_stop(self, *given: object) -> None:
+        self._validate("stop", given)
 
     @workflow.update(name="escalate", description="Ask a person to look.")
-    def do_escalate(self, message: Escalate) -> Receipt:
+    def do_escalate(self, *given: object) -> Receipt:
         """Update form of `escalate`."""
-        return self._receive("escalate", message)
+        return self._receive("escalate", given)
 
     @do_escalate.validator
-    def _check_escalate(self, message: Escalate) -> None:
-        self._validate("escalate", message)
+    def _check_escalate(self, *given: object) -> None:
+        self._validate("escalate", given)
 
     @workflow.update(name="answer", description="Answer a gate.")
-    def do_answer(self, message: Answer) -> Receipt:
+    def do_answer(self, *given: object) -> Receipt:
         """Update form of `answer`."""
-        return self._receive("answer", message)
+        return self._receive("answer", given)
 
     @do_answer.validator
-    def _check_answer(self, message: Answer) -> None:
-        self._validate("answer", message)
+    def _check_answer(self, *given: object) -> None:
+        self._validate("answer", given)
 
     @workflow.update(name="amend", description="Change limits, the rubric, or give guidance.")
-    def do_amend(self, message: Amend) -> Receipt:
+    def do_amend(self, *given: object) -> Receipt:
         """Update form of `amend`."""
-        return self._receive("amend", message)
+        return self._receive("amend", given)
 
     @do_amend.validator
-    def _check_amend(self, message: Amend) -> None:
-        self._validate("amend", message)
+    def _check_amend(self, *given: object) -> None:
+        self._validate("amend", given)
 
     @workflow.update(name="add_input", description="Say something to the model.")
-    def do_add_input(self, message: AddInput) -> Receipt:
+    def do_add_input(self, *given: object) -> Receipt:
         """Update form of `add_input`."""
-        return self._receive("add_input", message)
+        return self._receive("add_input", given)
 
     @do_add_input.validator
-    def _check_add_input(self, message: AddInput) -> None:
-        self._validate("add_input", message)
+    def _check_add_input(self, *given: object) -> None:
+        self._validate("add_input", given)
 
     @workflow.update(name="retry", description="Try a blocked step again.")
-    def do_retry(self, message: Retry) -> Receipt:
+    def do_retry(self, *given: object) -> Receipt:
         """Update form of `retry`; a failed run is retried through a door."""
-        return self._receive("retry", message)
+        return self._receive("retry", given)
 
     @do_retry.validator
-    def _check_retry(self, message: Retry) -> None:
-        self._validate("retry", message)
+    def _check_retry(self, *given: object) -> None:
+        self._validate("retry", given)
 
     @workflow.query(name="status", description="One look at the run.")
-    def see_status(self) -> RunStatus:
+    def see_status(self, *_: object) -> RunStatus:
         """The status shape that every door shows."""
         return status_of(
             self.core,
@@ -279,24 +301,38 @@ class Controlled:
         return ()
 
     @workflow.query(name="history", description="The newest iteration records.")
-    def see_history(self) -> list[IterationRecord]:
+    def see_history(self, *_: object) -> list[IterationRecord]:
         """The newest twenty records; the store has all."""
         return self.core.records
 
     @workflow.query(name="costs", description="Spend by phase and model.")
-    def see_costs(self) -> SpendReport:
+    def see_costs(self, *_: object) -> SpendReport:
         """Spend so far."""
         return spend_report(self.core, wall_time=self.wall_time)
 
     @workflow.query(name="gates", description="Questions that wait for a person.")
-    def see_gates(self) -> list[Gate]:
+    def see_gates(self, *_: object) -> list[Gate]:
         """Open gates, oldest first."""
         return list(self.core.control.open_gates)
 
     @workflow.query(name="events", description='Events after a number. {"since": 0}')
-    def see_events(self, query: EventsQuery) -> list[Event]:
+    def see_events(self, *given: object) -> list[Event]:
         """The newest events after `since`."""
+        query = forms.read_form("events", EventsQuery, given)
+        if isinstance(query, Misread):
+            raise _refused("events", query.why)
         return list(self.core.ring.since(query.since))
+
+
+def _readable(verb: str, given: Sequence[object]) -> AnyMessage:
+    message = forms.read_message(verb, given)
+    if isinstance(message, Misread):
+        raise _refused(verb, message.why)
+    return message
+
+
+def _refused(verb: str, why: str) -> ApplicationError:
+    return ApplicationError(f"{verb}: {why}", type="not_allowed", non_retryable=True)
 
 
 def _update_id() -> str | None:

@@ -80,6 +80,7 @@ class Loop(Opening):
         """Run to the end; a cancellation from outside is a stop, never a lost result."""
         task = asyncio.create_task(self.drive())
         deadline = asyncio.create_task(self._deadline())
+        telling = asyncio.create_task(self._keep_shown())
         while not task.done():
             try:
                 await workflow.wait([task])
@@ -87,7 +88,15 @@ class Loop(Opening):
                 self.core.control.stop = "now"
                 self.core.control.stopped_by = "cancellation"
         deadline.cancel()
+        telling.cancel()
         return task.result()
+
+    async def _keep_shown(self) -> None:
+        """Show what people said, and what of it was refused: once a task, however much it was."""
+        while True:
+            await workflow.wait_condition(lambda: self.told)
+            self.told = False
+            self.show_panel()
 
     async def checkpoint(self) -> Ending | None:
         """Pass between two steps: roll, pause, stop, clocks; returns why the run must end."""

@@ -8,12 +8,17 @@ from temporalio.common import RetryPolicy
 from activities.mine import Mine
 from perdure.domain.memory.mining import MineReport, MineRequest, MiningInput
 from perdure.domain.names import MINING_WORKFLOW
+from workflows.given import Given
 from workflows.options import NEVER_RETRIED
 
 
 @workflow.defn(name=MINING_WORKFLOW)
-class PatternMining:
+class PatternMining(Given):
     """One look: a single step over memory, which proposes and approves nothing."""
+
+    @workflow.init
+    def __init__(self, given: MiningInput) -> None:
+        del given  # taken by `run`, once it is known to be one
 
     @workflow.run
     async def run(self, given: MiningInput) -> MineReport:

@@ -9,7 +9,10 @@ keys, everything is sealed before it leaves the process.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pydantic import ValidationError
+from pydantic_core import from_json
 from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
 from temporalio.converter import (
     CompositePayloadConverter,
@@ -25,9 +28,13 @@ from temporalio.converter import (
 
 from perdure.adapters.codec import SealedPayloads
 from perdure.adapters.failures import EncodedFailures, ShortFailures
-from perdure.domain.base import StepMessage
+from perdure.adapters.handing_on import HandedOn, TolerantConverter, why_unreadable
+from perdure.domain.base import StepMessage, WorkflowInput
+from perdure.domain.message_forms import Misread, Unreadable
 from perdure.domain.ports import BlobStore
+from perdure.domain.problems import problems_of
 
+PROBLEMS_TOLD = 8
 EXTERNAL_THRESHOLD_BYTES = 256 * 1024
 ADDRESS = "address"
 
@@ -56,6 +63,79 @@ class PerdurePayloads(CompositePayloadConverter):
                 for converter in DefaultPayloadConverter.default_encoding_payload_converters
             )
         )
+
+
+class TolerantPayloads(PerdurePayloads):
+    """What workflows read by: whatever was sent arrives, and is refused in words.
+
+    A value whose type nobody declared, and that cannot be read, is handed on as `Unreadable`, an
+    input of a workflow as `Misread`.
+    """
+
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[object]:
+        """Decode values; one of a declared type must be readable.
+
+        Raises:
+            RuntimeError: a value of a declared type could not be opened.
+        """
+        if type_hints is None:
+            return [self._read(payload) for payload in payloads]
+        return [
+            self._declared(payload, hint)
+            for payload, hint in zip(payloads, type_hints, strict=True)
+        ]
+
+    def _declared(self, payload: Payload, hint: type) -> object:
+        """One value of a declared type; a workflow says itself what is wrong with its input."""
+        why = why_unreadable(payload)
+        if why is not None and hint is not RawValue:
+            # No error of ours: those end a run, and this one waits for a key or a blob.
+            raise RuntimeError(why)
+        try:
+            (value,) = super().from_payloads([payload], [hint])
+        except Exception as error:
+            if not _is_input(hint):
+                raise
+            return Misread(_wrong(payload, error))
+        return value
+
+    def _read(self, payload: Payload) -> object:
+        why = why_unreadable(payload)
+        if why is not None:
+            return Unreadable(why)
+        try:
+            (value,) = super().from_payloads([payload])
+        except Exception:  # each converter has errors of its own
+            return _unread(payload)
+        return value
+
+
+def _is_input(hint: object) -> bool:
+    return isinstance(hint, type) and issubclass(hint, WorkflowInput)
+
+
+def _wrong(payload: Payload, error: Exception) -> str:
+    """What is wrong with an input that is none of its type."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    try:
+        value: object = from_json(payload.data)
+    except ValueError as no_json:
+        return f"it is no JSON: {no_json}"
+    told = [str(problem) for problem in problems_of(error, value)]
+    more = [f"and {len(told) - PROBLEMS_TOLD} more"] if len(told) > PROBLEMS_TOLD else []
+    return "; ".join([*told[:PROBLEMS_TOLD], *more])
+
+
+def _unread(payload: Payload) -> Unreadable | None:
+    """What to say of a value that no converter takes; an empty one says nothing at all."""
+    if not payload.data:
+        return None
+    encoding = payload.metadata.get("encoding", b"").decode(errors="replace")
+    named = f"as {encoding[:40]} " if encoding else ""
+    return Unreadable(f"its {len(payload.data)} bytes {named}cannot be read")
 
 
 class BlobDriver(StorageDriver):
@@ -95,17 +175,21 @@ class BlobDriver(StorageDriver):
         ]
 
 
-def data_converter(blobs: BlobStore | None, keys: Sequence[bytes] = ()) -> DataConverter:
+def data_converter(
+    blobs: BlobStore | None, keys: Sequence[bytes] = (), *, tolerant: bool = False
+) -> DataConverter:
     """The converter of clients, workers and replays.
 
     Args:
         blobs: where large payloads are kept; without a store nothing is offloaded.
         keys: seal what Temporal is told, the current key first; without any it is plain.
+        tolerant: hand on what cannot be opened, with the reason, as workers and replays must.
     """
     codec = SealedPayloads(keys) if keys else None
-    plain = DataConverter(
-        payload_converter_class=PerdurePayloads,
-        payload_codec=codec,
+    kind = TolerantConverter if tolerant else DataConverter
+    plain = kind(
+        payload_converter_class=TolerantPayloads if tolerant else PerdurePayloads,
+        payload_codec=HandedOn(codec) if codec and tolerant else codec,
         failure_converter_class=EncodedFailures if keys else ShortFailures,
     )
     if blobs is None:

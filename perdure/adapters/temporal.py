@@ -27,6 +27,7 @@ async def connect(
     fallback: str,
     blobs: BlobStore | None,
     telemetry: Telemetry,
+    tolerant: bool = False,
 ) -> Client:
     """Connect with the profile's TLS and key.
 
@@ -35,6 +36,7 @@ async def connect(
         fallback: the embedded server's address, used when no server is named.
         blobs: where large payloads are kept.
         telemetry: plugins and runtime that send traces and metrics, or nothing.
+        tolerant: hand on values that cannot be opened, as a worker must.
 
     Raises:
         ServiceUnavailable: nobody answers there.
@@ -46,7 +48,7 @@ async def connect(
     try:
         return await Client.connect(
             **options,
-            data_converter=data_converter(blobs, encryption_keys(settings)),
+            data_converter=data_converter(blobs, encryption_keys(settings), tolerant=tolerant),
             plugins=[*telemetry.plugins, StepLoggingPlugin()],
             runtime=telemetry.runtime,
         )

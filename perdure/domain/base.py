@@ -19,3 +19,10 @@ class StepMessage(Frozen):
     The Temporal converter leaves out fields that hold their default, which keeps a turn within its
     history allowance. Tags of unions therefore have no default.
     """
+
+
+class WorkflowInput(BaseModel):
+    """What a workflow is started with; the converter hands on one that it cannot read.
+
+    The workflow itself then says what is wrong, and ends.
+    """

@@ -44,7 +44,14 @@ WARNING_SHARE = 0.8
 MAX_ITERATIONS = 10_000
 MIN_OUTPUT_TOKENS = 16
 
-Money = Annotated[Decimal, Field(ge=0)]
+# Bounds that nobody means: a timer of 10,000 years is one that no server takes.
+MOST = 10**15
+MOST_USD = 10**9
+MOST_SECONDS = 10 * 365 * 86_400
+
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Money = Annotated[Decimal, Field(ge=0, le=MOST_USD)]
+Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
 
 
 class AssumePrice(Frozen):
@@ -56,16 +63,16 @@ class AssumePrice(Frozen):
 class BudgetLimits(Frozen):
     """The `budget:` block of a specification; times in seconds, money in USD."""
 
-    tokens: int | None = Field(default=200_000, ge=0)
+    tokens: Count | None = 200_000
     cost_usd: Money | None = Decimal("2.00")
-    active_time: float | None = Field(default=300, ge=0)
-    wall_time: float | None = Field(default=None, ge=0)
-    output_tokens: int | None = Field(default=None, ge=0)
-    model_calls: int | None = Field(default=None, ge=0)
-    tool_calls: int | None = Field(default=None, ge=0)
-    workers: int | None = Field(default=None, ge=0)
+    active_time: Seconds | None = 300
+    wall_time: Seconds | None = None
+    output_tokens: Count | None = None
+    model_calls: Count | None = None
+    tool_calls: Count | None = None
+    workers: Count | None = None
     iterations: int | None = Field(default=None, ge=0, le=MAX_ITERATIONS)
-    depth: int = Field(default=4, ge=0)
+    depth: int = Field(default=4, ge=0, le=MOST)
     count_cache_reads: bool = False
     wrap_up: float = Field(default=0.10, ge=0, lt=1)
     on_exhausted: Literal["abort", "ask"] = "abort"

@@ -15,6 +15,7 @@ from perdure.domain import gates as gating
 from perdure.domain.base import Frozen
 from perdure.domain.budget import Budget
 from perdure.domain.gates import Gate, GateAnswer, GateKind
+from perdure.domain.message_forms import message_bytes
 from perdure.domain.messages import (
     AddInput,
     Amend,
@@ -48,7 +49,9 @@ Phase = Literal[
 ]
 
 REQUESTS_KEPT = 256
+MESSAGE_LIMIT_BYTES = 64 * 1024
 NOTES_KEPT = 20
+NOTE_CHARACTERS = 500
 
 
 class PendingInput(Frozen):
@@ -85,6 +88,7 @@ class Control(BaseModel):
     amendments: list[Amendment] = []
     requests: list[str] = []
     refused_signals: list[str] = []
+    refused_count: int = 0
     ended: bool = False
 
     @property
@@ -122,6 +126,8 @@ def refuse(
         return "the run has ended; only `retry` is possible"
     if too_long(_text_of(message)):
         return "the text is above 8 KiB; send it with `perdure add`, which stores it as a blob"
+    if isinstance(message, Amend) and message_bytes(message) > MESSAGE_LIMIT_BYTES:
+        return "the amendment is above 64 KiB; a run carries it to its end"
     match message:
         case Pause() | Resume() | Stop() | Escalate():
             return _refuse_transition(state, message)
@@ -192,8 +198,10 @@ def take(
 
 
 def note_refused(state: Control, verb: str, why: str) -> None:
-    """Keep why a signal had no effect; status shows the newest ones."""
-    state.refused_signals = [*state.refused_signals, f"{verb}: {why}"][-NOTES_KEPT:]
+    """Keep why a signal had no effect; status and panel show the newest ones, and count all."""
+    state.refused_count += 1
+    note = f"{verb}: {' '.join(why.split())}"
+    state.refused_signals = [*state.refused_signals[1 - NOTES_KEPT :], note[:NOTE_CHARACTERS]]
 
 
 def end(state: Control) -> None:

@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -15,7 +14,7 @@ from pydantic import (
 )
 
 from perdure.domain.agent.settings import AgentSettings, ToolsSpec
-from perdure.domain.base import Frozen
+from perdure.domain.base import Frozen, WorkflowInput
 from perdure.domain.budget import BudgetLimits
 from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.evaluation import Rubric
@@ -198,7 +197,7 @@ class Site(Frozen):
     briefing: str | None = None
 
 
-class LoopInput(BaseModel):
+class LoopInput(WorkflowInput):
     """Input of every loop workflow; `started_at` is set when the run continues as new."""
 
     model_config = ConfigDict(extra="forbid")

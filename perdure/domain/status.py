@@ -96,6 +96,7 @@ class RunStatus(Frozen):
     last_event: int = 0
     plan: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    refused_count: int = 0
     amendments: tuple[dict[str, JsonValue], ...] = ()
     outcome: str | None = None
     reason: str | None = None

@@ -19,6 +19,7 @@ from perdure.domain.status import BudgetStatus, CurrentStep, Part, Point, RunSta
 
 LAST_EVENTS = 10
 GOAL_CHARACTERS = 300
+REFUSALS_SHOWN = 3
 
 
 def metadata_of(spec: CommonSpec) -> dict[str, JsonValue]:
@@ -73,6 +74,7 @@ def status_of(
         events=core.ring.events[-LAST_EVENTS:],
         last_event=core.ring.last,
         refused=tuple(core.control.refused_signals),
+        refused_count=core.control.refused_count,
         amendments=tuple(
             amendment.model_dump(mode="json") for amendment in core.control.amendments
         ),
@@ -149,6 +151,7 @@ def panel(core: CoreState, *, run: str, spec: CommonSpec, iteration: int, limit:
         lines.append(f"- scores so far: {' → '.join(scores[-8:])}")
     lines.append(f"- {_spend_line(core.budget)}")
     lines += _way_on(core, run=run)
+    lines += _refusals(core)
     for gate in core.control.open_gates:
         lines += ["", *_gate_lines(gate, run=run)]
     return "\n".join(lines)
@@ -184,6 +187,15 @@ def _way_on(core: CoreState, *, run: str) -> list[str]:
         "- nothing new starts until somebody resumes it: the signal `resume` with `{}`, "
         f"or in a shell `perdure resume {run}`"
     ]
+
+
+def _refusals(core: CoreState) -> list[str]:
+    """What was sent in vain lately, newest last, and how to send it right."""
+    control = core.control
+    newest = control.refused_signals[-REFUSALS_SHOWN:]
+    unseen = control.refused_count - len(newest)
+    lines = [f"- refused: {_one_line(note, 400)}" for note in newest]
+    return [*lines, f"- refused before: {unseen:,} more"] if newest and unseen > 0 else lines
 
 
 def _gate_lines(gate: Gate, *, run: str) -> list[str]:

@@ -95,11 +95,11 @@ async def test_signals_are_noted_and_never_fail_the_run(
     ]:
         await handle.signal(name, message)
     await handle.signal("pause", {"no_such": "field"})
-    await eventually(lambda: _refused(site, run, 4))
+    await eventually(lambda: _refused(site, run, 5))
     holding.release()
     status = await told(site, run)
     assert [note.partition(":")[0] for note in status.refused] == [
-        "resume", "answer", "amend", "add_input",
+        "resume", "answer", "amend", "add_input", "pause",
     ]  # fmt: skip
     result = await site.gateway.result(run)
     assert result.outcome == "accepted"

@@ -14,6 +14,7 @@ from waiting import eventually
 
 from perdure.adapters.converting import data_converter
 from perdure.adapters.keys import encryption_keys
+from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import RunFilter
 from perdure.interfaces.gateway.server import SEALED_GOAL
 from perdure.operations.replaying import replay
@@ -110,3 +111,22 @@ async def test_a_large_payload_is_kept_by_its_content(sealed: Installation) -> N
     assert len(first.SerializeToString()) < 1_000
     assert first.data == second.data
     assert await converter.decode([first]) == [SECRET * 40_000]
+
+
+async def test_what_a_stranger_sealed_is_refused_and_the_run_goes_on(sealed: Installation) -> None:
+    run = await sealed.start(
+        task(tools={"access": "readonly"}),
+        script(calls(call("human.ask", question="Which?")), {"text": "x"}),
+    )
+    await eventually(lambda: gate_of(sealed, run))
+    strange = data_converter(None, [b"s" * 32])
+    stranger = await Client.connect(sealed.address, data_converter=strange)
+    await stranger.get_workflow_handle(run).signal("pause", {"by": "me"})
+
+    async def refused() -> tuple[str, ...]:
+        return (await sealed.handle(run).query("status", result_type=RunStatus)).refused
+
+    (why,) = await eventually(refused)
+    assert "which is not known here" in why
+    await sealed.handle(run).signal("stop", {"mode": "now"})
+    assert (await sealed.gateway.result(run)).outcome == "stopped"

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from pydantic import AwareDatetime
 
-from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.base import Frozen, StepMessage, WorkflowInput
 from perdure.domain.memory.entries import Event, Origin, Pattern, PatternSort
 from perdure.domain.memory.lessons import entry_id
 from perdure.domain.progress import rounded
@@ -24,7 +24,7 @@ PROPOSED_FROM = 0.7
 ORIGINS_KEPT = 20
 
 
-class MiningInput(Frozen):
+class MiningInput(Frozen, WorkflowInput):
     """Input of the scheduled workflow `PatternMining`: where its step runs."""
 
     queue: str

@@ -1,0 +1,82 @@
+"""Handing on what cannot be opened: one foreign value must not stop everything that came with it.
+
+A worker opens all values of a workflow task before it looks at any. A value that raises there, say
+a signal sealed with another installation's key or a claim for a blob that never was, would fail the
+task each time it is tried: nobody's run would get over it. So workers hand it on with the reason. A
+signal of that kind is refused; a step's result still fails its task, with the reason, until the key
+or the blob is back. A store that is away is another matter: the task waits for it.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.message import DecodeError
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import DataConverter, PayloadCodec
+
+from perdure.domain.errors import InvalidInput, NotFound, StoreError
+
+UNREADABLE: Final = b"perdure/unreadable"
+FOREIGN = (NotFound, InvalidInput, RuntimeError, ValueError, TypeError, KeyError, DecodeError)
+Opening = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
+
+
+def unreadable(why: str) -> Payload:
+    """What stands in the place of a value that cannot be opened."""
+    return Payload(metadata={"encoding": UNREADABLE}, data=why.encode(errors="replace"))
+
+
+def why_unreadable(payload: Payload) -> str | None:
+    """The reason that a payload carries in place of its value; None for a value."""
+    if payload.metadata.get("encoding") != UNREADABLE:
+        return None
+    return payload.data.decode(errors="replace")
+
+
+class HandedOn(PayloadCodec):
+    """A codec that hands on what another one cannot open."""
+
+    def __init__(self, codec: PayloadCodec) -> None:
+        self._codec = codec
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """As the other codec does."""
+        return await self._codec.encode(payloads)
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Each payload opened, or the reason in its place."""
+        return [opened for payload in payloads for opened in await self._opened(payload)]
+
+    async def _opened(self, payload: Payload) -> list[Payload]:
+        if why_unreadable(payload) is not None:
+            return [payload]
+        try:
+            return await self._codec.decode([payload])
+        except StoreError as error:  # another key, or damage
+            return [unreadable(str(error))]
+
+
+@dataclass(frozen=True)
+class TolerantConverter(DataConverter):
+    """A data converter whose external storage hands on claims that lead nowhere."""
+
+    async def _decode_reference_payload_sequence(
+        self, payloads: Sequence[Payload]
+    ) -> list[Payload]:
+        return await _each(payloads, super()._decode_reference_payload_sequence)
+
+    async def _external_retrieve_payload_sequence(
+        self, payloads: Sequence[Payload]
+    ) -> list[Payload]:
+        return await _each(payloads, super()._external_retrieve_payload_sequence)
+
+
+async def _each(payloads: Sequence[Payload], opening: Opening) -> list[Payload]:
+    """All at once; where that fails one after the other, to find those that cannot be opened."""
+    try:
+        return await opening(payloads)
+    except FOREIGN as error:
+        if len(payloads) == 1:
+            return [unreadable(f"it claims to be kept elsewhere, and is not there: {error}")]
+    return [found for payload in payloads for found in await _each([payload], opening)]

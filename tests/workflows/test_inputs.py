@@ -1,0 +1,57 @@
+"""A workflow that is started with what is no input of it fails at once, and says why."""
+
+import json
+
+import pytest
+from installation import Installation
+from temporalio.api.common.v1 import Payload, Payloads, WorkflowType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import StartWorkflowExecutionRequest
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ApplicationError
+
+from perdure.domain.names import MINING_WORKFLOW, WORKFLOW_TYPES, loops_queue
+
+TYPES = (*WORKFLOW_TYPES.values(), MINING_WORKFLOW)
+INPUTS = {
+    "nothing": ((), "it takes one object, 0 values came"),
+    "two values": ((b'{"goal": "x"}', b"1"), "it takes one object, 2 values came"),
+    "a text": ((b'"write a poem"',), "allowed: "),
+    "null": ((b"null",), "allowed: "),
+    "a foreign shape": ((b'{"prompt": "x"}',), "found nothing; allowed: a value, the field is"),
+    "no JSON": ((b"{prompt",), "it is no JSON"),
+}
+
+
+@pytest.mark.parametrize("given", INPUTS.values(), ids=INPUTS.keys())
+async def test_a_wrong_input_fails_the_run_at_once(
+    site: Installation, given: tuple[tuple[bytes, ...], str]
+) -> None:
+    values, words = given
+    for kind in TYPES:
+        error = await _fails(site, kind, values)
+        assert error.type == "invalid_input"
+        assert error.message.startswith(f"The input of {kind} cannot be read: ")
+        assert words in error.message, kind
+
+
+async def _fails(site: Installation, kind: str, values: tuple[bytes, ...]) -> ApplicationError:
+    client, name = site.client, f"wrong-{kind}-{abs(hash(values))}"
+    payloads = [Payload(metadata={"encoding": b"json/plain"}, data=value) for value in values]
+    await client.workflow_service.start_workflow_execution(
+        StartWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_id=name,
+            request_id=name,
+            workflow_type=WorkflowType(name=kind),
+            task_queue=TaskQueue(name=loops_queue(await site.parts.stores.records.installation())),
+            input=Payloads(payloads=payloads),
+        )
+    )
+    with pytest.raises(WorkflowFailureError) as caught:
+        await client.get_workflow_handle(name).result()
+    assert isinstance(caught.value.cause, ApplicationError)
+    exported = json.loads((await client.get_workflow_handle(name).fetch_history()).to_json())
+    kinds = [event["eventType"] for event in exported["events"]]
+    assert "EVENT_TYPE_WORKFLOW_TASK_FAILED" not in kinds
+    return caught.value.cause
