@@ -126,7 +126,8 @@ async def test_what_a_stranger_sealed_is_refused_and_the_run_goes_on(sealed: Ins
     async def refused() -> tuple[str, ...]:
         return (await sealed.handle(run).query("status", result_type=RunStatus)).refused
 
-    (why,) = await eventually(refused)
+    await eventually(refused)
+    (why,) = await refused()
     assert "which is not known here" in why
     await sealed.handle(run).signal("stop", {"mode": "now"})
     assert (await sealed.gateway.result(run)).outcome == "stopped"
