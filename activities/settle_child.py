@@ -12,16 +12,14 @@ from perdure.domain.resuming import booked, booked_report
 MOST_RUNS_BELOW = 10_000
 
 
-class SettleChild:
+class Settling:
     """Adds up journal and records; from here on the child, and all below it, may spend nothing."""
 
     def __init__(self, *, journal: Journal, records: RecordStore) -> None:
         self._journal = journal
         self._records = records
 
-    @activity.defn
-    @translated
-    async def settle_child(self, step: SettleChildRequest) -> SettleChildReport:
+    async def settle(self, step: SettleChildRequest) -> SettleChildReport:
         """Seal first, so that the sum is final; a repeat gives the same."""
         rows = await self._journal.seal_tree(root=step.root, run=step.child)
         runs = await self._runs(step.child)
@@ -46,3 +44,16 @@ class SettleChild:
     async def _iterations(self, run: str) -> list[IterationRecord]:
         texts = await self._records.records(run)
         return [IterationRecord.model_validate_json(text) for text in texts]
+
+
+class SettleChild:
+    """The activity around it."""
+
+    def __init__(self, *, journal: Journal, records: RecordStore) -> None:
+        self._settling = Settling(journal=journal, records=records)
+
+    @activity.defn
+    @translated
+    async def settle_child(self, step: SettleChildRequest) -> SettleChildReport:
+        """Close a child that ended without a result."""
+        return await self._settling.settle(step)

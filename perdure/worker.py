@@ -49,6 +49,7 @@ from activities.save_skills import OfferSkills, SaveSkills
 from activities.settle_child import SettleChild
 from activities.shelve import Shelve
 from activities.structured import StructuredCalls
+from activities.take_over import TakeOver
 from activities.verify import Verify
 from perdure.adapters.checks.similarity import similarity
 from perdure.adapters.logging import configure_logging
@@ -141,6 +142,7 @@ class Fleet:
                 Reframe(blobs=stores.blobs, frames=self._frames).reframe,
                 Reconcile(stores.journal).reconcile,
                 SettleChild(journal=stores.journal, records=stores.records).settle_child,
+                TakeOver(journal=stores.journal, records=stores.records).take_over,
                 Shelve(stores.blobs).shelve,
                 Brief(stores.blobs).brief,
                 ReadWork(

@@ -13,13 +13,13 @@ from perdure.domain import control as rules
 from perdure.domain.gates import WAIT, Gate, GateKind
 from perdure.domain.steps import NotifyRequest
 from workflows import options
+from workflows.lives import Reliving
 from workflows.metrics import record_gate_wait
-from workflows.steps import Stepping
 
 NOTICES_AT_S = (0.0, 3_600.0, 86_400.0)
 
 
-class Asking(Stepping):
+class Asking(Reliving):
     """Adds gates to a loop."""
 
     @abstractmethod

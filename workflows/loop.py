@@ -35,6 +35,7 @@ from perdure.domain.steps import (
 from perdure.domain.views import panel
 from workflows import options
 from workflows.attributes import upsert
+from workflows.lives import Superseded
 from workflows.opening import Opening
 from workflows.steps import Done
 
@@ -78,6 +79,7 @@ class Loop(Opening):
 
     async def live(self) -> RunResult:
         """Run to the end; a cancellation from outside is a stop, never a lost result."""
+        self.watch_for_resets()
         task = asyncio.create_task(self.drive())
         deadline = asyncio.create_task(self._deadline())
         telling = asyncio.create_task(self._keep_shown())
@@ -89,7 +91,10 @@ class Loop(Opening):
                 self.core.control.stopped_by = "cancellation"
         deadline.cancel()
         telling.cancel()
-        return task.result()
+        try:
+            return task.result()
+        except Superseded as superseded:
+            return superseded.result
 
     async def _keep_shown(self) -> None:
         """Show what people said, and what of it was refused: once a task, however much it was."""
@@ -106,6 +111,7 @@ class Loop(Opening):
     async def rest(self) -> None:
         """Wait while paused, and continue as new when it is due, also in the middle of the wait."""
         while True:
+            await self.take_over()
             await self.roll_if_due()
             if not self.core.control.paused or self._ending() is not None:
                 return

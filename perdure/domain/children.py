@@ -61,6 +61,12 @@ def child_number(child: str, parent: str) -> int:
     return int(found[1]) if found else 0
 
 
+def child_name(child: str, parent: str) -> str:
+    """The name in the id of a direct child; its number where it has none."""
+    number, _, name = child.removeprefix(f"{parent}.").partition("-")
+    return name or number
+
+
 def is_below(run: str, ancestor: str) -> bool:
     """Whether a run of the same tree works for another, directly or not."""
     return run.startswith(f"{ancestor}.")

@@ -48,9 +48,6 @@ class CostReport(Frozen):
     source: Literal["run", "store"] = "store"
 
 
-UNCONFIRMED = frozenset({"lost", "duplicate"})
-
-
 def add_up(
     runs: Iterable[str],
     rows: Iterable[AttemptRow],
@@ -69,7 +66,7 @@ def add_up(
         by_phase=_grouped(rows, lambda row: row.phase),
         by_model=_grouped(rows, lambda row: row.model),
         by_day=_grouped(rows, lambda row: row.started_at.date().isoformat()),
-        unconfirmed=_sum([row for row in rows if row.state in UNCONFIRMED]),
+        unconfirmed=_sum([row for row in rows if row.unconfirmed]),
         learning=_sum(beside) if beside else None,
         budget=budget,
     )

@@ -9,6 +9,7 @@ from perdure.domain.base import Frozen
 
 EventType = Literal[
     "run_started",
+    "run_reset",
     "recalled",
     "planned",
     "iteration_started",

@@ -68,7 +68,10 @@ Begin = Proceed | Replayed | DoesNotFit | Sealed
 
 
 class AttemptRow(Frozen):
-    """One row of the journal, for ledgers and people."""
+    """One row of the journal, for ledgers and people.
+
+    `at_estimate`: its figures are an estimate, whatever came of the attempt later.
+    """
 
     key: str
     attempt: int
@@ -84,6 +87,12 @@ class AttemptRow(Frozen):
     started_at: datetime
     seconds: float
     sent: bool = True
+    at_estimate: bool = False
+
+    @property
+    def unconfirmed(self) -> bool:
+        """Whether the provider has not said so, or said so of a reply that came second."""
+        return self.at_estimate or self.state in {"lost", "duplicate"}
 
 
 class Journal(Protocol):
@@ -148,6 +157,17 @@ class Journal(Protocol):
         """Refuse new attempts of a run and of all below it from now on, and return their rows.
 
         Open attempts are marked lost; what was returned is never corrected.
+        """
+        ...
+
+    async def seal_lives(self, *, root: str, run: str, current: str, before: str) -> None:
+        """Refuse new attempts of a run's other executions from now on, and mark open ones lost.
+
+        Args:
+            root: the root of the run's tree.
+            run: the run; those below it are not touched.
+            current: the one execution that may go on.
+            before: an execution that may have opened no attempt yet.
         """
         ...
 

@@ -156,6 +156,10 @@ class RecordStore(Protocol):
         """Write iteration record `index` (from 1) of a run as JSON text; a repeat replaces it."""
         ...
 
+    async def drop_records(self, run: str, *, after: int) -> list[str]:
+        """Forget the records above an index, and return them in order, as JSON text."""
+        ...
+
     async def records(self, run: str) -> list[str]:
         """All records of a run in order, as JSON text."""
         ...

@@ -28,7 +28,6 @@ from perdure.domain.transcript import Head
 from perdure.domain.usage import Account
 
 S = TypeVar("S", bound=CoreState)
-UNCONFIRMED = frozenset({"lost", "duplicate"})
 
 
 class StoredState(Frozen):
@@ -247,15 +246,17 @@ def booked_report(found: Booked) -> SpendReport:
 
 
 def account_of(row: AttemptRow) -> Account:
-    """One attempt as an account; what died with its worker is unconfirmed."""
-    if row.state in UNCONFIRMED:
+    """One attempt as an account; an estimate, and a reply that came second, are unconfirmed."""
+    if row.unconfirmed:
         return Account(
-            attempts=1,
+            attempts=int(row.sent),
             unconfirmed=row.usage,
             unconfirmed_cost_usd=row.cost_usd,
             seconds=row.seconds,
         )
-    return Account(attempts=1, usage=row.usage, cost_usd=row.cost_usd, seconds=row.seconds)
+    return Account(
+        attempts=int(row.sent), usage=row.usage, cost_usd=row.cost_usd, seconds=row.seconds
+    )
 
 
 def spent_with(budget: Budget, account: Account) -> Spent:

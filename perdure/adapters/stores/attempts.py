@@ -117,6 +117,7 @@ class Row:
             started_at=self.started_at,
             seconds=self.seconds,
             sent=self.sent,
+            at_estimate=self.at_estimate,
         )
 
 

@@ -167,6 +167,22 @@ class SqlJournal:
             await settle(connection, _of_tree(root, run))
             return [row.shown for row in await find(connection, _of_tree(root, run))]
 
+    async def seal_lives(self, *, root: str, run: str, current: str, before: str) -> None:
+        others = and_(
+            attempts.c.root == root, attempts.c.run == run, attempts.c.execution != current
+        )
+        async with self._database.write() as connection:
+            # Every attempt of the tree holds this lock shared, so that none begins meanwhile.
+            await self._database.lock(connection, f"tree {root}")
+            found = await connection.scalars(select(attempts.c.execution).where(others).distinct())
+            for execution in sorted({*found, before} - {current, ""}):
+                seal = self._database.insert(seals).values(
+                    execution=execution, sealed_at=self._now()
+                )
+                await connection.execute(seal.on_conflict_do_nothing())
+            await lose(connection, others)
+            await settle(connection, others)
+
     async def tree(self, *, root: str, run: str) -> list[AttemptRow]:
         async with self._database.read() as connection:
             return [row.shown for row in await find(connection, _of_tree(root, run))]

@@ -115,6 +115,14 @@ class SqlRecords:
     async def put_record(self, run: str, index: int, record: str) -> None:
         await self._replace(iterations, run=run, position=index, record=record)
 
+    async def drop_records(self, run: str, *, after: int) -> list[str]:
+        later = and_(iterations.c.run == run, iterations.c.position > after)
+        query = select(iterations.c.record).where(later).order_by(iterations.c.position)
+        async with self._database.write() as connection:
+            dropped = list(await connection.scalars(query))
+            await connection.execute(delete(iterations).where(later))
+        return dropped
+
     async def records(self, run: str) -> list[str]:
         query = select(iterations.c.record).where(iterations.c.run == run)
         async with self._database.read() as connection:

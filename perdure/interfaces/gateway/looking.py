@@ -1,5 +1,6 @@
 """One look at a run, its result, its records and its costs: from the worker, else the store."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -9,13 +10,16 @@ from perdure.domain.errors import (
     NoReadyWorker,
     NotAllowed,
     NotFound,
+    PerdureError,
     ServiceUnavailable,
     StoreError,
 )
+from perdure.domain.lives import reopened
 from perdure.domain.names import learn_run_id, tools_queue
 from perdure.domain.ports import AttemptRow, BlobStore, Journal, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
+from perdure.interfaces.gateway.books import result_with_books, with_books
 from perdure.interfaces.gateway.dispatch import DISPATCHED, PENDING, dispatch_of
 from perdure.interfaces.gateway.server import Ended, Look, Server
 from perdure.interfaces.gateway.statuses import (
@@ -27,6 +31,7 @@ from perdure.interfaces.gateway.statuses import (
 )
 
 RUNS_ADDED_UP = 1_000
+NEWER_S = 2.0
 
 
 class Looking:
@@ -59,8 +64,9 @@ class Looking:
     async def result(self, run: str, *, wait: bool) -> RunResult:
         """See `Gateway.result`."""
         row = await self._records.run(run)
-        if row is not None and row.ended_at is not None and row.result:
-            return await self._whole(RunResult.model_validate_json(row.result))
+        stored = row is not None and row.ended_at is not None and row.result
+        if row is not None and stored and await self._newer_life(row) is None:
+            return await self._whole(RunResult.model_validate_json(stored))
         if not wait:
             look = await self._server.look(run)
             if look is not None and look.open:
@@ -107,20 +113,54 @@ class Looking:
     async def _status(self, run: str) -> RunStatus:
         row = await self._records.run(run)
         if row is not None and row.ended_at is not None:
-            return stored_status(row)
+            newer = await self._newer_life(row)
+            if newer is None:
+                return stored_status(row)
+            return await self._of_look(run, newer, reopened(row))
         try:
             look = await self._server.look(run)
         except ServiceUnavailable as error:
             if row is None:
                 raise
-            return stored_status(row).model_copy(update={"explanation": error.message})
+            status = stored_status(row).model_copy(update={"explanation": error.message})
+            return await self._accounted(status)
         if look is None:
             if row is None:
                 raise NotFound(
                     f"There is no run {run}.", cure="`perdure list` shows what there is."
                 )
-            return torn_status(stored_status(row), None)
-        return await self._open_status(run, look, row)
+            return await self._accounted(torn_status(stored_status(row), None))
+        return await self._of_look(run, look, row)
+
+    async def _of_look(self, run: str, look: Look, row: StoredRun | None) -> RunStatus:
+        status = await self._open_status(run, look, row)
+        if status.source == "run":
+            return status  # its worker spoke, and knows best
+        if not look.open:
+            await self._close_books(look)
+        return await self._accounted(status)
+
+    async def _newer_life(self, row: StoredRun) -> Look | None:
+        """The execution that goes on with a run which ended: somebody reset it in the server.
+
+        Whoever asks does not wait long for a server that is away: the row has an answer.
+        """
+        try:
+            async with asyncio.timeout(NEWER_S):
+                look = await self._server.look(row.id)
+        except (TimeoutError, PerdureError):
+            return None
+        ended = row.ended_at
+        return look if look and look.open and ended and look.started_at > ended else None
+
+    async def _close_books(self, look: Look) -> None:
+        """Let nothing spend for an execution that the server closed, so that the sum is final."""
+        await self._journal.seal_and_sum(look.execution)
+
+    async def _accounted(self, status: RunStatus) -> RunStatus:
+        """A status that nobody at work tells, with what the store knows of spend and iterations."""
+        rows, records = await self._tree(status.id), await self.records(status.id)
+        return with_books(status, rows, records)
 
     async def _open_status(self, run: str, look: Look, row: StoredRun | None) -> RunStatus:
         """Ask the worker; a closed run without a stored result may still answer."""
@@ -164,8 +204,14 @@ class Looking:
                 f"The run {run} ended without a result ({why}), and the store has nothing of it.",
                 cure="Look at its history in Temporal's Web UI.",
             )
-        result = torn_result(row, await self.records(run), ending=ending, why=why)
-        return await self._whole(result)
+        look = await self._server.look(run) if ending != "unknown" else None
+        if look is not None and not look.open:
+            await self._close_books(look)
+        records = await self.records(run)
+        result = torn_result(row, records, ending=ending, why=why)
+        if result.ended_at is None and look is not None:
+            result = result.model_copy(update={"ended_at": look.closed_at})
+        return await self._whole(result_with_books(result, await self._tree(run), records))
 
     async def _whole(self, result: RunResult) -> RunResult:
         """Put back what was left out of the workflow's own return value."""

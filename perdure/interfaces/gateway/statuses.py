@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 
 from perdure.domain.budget import BudgetLimits
+from perdure.domain.children import ChildStatus
 from perdure.domain.control import Phase
 from perdure.domain.outcomes import Lifecycle, Outcome, explain, lifecycle
 from perdure.domain.ports import StoredRun
@@ -87,20 +89,44 @@ def away_status(look: Look, row: StoredRun | None) -> RunStatus:
 
 def torn_status(base: RunStatus, look: Look | None) -> RunStatus:
     """The status of a run that ended without saying so."""
-    stands, explanation = "failed", NEVER_STARTED
+    stands, explanation, outcome, reason = "failed", NEVER_STARTED, base.outcome, base.reason
     if look is not None and look.ending is not None:
         stands = torn_lifecycle(look.ending)
         explanation = torn_sentence(look.ending)
+        outcome, reason = torn_end(look.ending)
     return base.model_copy(
         update={
             "lifecycle": stands,
             "phase": "ended",
+            "blocked_on": None,
+            "outcome": outcome,
+            "reason": reason,
             "explanation": explanation,
             "source": "store",
             "gates": (),
+            "children": (),
+            "runs_below": tuple(_over(child) for child in base.runs_below),
+            "budget": base.budget.model_copy(
+                update={"reserved_tokens": 0, "reserved_cost_usd": Decimal(0)}
+            ),
             "step": None,
+            "stage": None,
         }
     )
+
+
+def _over(child: ChildStatus) -> ChildStatus:
+    """A child of a run that is gone: it was told to end."""
+    if not child.open:
+        return child
+    return child.model_copy(
+        update={"state": "ended", "outcome": "stopped", "reason": "parent_closed"}
+    )
+
+
+def torn_end(ending: str) -> tuple[Outcome, str]:
+    """Outcome and reason of a run that the server closed in this way, without a result."""
+    return ("stopped", "stopped") if torn_lifecycle(ending) == "stopped" else ("failed", "internal")
 
 
 def torn_lifecycle(ending: str) -> Lifecycle:
@@ -117,8 +143,7 @@ def torn_result(
     row: StoredRun, records: Sequence[IterationRecord], *, ending: str, why: str
 ) -> RunResult:
     """The best that is known of a run that left no result: its records, and why it ended."""
-    outcome: Outcome = "stopped" if torn_lifecycle(ending) == "stopped" else "failed"
-    reason = "stopped" if outcome == "stopped" else "internal"
+    outcome, reason = torn_end(ending)
     scored = [record for record in records if record.score is not None]
     best = max(scored, key=lambda record: (record.score or 0.0, record.index), default=None)
     shown = best or next((item for item in reversed(records) if item.output_ref), None)

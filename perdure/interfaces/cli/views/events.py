@@ -78,6 +78,13 @@ def _recalled(event: Event, limit: int | None) -> Text:
     return line(("[recall]", DIM), f" {one_line(told, 200)}")
 
 
+def _reset(event: Event, limit: int | None) -> Text:
+    """What the lives before this one spent after the point that the run was reset to."""
+    spent, orphans = _number(event.data, "tokens") or 0, _words(event.data, "ended")
+    told = f" goes on from an earlier point; {tokens(round(spent))} tokens were spent after it"
+    return line(("[reset]", WARN), told + (f"; ended: {', '.join(orphans)}" if orphans else ""))
+
+
 def _planned(event: Event, limit: int | None) -> Text | None:
     """The steps; nothing when no plan was wanted, unless the task was taken for a question."""
     steps, failed = _words(event.data, "steps"), _word(event.data, "failed")
@@ -189,6 +196,7 @@ def _strategy(event: Event, limit: int | None) -> Text | None:
 
 _TELLERS: Mapping[EventType, Teller] = {
     "run_started": _named("start", "goal", "model", "executor"),
+    "run_reset": _reset,
     "recalled": _recalled,
     "planned": _planned,
     "iteration_completed": _completed,

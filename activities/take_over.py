@@ -1,0 +1,82 @@
+"""The activity `take_over`: what a run that was reset finds of its older lives."""
+
+from temporalio import activity
+
+from activities.settle_child import Settling
+from activities.translate import translated
+from perdure.domain.child_steps import SettleChildRequest
+from perdure.domain.children import child_name, child_number, is_below
+from perdure.domain.lives import Orphan, TakeOverReport, TakeOverRequest, first_free, reopened
+from perdure.domain.ports import AttemptRow, Journal, RecordStore, StoredRun
+from perdure.domain.result import IterationRecord
+from perdure.domain.resuming import booked
+
+MOST_RUNS_BELOW = 10_000
+
+
+class TakeOver:
+    """Closes the books of older lives, and opens the row of the run again."""
+
+    def __init__(self, *, journal: Journal, records: RecordStore) -> None:
+        self._journal = journal
+        self._records = records
+        self._settling = Settling(journal=journal, records=records)
+
+    @activity.defn
+    @translated
+    async def take_over(self, step: TakeOverRequest) -> TakeOverReport:
+        """Seal what came before, so that the sum is final; a repeat gives the same."""
+        row = await self._records.run(step.run)
+        if row is not None and row.parent is not None and row.ended_at and row.result:
+            return TakeOverReport(ended=row.result)
+        current = activity.info().workflow_run_id or ""
+        await self._journal.seal_lives(
+            root=step.root, run=step.run, current=current, before=step.before
+        )
+        newest, orphans = await self._orphans(step)
+        rows = await self._journal.tree(root=step.root, run=step.run)
+        calls = await self._drop_records(step)
+        if row is not None:
+            await self._reopen(row)
+        return TakeOverReport(
+            booked=booked(one for one in rows if not _held(one, step.held, current)),
+            orphans=orphans,
+            children=first_free(step.children, newest),
+            tool_calls=calls,
+        )
+
+    async def _orphans(self, step: TakeOverRequest) -> tuple[int, tuple[Orphan, ...]]:
+        """Children of older lives alone, and the number of the newest child of all lives."""
+        found = await self._records.find_runs(prefix=f"{step.run}.", limit=MOST_RUNS_BELOW)
+        numbers = {row.id: child_number(row.id, step.run) for row in found}
+        mine = [row for row in found if row.parent == step.run]
+        lost = [row for row in mine if numbers[row.id] > step.children]
+        orphans = [await self._orphan(row, step) for row in reversed(lost)]
+        return max((numbers[row.id] for row in mine), default=0), tuple(orphans)
+
+    async def _orphan(self, row: StoredRun, step: TakeOverRequest) -> Orphan:
+        settled = await self._settling.settle(SettleChildRequest(child=row.id, root=step.root))
+        return Orphan(
+            id=row.id,
+            name=child_name(row.id, step.run),
+            kind=row.kind,
+            open=row.ended_at is None,
+            spend=settled.spend,
+        )
+
+    async def _drop_records(self, step: TakeOverRequest) -> int:
+        """Forget the iterations that are done again; returns how many tools they called."""
+        texts = await self._records.drop_records(step.run, after=step.records)
+        return sum(IterationRecord.model_validate_json(text).tool_calls for text in texts)
+
+    async def _reopen(self, row: StoredRun) -> None:
+        """Make the row that of an open run; what a repeat finds open stays as it is."""
+        if row.ended_at is not None:
+            await self._records.reopen_run(reopened(row), ended_at=row.ended_at)
+
+
+def _held(row: AttemptRow, held: tuple[str, ...], current: str) -> bool:
+    """Whether a row belongs to a step or child that is settled by itself, later."""
+    if row.key.startswith(f"{current}/") and row.key.removeprefix(f"{current}/") in held:
+        return True
+    return any(row.run == child or is_below(row.run, child) for child in held)
