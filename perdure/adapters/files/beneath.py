@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from perdure.adapters.files.paths import shown
+from perdure.adapters.files.paths import protected, shown
 from perdure.domain.errors import ToolFailure
 
 READ_CAP = 10 * 1024 * 1024
@@ -43,9 +43,11 @@ class Beneath:
 
     Args:
         root: absolute path of the folder. It is opened once; all else is relative to it.
+        guarded: whether it is for models: what is protected from them is not opened (`protected`).
     """
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | os.PathLike[str], *, guarded: bool = False) -> None:
+        self._guarded = guarded
         try:
             self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -68,6 +70,7 @@ class Beneath:
     @contextmanager
     def folder(self, parts: Parts, *, create: bool = False) -> Generator[int]:
         """A descriptor of a folder below the root, valid inside the block."""
+        _require_names(parts)
         current = os.dup(self._root)
         try:
             for name in parts:
@@ -87,6 +90,9 @@ class Beneath:
         """A descriptor of a regular file, for reading, valid inside the block."""
         if not parts:
             raise ToolFailure(". is a folder; name a file in it.", reason="not_a_file")
+        _require_names(parts)
+        if self._guarded and (why := protected(parts, use="read")):
+            raise ToolFailure(f"{shown('/'.join(parts))} is {why}.", reason="protected")
         with self.folder(parts[:-1]) as parent:
             with _told(parts):
                 descriptor = os.open(parts[-1], _FILE_FLAGS, dir_fd=parent)
@@ -101,6 +107,7 @@ class Beneath:
         try:
             if not parts:
                 return os.fstat(self._root)
+            _require_names(parts)
             with self.folder(parts[:-1]) as parent:
                 return os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
         except FileNotFoundError:
@@ -112,6 +119,7 @@ class Beneath:
 
     def replace_link(self, parent: int, name: str, target: str) -> None:
         """Put a symbolic link in place of whatever file is there, in one step."""
+        _require_names((name,))
         temporary = temporary_name()
         os.symlink(target, temporary, dir_fd=parent)
         try:
@@ -147,6 +155,7 @@ class Beneath:
 
     def link_target(self, parts: Parts) -> str:
         """Where a symbolic link points; it is never followed."""
+        _require_names(parts)
         with self.folder(parts[:-1]) as parent, _told(parts):
             return os.readlink(parts[-1], dir_fd=parent)
 
@@ -185,6 +194,7 @@ class Beneath:
 
     def replace(self, parent: int, name: str, data: bytes, *, mode: int = 0o644) -> None:
         """Write a file whole or not at all: a new file, then a rename in the same folder."""
+        _require_names((name,))
         temporary = stage(parent, data, mode=mode)
         try:
             os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
@@ -266,6 +276,17 @@ def kind_of(mode: int) -> Kind:
     if stat.S_ISDIR(mode):
         return "folder"
     return "link" if stat.S_ISLNK(mode) else "other"
+
+
+def _require_names(parts: Parts) -> None:
+    """Refuse what is no plain name: the kernel would walk `..`, and a slash inside of one."""
+    for name in parts:
+        if name in {"", ".", ".."} or "/" in name or "\0" in name:
+            raise ToolFailure(
+                f"{shown('/'.join(parts))} holds {name!r}, which is no name of a file or folder. "
+                "Paths stay inside the workspace.",
+                reason="path",
+            )
 
 
 def _require_regular(parts: Parts, status: os.stat_result) -> None:

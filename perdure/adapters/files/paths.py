@@ -1,6 +1,7 @@
 """What a path from a model may be: relative, plain, and not one of the protected names."""
 
 import unicodedata
+from itertools import pairwise
 from typing import Literal
 
 from perdure.domain.errors import ToolFailure
@@ -20,9 +21,15 @@ _RUN_LATER = frozenset(
         ".forgejo", ".ci", ".teamcity", ".azure-pipelines", "jenkinsfile", "azure-pipelines.yml",
         "azure-pipelines.yaml", "bitbucket-pipelines.yml", "appveyor.yml", ".appveyor.yml",
         "cloudbuild.yaml", ".pre-commit-config.yaml", ".husky", ".gitmodules", ".envrc", ".vscode",
-        ".idea", ".devcontainer",
+        ".idea", ".devcontainer", ".zed", ".claude", ".cursor", ".windsurf", ".gemini", ".codex",
+        ".continue", ".mcp.json", ".npmrc", ".pnpmfile.cjs", ".yarnrc", ".yarnrc.yml", ".bazelrc",
+        ".mise.toml", "mise.toml", ".lfsconfig", "lefthook.yml", "lefthook.yaml", "lefthook.toml",
+        "lefthook.json", ".lefthook.yml", ".lefthook.yaml", "lefthook-local.yml", ".lefthook",
     }
 )  # fmt: skip
+_RUN_LATER_BELOW = frozenset({(".cargo", "config"), (".cargo", "config.toml")})
+# What `protected` says of reading, as patterns for programs that look for themselves.
+SECRET_GLOBS = (".env", ".env.*", "*.env")
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Co", "Zl", "Zp"})
 _BIDI_CONTROLS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -48,7 +55,10 @@ def parse(path: str, *, use: Use) -> tuple[str, ...]:
 
 def protected(parts: tuple[str, ...], *, use: Use) -> str | None:
     """Why this path is off limits for `use`, or None; whole components, never prefixes."""
-    for name in map(_folded, parts):
+    names = tuple(map(_folded, parts))
+    if use == "write" and not _RUN_LATER_BELOW.isdisjoint(pairwise(names)):
+        return "run by build servers, editors or hooks later, so tools do not write it"
+    for name in names:
         if name in _NEVER:
             return "inside the version control folder, which tools do not touch"
         if is_dotenv(name) and name not in _DOTENV_SAMPLES:

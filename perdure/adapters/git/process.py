@@ -9,12 +9,15 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from perdure.adapters.sandbox.looking import enclosure
 from perdure.domain.errors import ToolFailure
 
 SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin"
 OUTPUT_CAP = 5 * 1024 * 1024
 CPU_SECONDS = 30
 END_TIMEOUT_S = 5.0
+# A pipe in a repository would be waited for without any use of the processor.
+WALL_S = 120.0
 
 # Nothing of the machine's or the user's configuration, no prompt, no pager, no transport.
 ENVIRONMENT: Mapping[str, str] = {
@@ -98,6 +101,7 @@ async def run_git(
     extra: Mapping[str, str] | None = None,
     cap: int = OUTPUT_CAP,
     may_write: bool = False,
+    view: Sequence[str] | None = None,
 ) -> GitOutput:
     """Run git and collect what it says.
 
@@ -107,17 +111,28 @@ async def run_git(
         extra: further environment, such as GIT_DIR.
         cap: bytes of output after which git is ended.
         may_write: without it the process cannot write a single byte to any file.
+        view: files and folders that git may see beside the system; all where this is None, or
+            where there is no sandbox.
     """
-    process = await _start(arguments, cwd=cwd, environment={**ENVIRONMENT, **(extra or {})})
+    environment = {**ENVIRONMENT, **(extra or {})}
+    before = await enclosure(view, cwd=cwd, environment=environment) if view is not None else ()
+    process = await _start(arguments, cwd=cwd, environment=environment, before=before)
     try:
         _limit(process.pid, may_write=may_write)
-        return await _collect(process, cap)
+        async with asyncio.timeout(WALL_S):
+            return await _collect(process, cap)
+    except TimeoutError as error:
+        raise ToolFailure(f"git did not end within {WALL_S:g} s.", reason="timeout") from error
     finally:
         await _end_group(process)
 
 
 async def _start(
-    arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str]
+    arguments: Sequence[str],
+    *,
+    cwd: str,
+    environment: Mapping[str, str],
+    before: Sequence[str] = (),
 ) -> asyncio.subprocess.Process:
     """Start git. A cancellation on the way waits for the start, so that the group can be ended.
 
@@ -125,6 +140,7 @@ async def _start(
     """
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
+            *before,
             binary(),
             "--no-pager",
             *OVERRIDES,

@@ -33,7 +33,10 @@ _KEPT_SETTINGS = frozenset(
 _PLAIN_VALUE = re.compile(r"[a-z0-9]{1,16}")
 _NEEDED = ("objects", "refs")
 _SHARED = ("objects", "refs", "packed-refs", "info", "logs", "shallow")
+_BORROWING = ("alternates", "http-alternates")
 _SMALL = 64 * 1024
+MARKER = ".git"
+WORKTREES = "worktrees"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,57 +48,110 @@ class Repository:
     common: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """What makes git read a repository through its shadow, and all that it has to see for that."""
+
+    environment: dict[str, str]
+    view: tuple[str, ...]
+
+
 def find_repository(work: str) -> Repository | None:
-    """The repository whose top folder is `work`, or None.
+    """The repository whose top folder is `work`, or None (see `why_not`).
 
     A `.git` file is believed only when the place it names points back here, as git writes it; else
-    a folder could be made to show any repository of the machine.
+    a folder could be made to show any repository of the machine. For the same reason nothing that
+    is read of a repository may be a link, or name another place.
     """
-    marker = Path(work, ".git")
+    marker = Path(work, MARKER)
     try:
         status = marker.lstat()
     except OSError:
         return None
     if stat.S_ISDIR(status.st_mode):
-        found: Repository | None = Repository(work, marker, marker)
+        found = Repository(work, marker, marker) if not _exists(marker / "commondir") else None
     else:
         found = _linked(work, marker) if stat.S_ISREG(status.st_mode) else None
-    return found if found and _is_own(found.common) else None
+    return found if found and _is_own(found) else None
 
 
-def _is_own(common: Path) -> bool:
-    """Whether objects and refs are this repository's: links or alternates could show another."""
+def why_not(work: str) -> str:
+    """Why no repository is read here though there is a `.git`; empty where there is none."""
+    marker = Path(work, MARKER)
+    if not _exists(marker):
+        return ""
+    if marker.is_file() and not marker.is_symlink():
+        return (
+            "Its .git file names a repository elsewhere that does not name this folder, as in a "
+            "submodule. Whoever starts the run can name the repository above, or a clone."
+        )
     return (
-        all((common / name).is_dir() and not (common / name).is_symlink() for name in _NEEDED)
-        and not (common / "objects" / "info" / "alternates").exists()
-        and not (common / "objects" / "info").is_symlink()
+        "Its .git borrows from elsewhere (a link, alternates or a common folder), which could show "
+        "another repository of the machine. Whoever starts the run can make a full clone: "
+        "git clone --no-hardlinks --dissociate."
     )
 
 
+def _is_own(repository: Repository) -> bool:
+    """Whether all that is read is the repository's own: plain folders and files, none borrowed."""
+    common, own = repository.common, repository.own
+    return (
+        all((common / name).is_dir() for name in _NEEDED)
+        and not any(_exists(common / "objects" / "info" / name) for name in _BORROWING)
+        and all(_is_plain(common / name) for name in _SHARED)
+        and all(_is_plain(path) for path in (own / "index", *own.glob("sharedindex.*")))
+    )
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether there is nothing here, or a file, or a folder of such; no link, pipe or device."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return True
+    if not stat.S_ISDIR(mode):
+        return stat.S_ISREG(mode)
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if not _is_plain(Path(entry.path)):
+                    return False
+            elif not entry.is_file(follow_symlinks=False):
+                return False
+    return True
+
+
+def _exists(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
 def _linked(work: str, marker: Path) -> Repository | None:
-    own_path = _small_text(marker).removeprefix("gitdir:").strip()
+    own_path = small_text(marker).removeprefix("gitdir:").strip()
     own = Path(work, own_path)
-    back = _small_text(own / "gitdir").strip()
-    common_text = _small_text(own / "commondir").strip()
+    back = small_text(own / "gitdir").strip()
+    common_text = small_text(own / "commondir").strip()
     if not back or not common_text or os.path.realpath(back) != os.path.realpath(marker):
         return None
     common = Path(os.path.realpath(own / common_text))
-    if Path(os.path.realpath(own)).parent != common / "worktrees":
+    if Path(os.path.realpath(own)).parent != common / WORKTREES or _exists(common / "commondir"):
         return None
     return Repository(work, own, common)
 
 
 @contextmanager
-def shadow(repository: Repository, settings: Mapping[str, str]) -> Generator[dict[str, str]]:
-    """The environment that makes git read this repository through a shadow, inside the block."""
+def shadow(repository: Repository, settings: Mapping[str, str]) -> Generator[Shadow]:
+    """A shadow of this repository, inside the block."""
     folder = Path(tempfile.mkdtemp(prefix="perdure-git-"))
     try:
         _fill(folder, repository, settings)
-        yield {
-            "GIT_DIR": str(folder),
-            "GIT_WORK_TREE": repository.work,
-            "GIT_INDEX_FILE": str(_index(folder, repository)),
-        }
+        yield Shadow(
+            environment={
+                "GIT_DIR": str(folder),
+                "GIT_WORK_TREE": repository.work,
+                "GIT_INDEX_FILE": str(_index(folder, repository)),
+            },
+            view=(repository.work, str(folder), *_parts(repository)),
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -103,7 +159,7 @@ def shadow(repository: Repository, settings: Mapping[str, str]) -> Generator[dic
 async def read_settings(repository: Repository) -> dict[str, str]:
     """The few settings that say how files are stored, read without following includes."""
     path = repository.common / "config"
-    if not path.is_file():
+    if path.is_symlink() or not path.is_file():
         return {}
     listed = await run_git(
         ["config", "--file", str(path.absolute()), "--no-includes", "--null", "--list"],
@@ -118,6 +174,12 @@ async def read_settings(repository: Repository) -> dict[str, str]:
     return found
 
 
+def _parts(repository: Repository) -> list[str]:
+    own = (repository.own / "index", *repository.own.glob("sharedindex.*"))
+    shared = (repository.common / name for name in _SHARED)
+    return [str(path.absolute()) for path in (*shared, *own) if path.exists()]
+
+
 def _fill(folder: Path, repository: Repository, settings: Mapping[str, str]) -> None:
     for name in _SHARED:
         source = repository.common / name
@@ -126,7 +188,7 @@ def _fill(folder: Path, repository: Repository, settings: Mapping[str, str]) -> 
     for index in repository.own.glob("sharedindex.*"):
         if not index.is_symlink():
             (folder / index.name).symlink_to(index.absolute())
-    head = _small_text(repository.own / "HEAD")
+    head = small_text(repository.own / "HEAD")
     if not re.fullmatch(r"(ref: refs/[^\s\0]+|[0-9a-f]{40,64})\s*", head):
         raise ToolFailure("The repository's HEAD cannot be read.", reason="not_found")
     (folder / "HEAD").write_text(head, encoding="utf-8")
@@ -147,7 +209,7 @@ def _configuration(settings: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _small_text(path: Path) -> str:
+def small_text(path: Path) -> str:
     """A small regular file's text, or nothing; a pipe here would wait for ever."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

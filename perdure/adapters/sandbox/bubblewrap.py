@@ -18,7 +18,7 @@ OUTPUT = "/perdure/output.txt"
 FILTER = "{filter}"
 TEMPORARY_BYTES = 256 << 20
 SHARED_BYTES = 64 << 20
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _CONFIGURATION = (
     "/etc/alternatives",
     "/etc/group",
@@ -87,7 +87,7 @@ def wrapped(
     inner = becoming(processes=processes)
     words: list[str] = [bwrap, *_SEPARATE, *(_LEAVING_ROOT if is_root() else _OWN_USERS)]
     words += ["--seccomp", FILTER] if filter_for() else []
-    for path in _SYSTEM:
+    for path in SYSTEM:
         if os.path.islink(path):
             words += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
@@ -167,4 +167,4 @@ def _installation(program: Path) -> list[Path]:
 
 
 def _in_system(place: str) -> bool:
-    return any(place == one or place.startswith(f"{one}/") for one in _SYSTEM)
+    return any(place == one or place.startswith(f"{one}/") for one in SYSTEM)

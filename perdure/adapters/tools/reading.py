@@ -38,7 +38,7 @@ def fs_read(
         limit: how many lines to show.
     """
     parts = parse(path, use="read")
-    with Beneath(context.grant.root) as files:
+    with Beneath(context.grant.root, guarded=True) as files:
         data = files.read(parts)
     lines = as_text(path, data).splitlines(keepends=True)
     if offset > len(lines):
@@ -61,7 +61,7 @@ def fs_list(context: ToolContext, path: str = ".", recursive: bool = False) -> s
     """
     parts = parse(path, use="read")
     lines: list[str] = []
-    with Beneath(context.grant.root) as files:
+    with Beneath(context.grant.root, guarded=True) as files:
         found = (
             files.walk(parts, skip=SKIPPED_FOLDERS)
             if recursive
@@ -100,7 +100,7 @@ def fs_search(
     wanted = glob_matcher(glob) if glob else None
     parts = parse(path, use="read")
     search = _Search(find=find, limit=limit)
-    with Beneath(context.grant.root) as files:
+    with Beneath(context.grant.root, guarded=True) as files:
         for inner in searchable(files, parts):
             if search.is_full or context.stopping():
                 break

@@ -74,7 +74,10 @@ def _change(
         raise ToolFailure(". is the workspace itself; name a file in it.", reason="not_a_file")
     if not context.grant.writable:
         raise ToolFailure("This run's workspace is read-only.", reason="denied")
-    with Beneath(context.grant.root) as files, files.locked(parts[:-1], create=create) as folder:
+    with (
+        Beneath(context.grant.root, guarded=True) as files,
+        files.locked(parts[:-1], create=create) as folder,
+    ):
         current, mode = _current(files, parts)
         data = replacement(current)
         if data is None:

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from perdure.adapters.checks.schemas import schema_errors
 from perdure.adapters.files.beneath import Beneath
+from perdure.adapters.files.paths import protected
 from perdure.domain.delegation.completion import FileFact
 from perdure.domain.delegation.confidence import placeholders
 from perdure.domain.delegation.json_text import value_of
@@ -70,7 +71,7 @@ def problem_of(path: str, text: str) -> str:
 
 
 def _facts(root: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
-    with Beneath(root) as files:
+    with Beneath(root, guarded=True) as files:
         return tuple(_fact(files, path) for path in paths)
 
 
@@ -78,6 +79,8 @@ def _fact(files: Beneath, path: str) -> FileFact:
     parts = _parts(path)
     if parts is None:
         return FileFact(path=path, exists=False)
+    if why := protected(parts, use="read"):
+        return FileFact(path=path, problem=f"cannot be handed over: it is {why}")
     status = files.status(parts)
     if status is not None and status.st_size > READ_BYTES:
         return FileFact(path=path, bytes=status.st_size)
@@ -99,7 +102,7 @@ def _fact(files: Beneath, path: str) -> FileFact:
 
 def _texts(root: str, paths: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    with Beneath(root) as files:
+    with Beneath(root, guarded=True) as files:
         for path in paths:
             parts = _parts(path)
             data = None if parts is None else _read(files, parts)

@@ -1,17 +1,30 @@
 """Making working copies: a git worktree with the user's present files, or a plain copy."""
 
+import asyncio
 import os
+import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from perdure.adapters.files.beneath import Beneath, Parts
 from perdure.adapters.git.process import run_git
-from perdure.adapters.git.shadow import Repository, find_repository
-from perdure.domain.errors import InvalidInput
+from perdure.adapters.git.shadow import (
+    MARKER,
+    WORKTREES,
+    Repository,
+    find_repository,
+    read_settings,
+    shadow,
+)
+from perdure.domain.errors import InvalidInput, ToolFailure
 
 COPY_CAP = 200 * 1024**2
 _NAMED = 3
+_NOTE_BYTES = 16 * 1024
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 def require_size(source: str, paths: Sequence[str], *, cap: int = COPY_CAP) -> None:
@@ -59,44 +72,80 @@ def _copy_one(origin: Beneath, copy: Beneath, parts: Parts) -> None:
 
 
 async def add_worktree(repository: Repository, root: str) -> bool:
-    """Register `root` as a worktree at the user's commit, without files; False where git can't.
+    """Register `root` as a worktree at the user's commit, without files; False where that can't be.
 
-    Nothing is checked out: the user's files are copied as they are, uncommitted ones included, so
-    no filter and no hook of the repository runs.
+    The registration is written here, in git's own form: git itself would read the repository's
+    configuration for it, and could be led to another repository. Nothing is checked out: the
+    user's files are copied as they are, uncommitted ones included.
     """
-    added = await run_git(
-        ["worktree", "add", "--detach", "--no-checkout", root, "HEAD"],
-        cwd=repository.work,
-        extra={"GIT_DIR": str(repository.own.absolute())},
-        may_write=True,
-    )
-    made = find_repository(root) if added.code == 0 else None
-    if made is None:
+    with shadow(repository, await read_settings(repository)) as shown:
+        found = await run_git(
+            ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"],
+            cwd=repository.work,
+            extra=shown.environment,
+            view=shown.view,
+        )
+    commit = found.stdout.decode(errors="replace").strip()
+    if found.code != 0 or not _COMMIT.fullmatch(commit):
         return False
-    for index in (repository.own / "index", *repository.own.glob("sharedindex.*")):
-        if index.is_file() and not index.is_symlink():
-            shutil.copyfile(index, made.own / index.name)
-    return True
+    try:
+        return await asyncio.to_thread(_register, repository, root, commit)
+    except (OSError, ToolFailure):
+        await asyncio.to_thread(_forget_registration, repository.common, root)
+        return False
 
 
 async def remove_worktree(source: str, root: str) -> None:
     """Take a worktree out of the user's repository; what is gone already is no error."""
-    repository = find_repository(source)
-    if repository is None:
-        return
-    environment = {"GIT_DIR": str(repository.own.absolute())}
-    await run_git(
-        ["worktree", "remove", "--force", root],
-        cwd=repository.work,
-        extra=environment,
-        may_write=True,
-    )
-    _forget_registration(repository.common, root)
+    await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
+    repository = await asyncio.to_thread(find_repository, source)
+    if repository is not None:
+        await asyncio.to_thread(_forget_registration, repository.common, root)
+
+
+def _register(repository: Repository, root: str, commit: str) -> bool:
+    with Beneath(repository.common) as files:
+        with files.folder((WORKTREES,), create=True) as registered:
+            name = _free_name(registered)
+        own = (WORKTREES, name)
+        with files.folder(own) as folder:
+            # First what finds the registration again, for a removal after a crash.
+            files.replace(folder, "gitdir", f"{root}/{MARKER}\n".encode())
+            files.replace(folder, "commondir", b"../..\n")
+            files.replace(folder, "HEAD", f"{commit}\n".encode())
+            for index in (repository.own / "index", *repository.own.glob("sharedindex.*")):
+                if index.is_file():
+                    files.replace(folder, index.name, index.read_bytes())
+    os.makedirs(root, mode=0o700, exist_ok=True)
+    place = repository.common.absolute().joinpath(*own)
+    Path(root, MARKER).write_text(f"gitdir: {place}\n", encoding="utf-8")
+    return find_repository(root) is not None
+
+
+def _free_name(registered: int) -> str:
+    for number in count():
+        name = f"work{number or ''}"
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=registered)
+            return name
+    raise AssertionError("numbers do not end")
 
 
 def _forget_registration(common: Path, root: str) -> None:
-    """Drop git's note of a worktree whose folder went away before it was removed in order."""
-    marker = os.path.join(root, ".git")
-    for note in (common / "worktrees").glob("*/gitdir"):
-        if note.is_file() and note.read_text(encoding="utf-8").strip() == marker:
-            shutil.rmtree(note.parent, ignore_errors=True)
+    """Drop git's note of a worktree that is no more, and the folder of notes when it is empty."""
+    marker = os.path.join(root, MARKER)
+    with Beneath(common) as files:
+        if files.entry((WORKTREES,)) is None:
+            return
+        for entry in files.entries((WORKTREES,)):
+            own = (WORKTREES, entry.name)
+            if entry.kind == "folder" and _note(files, own) == marker:
+                files.remove_tree(own)
+        files.prune((WORKTREES,))
+
+
+def _note(files: Beneath, own: Parts) -> str:
+    try:
+        return os.fsdecode(files.read((*own, "gitdir"), cap=_NOTE_BYTES)).strip()
+    except ToolFailure:
+        return ""

@@ -1,5 +1,6 @@
 """Which files of a folder belong to its work: what git would keep, or everything but caches."""
 
+import asyncio
 import os
 from collections.abc import Iterable, Iterator
 
@@ -22,15 +23,16 @@ async def list_files(root: str, *, also: Iterable[str] = ()) -> list[str]:
         also: further paths to look at, whatever the ignore rules say by now (a run may have
             changed them, and a file must not look deleted because of that).
     """
-    repository = find_repository(root)
+    repository = await asyncio.to_thread(find_repository, root)
     if repository is None:
         names: set[str] | None = None
     else:
-        with shadow(repository, await read_settings(repository)) as environment:
+        with shadow(repository, await read_settings(repository)) as shown:
             listed = await run_git(
                 ["ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                 cwd=root,
-                extra=environment,
+                extra=shown.environment,
+                view=shown.view,
                 cap=LIST_CAP,
             )
         if listed.code != 0:

@@ -195,7 +195,7 @@ class LocalWorkspaces:
 
     async def _copy(self, source: str, root: str) -> Kind:
         paths = await list_files(source)
-        repository = find_repository(source)
+        repository = await asyncio.to_thread(find_repository, source)
         if repository is not None and await copies.add_worktree(repository, root):
             await asyncio.to_thread(copies.copy_files, source, root, paths)
             return "worktree"

@@ -29,6 +29,34 @@ def root(tmp_path):
     return folder
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [("..", "outside", "file"), ("dir", "..", "..", "outside", "file"), (".",), ("",), ("dir/..",)],
+    ids="/".join,
+)
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_caller_is_not_trusted_with_names(root, outside, parts, guarded):
+    with Beneath(root, guarded=guarded) as files:
+        for ask in (files.read, files.status, files.entries, files.link_target, files.remove):
+            with pytest.raises(ToolFailure, match="no name of a file"):
+                ask(parts)
+        with files.folder(()) as top, pytest.raises(ToolFailure, match="no name of a file"):
+            files.replace(top, "../outside/file", b"x")
+    assert (outside / "file").read_bytes() == SECRET
+
+
+@pytest.mark.parametrize("name", [".env", ".ENV", "prod.env", ".env.local", ".git"])
+def test_what_is_protected_is_not_opened_for_models(root, name):
+    (root / name).write_bytes(SECRET)
+    with Beneath(root, guarded=True) as files:
+        for ask in (files.read, lambda parts: files.file(parts).__enter__()):
+            with pytest.raises(ToolFailure) as caught:
+                ask((name,))
+            assert caught.value.reason == "protected"
+    with Beneath(root) as files:
+        assert files.read((name,)) == SECRET
+
+
 def make_link(root, outside):
     (root / "bad").symlink_to(outside / "file")
 

@@ -3,6 +3,8 @@
 import os
 
 import pytest
+from enclosure import needs_bubblewrap
+from memory_blobs import MemoryBlobs
 
 from perdure.adapters.git.process import run_git
 from perdure.adapters.git.shadow import find_repository, read_settings, shadow
@@ -10,6 +12,7 @@ from perdure.adapters.tools.shell.lexer import split
 from perdure.adapters.tools.shell.versioning import git
 from perdure.adapters.workspaces.copies import add_worktree, copy_files, remove_worktree
 from perdure.adapters.workspaces.listing import list_files
+from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.domain.errors import ToolFailure
 
 LINES = [
@@ -103,9 +106,9 @@ async def test_the_shadow_holds_without_the_overrides(hostile, monkeypatch):
     hostile.clear()
     repository = find_repository(str(hostile.root))
     assert repository is not None
-    with shadow(repository, await read_settings(repository)) as environment:
+    with shadow(repository, await read_settings(repository)) as shown:
         for line in ("status", "diff", "log -p", "blame a.txt"):
-            output = await run_git(line.split(), cwd=str(hostile.root), extra=environment)
+            output = await run_git(line.split(), cwd=str(hostile.root), extra=shown.environment)
             assert output.code == 0
     assert hostile.found() == []
 
@@ -136,14 +139,158 @@ def _linked(hostile, other):
     (hostile / ".git").symlink_to(other / ".git")
 
 
-@pytest.mark.parametrize("change", [_link_objects, _alternates, _pointing_file, _linked])
-async def test_no_other_repository_can_be_shown(hostile, tmp_path, change):
+def _link_below(name):
+    def change(hostile, other):
+        place = hostile / ".git" / name
+        if place.is_dir() and not place.is_symlink():
+            place = place / "there"
+        place.unlink(missing_ok=True)
+        source = other / ".git" / name
+        place.symlink_to(source if source.exists() else other / ".git" / "HEAD")
+
+    change.__name__ = f"_link_below_{name.replace('/', '_')}"
+    return change
+
+
+def _common_folder(hostile, other):
+    (hostile / ".git" / "commondir").write_text(f"{other}/.git\n")
+
+
+def _web_alternates(hostile, other):
+    (hostile / ".git" / "objects" / "info" / "http-alternates").write_text(f"{other}/.git\n")
+
+
+def _pipe(hostile, other):
+    os.mkfifo(hostile / ".git" / "refs" / "heads" / "pipe")
+
+
+CHANGES = [
+    _link_objects,
+    _alternates,
+    _web_alternates,
+    _pointing_file,
+    _linked,
+    _common_folder,
+    _pipe,
+    *map(
+        _link_below,
+        ["refs/heads", "refs", "objects/pack", "packed-refs", "info/exclude", "logs", "index"],
+    ),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_nothing_is_written_into_another_repository(hostile, tmp_path, change):
+    other = _other(hostile, tmp_path)
+    change(hostile.root, other)
+    before = _files(other)
+    made = LocalWorkspaces(tmp_path / "home", MemoryBlobs())  # pyright: ignore[reportArgumentType]
+    root = await made.prepare(run="r", source=str(hostile.root), writable=True)
+    assert not os.path.lexists(os.path.join(root, ".git"))
+    await made.release(run="r")
+    assert _files(other) == before
+
+
+async def test_git_is_not_waited_for_without_end(hostile, tmp_path, monkeypatch):
+    _pipe(hostile.root, tmp_path)
+    monkeypatch.setattr("perdure.adapters.git.process.WALL_S", 1.0)
+    with pytest.raises(ToolFailure, match="did not end within 1 s"):
+        await run_git(["show-ref"], cwd=str(hostile.root))
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("change", [change for change in CHANGES if change is not _pipe])
+async def test_git_sees_the_workspace_alone_without_the_checks(hostile, tmp_path, change):
+    """Defence in depth: what a link or a note leads to is not there where git runs."""
+    other = _other(hostile, tmp_path)
+    change(hostile.root, other)
+    root = str(hostile.root)
+    for line in ("log --all -p", "show-ref", "cat-file -p topic:secret.txt", "log topic"):
+        for before in ([], [f"--git-dir={root}/.git"]):
+            output = await run_git([*before, *line.split()], cwd=root, view=(root,))
+            assert SECRET not in output.stdout.decode()
+
+
+@pytest.mark.parametrize("change", [_linked, _common_folder])
+async def test_those_ways_lead_there_without_either(hostile, tmp_path, change):
+    """Without this the test before could pass because nothing was to be seen."""
+    other = _other(hostile, tmp_path)
+    change(hostile.root, other)
+    output = await run_git(["log", "topic"], cwd=str(hostile.root))
+    assert SECRET in output.stdout.decode()
+
+
+SECRET = "canary-5d21"
+
+
+def _other(hostile, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
-    hostile.git("init", "-q", str(other))
+    hostile.git("init", "-q", "-b", "topic", str(other))
+    (other / "secret.txt").write_text(SECRET)
+    hostile.git("-C", str(other), "add", "secret.txt")
+    hostile.git("-C", str(other), "commit", "-q", "-m", SECRET)
+    return other
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_no_other_repository_can_be_shown(hostile, tmp_path, change):
+    other = _other(hostile, tmp_path)
     change(hostile.root, other)
-    with pytest.raises(ToolFailure, match="not the top of a git repository"):
+    with pytest.raises(ToolFailure, match=r"not the top.*Whoever starts the run can"):
         await git(split("log"), root=str(hostile.root))
+
+
+async def test_honest_repositories_stay_readable(hostile, tmp_path):
+    """Links among hooks are common, and a worktree's own repository may have any."""
+    hooks = hostile.root / ".git" / "hooks"
+    (hooks / "pre-commit").symlink_to(tmp_path / "evil")
+    side = tmp_path / "side"
+    hostile.git("-c", "core.fsmonitor=false", "worktree", "add", "-q", str(side), check=False)
+    for root in (hostile.root, side):
+        assert "second" in await git(split("log"), root=str(root))
+
+
+async def test_a_submodule_is_refused_with_the_way_out(hostile, tmp_path):
+    (hostile.root / "deps").mkdir()
+    (hostile.root / "deps" / ".git").write_text("gitdir: ../.git/modules/deps\n")
+    with pytest.raises(ToolFailure, match=r"submodule.*repository above"):
+        await git(split("log"), root=str(hostile.root / "deps"))
+
+
+@pytest.fixture
+def with_secrets(hostile):
+    """A repository whose history holds files of secrets."""
+    (hostile.root / ".gitattributes").unlink()
+    for name in (".env", "prod.env", ".env.local", ".ENV"):
+        (hostile.root / name).write_text(f"{SECRET}\n")
+        hostile.git("-c", "core.fsmonitor=false", "add", name, check=False)
+    hostile.git("-c", "core.fsmonitor=false", "commit", "-q", "-m", "third", check=False)
+    blob = hostile.git("rev-parse", "HEAD:prod.env").stdout.strip()
+    hostile.git("tag", "blob", blob)
+    hostile.git("tag", "-a", "-m", "x", "named", blob)
+    return blob
+
+
+SHOWING = [
+    "show HEAD", "log -p", "show {blob}", "show blob", "show named", "show HEAD^{tree}",
+    "log -p --all",
+    "diff HEAD~1 HEAD", "diff HEAD~1", "diff HEAD~1..HEAD", "show {blob}..HEAD", "diff {blob} blob",
+    "log -p {blob}", "blame prod.env", "show HEAD:prod.env", "show HEAD:./prod.env", "log blob",
+    "show {short}", "show -s {blob}", "log --oneline -S SECRET-VALUE", "show HEAD -- prod.env",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", SHOWING)
+async def test_secrets_of_the_history_stay_there(hostile, with_secrets, line):
+    line = line.replace("{blob}", with_secrets).replace("{short}", with_secrets[:8])
+    line = line.replace("SECRET-VALUE", SECRET)
+    try:
+        text = await git(split(line.replace("^{tree}", "'^{tree}'")), root=str(hostile.root))
+    except ToolFailure as failure:
+        text = failure.message
+    assert SECRET not in text
+    assert "third" not in text or "-S" not in line
 
 
 async def test_output_is_capped_and_the_process_ended(hostile):

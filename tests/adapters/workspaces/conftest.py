@@ -1,14 +1,12 @@
-"""An in-memory blob store, a workspaces adapter, and a git repository of a user."""
+"""A workspaces adapter, and a git repository of a user."""
 
-import hashlib
 import os
 import subprocess
 
 import pytest
+from memory_blobs import MemoryBlobs
 
 from perdure.adapters.workspaces.local import LocalWorkspaces
-from perdure.domain.errors import NotFound
-from perdure.domain.refs import Ref
 
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
@@ -17,31 +15,6 @@ ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
 }
-
-
-class MemoryBlobs:
-    """Content-addressed bytes in memory; counts how many were put."""
-
-    def __init__(self):
-        self.content = {}
-        self.puts = 0
-
-    async def put(self, data):
-        self.puts += 1
-        address = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        self.content[address] = data
-        return address
-
-    async def put_text(self, text):
-        return Ref(hash=await self.put(text.encode()), bytes=len(text.encode()))
-
-    async def get(self, address):
-        if address not in self.content:
-            raise NotFound(f"no blob {address}")
-        return self.content[address]
-
-    async def get_text(self, address):
-        return (await self.get(address)).decode()
 
 
 @pytest.fixture

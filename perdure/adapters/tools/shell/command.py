@@ -55,7 +55,7 @@ async def shell_readonly(command: str, context: ToolContext) -> str:
 
 def _read_page(words: tuple[Word, ...], context: ToolContext) -> str:
     name = words[0].text
-    with Beneath(context.grant.root) as files:
+    with Beneath(context.grant.root, guarded=True) as files:
         place = Place(files=files, stopping=context.stopping)
         try:
             if name == "find":

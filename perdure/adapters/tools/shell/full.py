@@ -6,15 +6,15 @@ with the file tools.
 """
 
 import asyncio
+import os
 from typing import Annotated
 
 from pydantic import Field
 
 from perdure.adapters.files.beneath import Beneath
-from perdure.adapters.files.paths import is_dotenv
+from perdure.adapters.files.paths import protected
 from perdure.adapters.sandbox.commands import LocalCommands, Script
 from perdure.adapters.tools.host import AnyTool
-from perdure.adapters.tools.reading import SKIPPED_FOLDERS
 from perdure.domain.agent.levels import SHELL_FULL
 from perdure.domain.commands import Ran
 from perdure.domain.errors import ToolFailure
@@ -53,11 +53,14 @@ def shell_full(commands: LocalCommands, *, timeout_s: float) -> AnyTool:
 def _withheld(root: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What of the workspace the shell may not change, and what it may not read."""
     hidden: list[str] = []
+    for folder, folders, names in os.walk(root):
+        # Packages and virtual environments are looked into as well: the shell can read them.
+        folders[:] = [name for name in folders if name != VERSION_CONTROL]
+        secret = [name for name in names if protected((name,), use="read")]
+        places = [os.path.join(folder, name) for name in secret if name != VERSION_CONTROL]
+        hidden += [os.path.relpath(place, root) for place in places if not os.path.islink(place)]
     with Beneath(root) as files:
         marker = files.entry((VERSION_CONTROL,))
-        for parts, entry in files.walk(skip=SKIPPED_FOLDERS):
-            if entry.kind == "file" and is_dotenv(entry.name):
-                hidden.append("/".join(parts))
     if len(hidden) > HIDDEN_FILES:
         raise ToolFailure(
             f"The workspace holds {len(hidden)} dotenv files, too many to withhold from a shell.",

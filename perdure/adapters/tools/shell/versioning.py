@@ -4,14 +4,15 @@ Three layers, each enough for most attacks: the flag tables here, the fixed envi
 overrides of `perdure.adapters.git.process`, and the shadow without the repository's configuration.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perdure.adapters.files.beneath import Beneath
-from perdure.adapters.files.paths import parse, shown
+from perdure.adapters.files.paths import SECRET_GLOBS, parse, shown
 from perdure.adapters.git.process import GitOutput, run_git
-from perdure.adapters.git.shadow import find_repository, read_settings, shadow
+from perdure.adapters.git.shadow import find_repository, read_settings, shadow, why_not
 from perdure.adapters.tools.shell.grammar import (
     Flag,
     Grammar,
@@ -35,7 +36,7 @@ _FORMAT = re.compile(
     r"(?:[^%]|%(?:[HhTtPpsbBadDSefgNnwC%]|a[neEldDrtiIsh]|c[neEldDrtiIsh])){1,200}"
 )
 _NAMED_FORMATS = one_of("oneline", "short", "medium", "full", "fuller", "reference", "raw")
-_DOTENV = (":(top,exclude,glob,icase)**/.env", ":(top,exclude,glob,icase)**/.env.*")
+_DOTENV = tuple(f":(top,exclude,glob,icase)**/{pattern}" for pattern in SECRET_GLOBS)
 
 
 def _is_format(text: str) -> bool:
@@ -236,19 +237,34 @@ async def git(words: Sequence[Word], *, root: str) -> str:
     given = read(f"git {name}", words[1:], verb.grammar)
     with Beneath(root) as files:
         revisions, paths = verb.operands(given, files)
-    return _page(await _run(root, _arguments(name, verb, given, revisions, paths)))
+    commits = [part for named in revisions for part in _ends(named)]
+    return _page(await _run(root, _arguments(name, verb, given, revisions, paths), commits))
 
 
-async def _run(root: str, arguments: list[str]) -> GitOutput:
-    repository = find_repository(root)
+async def _run(root: str, arguments: list[str], commits: list[str]) -> GitOutput:
+    """Run git, once all revisions are commits: a bare object could be any file's content."""
+    repository = await asyncio.to_thread(find_repository, root)
     if repository is None:
-        raise ToolFailure(
-            "The workspace is not the top of a git repository of its own. "
-            "Use find, grep and ls instead.",
-            reason="not_found",
+        why = [reason] if (reason := why_not(root)) else []
+        said = ["The workspace is not the top of a git repository of its own.", *why]
+        raise ToolFailure(" ".join((*said, "Use find, grep and ls instead.")), reason="not_found")
+    with shadow(repository, await read_settings(repository)) as shown_git:
+        for revision in commits:
+            found = await run_git(
+                ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"],
+                cwd=root,
+                extra=shown_git.environment,
+                view=shown_git.view,
+            )
+            if found.code != 0:
+                raise ToolFailure(
+                    f"{shown(revision)} is no commit of this repository. Check the revision and "
+                    "the path; a file as it was is revision:path.",
+                    reason="failed",
+                )
+        return await run_git(
+            arguments, cwd=root, extra=shown_git.environment, view=shown_git.view, cap=OUTPUT_CAP
         )
-    with shadow(repository, await read_settings(repository)) as environment:
-        return await run_git(arguments, cwd=root, extra=environment, cap=OUTPUT_CAP)
 
 
 def _arguments(
@@ -262,7 +278,8 @@ def _arguments(
     ]
     listing = ["--list"] if name == "branch" and not given.has("show-current", "list") else []
     is_object = any(":" in revision for revision in revisions)
-    shows_content = name == "diff" or given.has("p") or (name == "show" and not is_object)
+    # Looking for a change (-S) tells what a file holds without showing it.
+    shows_content = name == "diff" or given.has("p", "S") or (name == "show" and not is_object)
     hidden = list(_DOTENV) if verb.hides_secrets and shows_content else []
     if hidden and not paths:
         hidden = [":(top)", *hidden]
@@ -276,6 +293,13 @@ def _spelled(flag: Flag, value: str) -> list[str]:
     if flag.value is None or (flag.optional and not value):
         return [flag.names[0]]
     return [f"{name}={value}" if name.startswith("--") else f"{name}{value}"]
+
+
+def _ends(revision: str) -> list[str]:
+    """The commits that a revision, a range or `revision:path` begins from."""
+    return [
+        part.removeprefix("^") for part in re.split(r"\.{2,3}", revision.partition(":")[0]) if part
+    ]
 
 
 def _revision(text: str) -> str:

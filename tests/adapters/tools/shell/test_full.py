@@ -28,6 +28,9 @@ def folder(tmp_path: Path) -> Path:
     (made / ".env").write_text(SECRET)
     (made / "deploy").mkdir()
     (made / "deploy" / "prod.env").write_text(SECRET)
+    for hidden in ("venv/.env", "node_modules/package/.env", "deploy/.Env"):
+        (made / hidden).parent.mkdir(parents=True, exist_ok=True)
+        (made / hidden).write_text(SECRET)
     (made / ".git").write_text("gitdir: elsewhere\n")
     (tmp_path / "secret.txt").write_text(SECRET)
     return made
@@ -73,6 +76,8 @@ READING = {
     "environment": "env; cat /proc/*/environ | tr '\\0' '\\n'",
     "dotenv": "cat .env; cat < .env; cp .env x && cat x; grep -r canary .",
     "dotenv below": "cat deploy/prod.env; dd if=deploy/prod.env",
+    "dotenv of packages": "cat venv/.env node_modules/*/.env deploy/.Env; cp -r . /tmp/x; "
+    "grep -r . /tmp/x",
     "dotenv by another name": "mv .env seen.txt; ln .env seen2.txt; cat seen.txt seen2.txt",
     "beside the folder": "cat ../secret.txt {secret}",
     "by a link": "ln -s {secret} here; cat here",
