@@ -216,7 +216,7 @@ class Client:
             task: a specification, its fields, the path of a task file, or a goal in words.
             flags: what wins over a file, fields or words.
             run_id: the id it gets; the same id twice is one run.
-            idempotency_key: the same key with the same goal is one run.
+            idempotency_key: the same key is one run, whenever it is sent.
 
         Raises:
             InvalidInput: the task cannot be run; every problem is named.
@@ -252,7 +252,7 @@ class Client:
             goal: another goal.
             label: another label.
             run_id: the id it gets; the same id twice is one run.
-            idempotency_key: the same key with the same goal is one run.
+            idempotency_key: the same key is one run, whenever it is sent.
 
         Raises:
             InvalidInput: there is no such iteration, or settings that do not fit it.

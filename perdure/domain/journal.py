@@ -179,6 +179,10 @@ class Journal(Protocol):
         """All rows of a run and of the runs below it in the tree of `root`, oldest first."""
         ...
 
+    async def has_spent(self, run: str) -> bool:
+        """Whether a model was ever called for this run."""
+        ...
+
     async def failing_models(self, *, since: datetime) -> set[str]:
         """Models whose newest attempt of any run began after `since` and failed."""
         ...

@@ -1,7 +1,9 @@
 """Every name that outsiders use: queues, workflow types and ids, handlers, search attributes."""
 
+import base64
 import hashlib
 import re
+import unicodedata
 from typing import Literal
 
 LoopKind = Literal["agent", "refine", "roles", "delegation"]
@@ -32,6 +34,8 @@ QUERIES = ("status", "history", "costs", "gates", "events")
 
 READY_ACTIVITY = "ready"
 ID_GOAL_WORDS = 3
+ID_WORD_CHARACTERS = 30
+ID_BYTES = 8
 MEMO_GOAL_CHARACTERS = 400
 LOCAL_MODELS = frozenset({"local", "smollm2-135m-instruct"})  # what the embedded model is called
 SHOWN_MODEL_CHARACTERS = 28
@@ -54,11 +58,22 @@ def tools_queue(installation: str, workspace: str | None) -> str:
 
 
 def run_id(kind: str, goal: str, seed: str) -> str:
-    """A readable run id such as `refine-steel-bottle-7f3a`; `seed` makes it unique."""
-    words = [word for word in re.findall(r"[a-z0-9]+", goal.lower()) if len(word) > 2]
-    words = [word for word in words if word not in _FILLERS][:ID_GOAL_WORDS]
-    suffix = hashlib.sha256(seed.encode()).hexdigest()[:6]
-    return "-".join([kind, *words, suffix])[:120]
+    """A readable run id such as `refine-steel-bottle-mzxw6ytboi7ab`; `seed` makes it unique.
+
+    The end is 64 bits of the seed's hash: two runs do not meet by chance, however many there are.
+    Without a goal the id has no words.
+    """
+    words = [word for word in re.findall(r"[a-z0-9]+", plain_letters(goal)) if len(word) > 2]
+    words = [word[:ID_WORD_CHARACTERS] for word in words if word not in _FILLERS]
+    digest = hashlib.sha256(seed.encode()).digest()[:ID_BYTES]
+    suffix = base64.b32encode(digest).decode().rstrip("=").lower()
+    return "-".join([kind, *words[:ID_GOAL_WORDS], suffix])
+
+
+def plain_letters(text: str) -> str:
+    """A text in lower case whose letters have lost their accents: `résumé` becomes `resume`."""
+    apart = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(letter for letter in apart if not unicodedata.combining(letter))
 
 
 def learn_run_id(run: str) -> str:

@@ -90,7 +90,9 @@ class TranscriptStore(Protocol):
 class StoredRun(Frozen):
     """What the store knows of a run; `spec` and `state`, in which it ended, are addresses.
 
-    `parent` is the run that it works for.
+    `parent` is the run that it works for. `digest` is of what it was started with, `start_key` of
+    the idempotency key: they say what the id and the key stand for, also when the server no longer
+    knows the run.
     """
 
     id: str
@@ -106,6 +108,8 @@ class StoredRun(Frozen):
     spec: str | None = None
     state: str | None = None
     parent: str | None = None
+    digest: str | None = None
+    start_key: str | None = None
 
 
 class RecordStore(Protocol):
@@ -125,6 +129,18 @@ class RecordStore(Protocol):
 
     async def put_run(self, run: StoredRun) -> None:
         """Insert or replace the row of a run (compared by id)."""
+        ...
+
+    async def claim_run(self, run: StoredRun, *, seen: StoredRun | None) -> bool:
+        """Write the row of a start, unless somebody else wrote it since it was `seen`.
+
+        None means that there was none, of this id or with this `start_key`; of several callers at
+        once one succeeds.
+        """
+        ...
+
+    async def run_of_key(self, start_key: str) -> StoredRun | None:
+        """The run that a start with this digest of a key made."""
         ...
 
     async def reopen_run(self, run: StoredRun, *, ended_at: datetime) -> bool:

@@ -27,12 +27,17 @@ def test_queues_carry_installation_and_workspace():
     ("goal", "beginning"),
     [
         ("Write the page for a steel bottle", "refine-page-steel-bottle-"),
+        ("Beat the résumé of Zoë Müller", "refine-beat-resume-zoe-"),
         ("?!", "refine-"),
         ("日本語", "refine-"),
     ],
 )
 def test_run_ids_can_be_read(goal, beginning):
-    assert re.fullmatch(re.escape(beginning) + "[0-9a-f]{6}", run_id("refine", goal, "seed"))
+    assert re.fullmatch(re.escape(beginning) + "[a-z2-7]{13}", run_id("refine", goal, "seed"))
+
+
+def test_ids_of_many_seeds_never_meet():
+    assert len({run_id("agent", "", str(seed)) for seed in range(20_000)}) == 20_000
 
 
 @given(goal=st.text(max_size=400), seed=st.text(max_size=20))

@@ -191,6 +191,11 @@ class SqlJournal:
         async with self._database.read() as connection:
             return [row.shown for row in await find(connection, attempts.c.run == run)]
 
+    async def has_spent(self, run: str) -> bool:
+        any_of_it = select(attempts.c.key).where(attempts.c.run == run).limit(1)
+        async with self._database.read() as connection:
+            return await connection.scalar(any_of_it) is not None
+
     async def failing_models(self, *, since: datetime) -> set[str]:
         recent = attempts.c.started_at >= since
         newest = (

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from sqlalchemy import Table, and_, delete, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Table, and_, delete, func, or_, select, true, update
 
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
@@ -66,6 +66,24 @@ class SqlRecords:
     async def put_run(self, run: StoredRun) -> None:
         await self._replace(runs, **run.model_dump())
 
+    async def claim_run(self, run: StoredRun, *, seen: StoredRun | None) -> bool:
+        if seen is None:
+            new = self._database.insert(runs).values(run.model_dump()).on_conflict_do_nothing()
+            change = new.returning(runs.c.id)
+        else:
+            same = and_(
+                runs.c.id == run.id,
+                runs.c.started_at == seen.started_at,
+                runs.c.ended_at.is_not_distinct_from(seen.ended_at),
+            )
+            changed = update(runs).where(same).values(run.model_dump(exclude={"id"}))
+            change = changed.returning(runs.c.id)
+        async with self._database.write() as connection:
+            return await connection.scalar(change) is not None
+
+    async def run_of_key(self, start_key: str) -> StoredRun | None:
+        return await self._run(runs.c.start_key == start_key)
+
     async def reopen_run(self, run: StoredRun, *, ended_at: datetime) -> bool:
         ended = and_(runs.c.id == run.id, runs.c.ended_at == ended_at)
         changed = update(runs).where(ended).values(run.model_dump(exclude={"id"}))
@@ -73,8 +91,11 @@ class SqlRecords:
             return (await connection.execute(changed)).rowcount == 1
 
     async def run(self, run: str) -> StoredRun | None:
+        return await self._run(runs.c.id == run)
+
+    async def _run(self, wanted: ColumnElement[bool]) -> StoredRun | None:
         async with self._database.read() as connection:
-            found = await connection.execute(select(runs).where(runs.c.id == run))
+            found = await connection.execute(select(runs).where(wanted))
             row = found.mappings().first()
         return None if row is None else StoredRun.model_validate(dict(row))
 

@@ -111,7 +111,7 @@ runs = Table(
     _key("id"),
     *_texts("kind", "goal", "label", "lifecycle", "outcome"),
     *_times("started_at", "ended_at"),
-    *_texts("result", "status", "spec", "state", "parent"),
+    *_texts("result", "status", "spec", "state", "parent", "digest", "start_key"),
 )
 
 iterations = Table(

@@ -106,6 +106,7 @@ class Gateway:
             readiness=Readiness(self._server, facts=facts, waits=self._waits),
             blobs=blobs,
             records=records,
+            journal=journal,
             facts=facts,
             resolve=resolve,
             settle=settle,
@@ -148,8 +149,8 @@ class Gateway:
     ) -> str:
         """Start a run and return its id.
 
-        The same id, or the same key with the same goal, starts one run however often and however
-        fast it is asked for.
+        The same id or key starts one run however often and however fast it is asked for, also when
+        its history is gone.
 
         Raises:
             InvalidInput: the specification cannot be run here.
@@ -197,7 +198,7 @@ class Gateway:
             iteration: the one that it goes on from.
             spec: what `fork_spec` gave, with the wanted changes.
             run_id: the id it gets; the same id twice is one run.
-            idempotency_key: the same key with the same goal is one run.
+            idempotency_key: the same key is one run, whenever it is sent.
 
         Raises:
             InvalidInput: there is no such iteration, or settings that do not fit it.

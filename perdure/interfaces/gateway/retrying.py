@@ -91,7 +91,7 @@ class Retrying:
         )
         started = max(children, following.children_started)
         following = following.model_copy(update={"children_started": started})
-        digest = look.memo.get("spec", "") if look is not None else ""
+        digest = row.digest or (look.memo.get("spec", "") if look is not None else "")
         order = order_of(spec, row.id, site, digest=digest, state=following, again=True)
         await self._reopen(row, spec, busy=busy)
         try:

@@ -15,11 +15,11 @@ from perdure.domain.names import (
     run_id,
     tools_queue,
 )
-from perdure.domain.ports import BlobStore, RecordStore, StoredRun
+from perdure.domain.ports import BlobStore, Journal, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord
 from perdure.domain.run import RolesSpec, Site
 from perdure.domain.state import CoreState
-from perdure.domain.status import RunStatus
+from perdure.interfaces.gateway.claiming import Claims, Standing, Wish, key_digest
 from perdure.interfaces.gateway.facts import (
     ResolveModels,
     SettleRun,
@@ -28,11 +28,11 @@ from perdure.interfaces.gateway.facts import (
 )
 from perdure.interfaces.gateway.inputs import loop_input
 from perdure.interfaces.gateway.readiness import Readiness
-from perdure.interfaces.gateway.server import Look, Order, Server
+from perdure.interfaces.gateway.server import Order, Server
 from perdure.interfaces.gateway.statuses import first_status
 
 SUMMARY_CHARACTERS = 150
-FRESH_IDS = 5
+TRIES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,7 @@ class Starter:
         readiness: Readiness,
         blobs: BlobStore,
         records: RecordStore,
+        journal: Journal,
         facts: SiteFacts,
         resolve: ResolveModels,
         settle: SettleRun,
@@ -66,6 +67,7 @@ class Starter:
         self._resolve = resolve
         self._settle = settle
         self._now = now
+        self._claims = Claims(server=server, records=records, journal=journal, now=now)
 
     async def start(
         self, spec: Spec, *, run: str | None, key: str | None, beginning: Beginning | None = None
@@ -79,24 +81,31 @@ class Starter:
             NotAllowed: the id or key belongs to another specification, or the session is closed.
             NotFound: the session or project is unknown.
         """
-        digest = _digest(spec, beginning)
-        named = run or (run_id(spec.kind, spec.goal, f"key:{key}") if key else None)
-        if named is not None and (known := await self._server.look(named)) is not None:
-            return _same(known, digest)
+        asked = Wish(
+            run=run,
+            key=None if key is None else key_digest(key),
+            digest=_digest(spec, beginning),
+        )
+        standing = await self._claims.standing(asked)
+        if standing.done is not None:
+            return standing.done
         ready = await self._resolve(spec)
         site, busy = await self.ready_site(ready)
-        for _ in range(FRESH_IDS):
-            chosen = named or run_id(spec.kind, spec.goal, uuid.uuid4().hex)
+        for _ in range(TRIES):
+            chosen = _id_of(spec, asked, standing)
             settled = await self._settle(ready, chosen)
-            order = order_of(settled, chosen, site, digest=digest, state=_state_of(beginning))
-            if await self._begin(settled, order, beginning, busy=busy):
+            order = order_of(settled, chosen, site, digest=asked.digest, state=_state_of(beginning))
+            row = await self._row(settled, order.id, beginning, asked, busy=busy)
+            if await self._claims.claim(row, seen=standing.row) and await self._begin(
+                row, order, beginning
+            ):
                 return chosen
-            known = await self._server.look(chosen)
-            if named is not None and known is not None:
-                return _same(known, digest)
+            standing = await self._claims.standing(asked)
+            if standing.done is not None:
+                return standing.done
         raise NotAllowed(
-            f"The id {named or 'of the run'} is taken by a run whose history is gone.",
-            cure="Start it under another id.",
+            f"{run or 'The run'} is being started by somebody else at this moment.",
+            cure="Look at `perdure list`, and send it again if it is not there.",
         )
 
     async def ready_site(self, spec: Spec) -> tuple[Site, str | None]:
@@ -119,39 +128,17 @@ class Starter:
             notifies=self._facts.notifies,
         )
 
-    async def _begin(
-        self, spec: Spec, order: Order, beginning: Beginning | None, *, busy: str | None
-    ) -> bool:
-        row = await self._row(spec, order.id, beginning, busy=busy)
-        if await self._records.run(order.id) is None:
-            await self._records.put_run(row)
+    async def _begin(self, row: StoredRun, order: Order, beginning: Beginning | None) -> bool:
         for record in beginning.records if beginning else ():
             await self._records.put_record(order.id, record.index, record.model_dump_json())
         try:
             return await self._server.start(order)
         except PerdureError as error:
-            await self._forget_if_absent(row, error)
+            await self._claims.close(row, error)
             raise
 
-    async def _forget_if_absent(self, row: StoredRun, error: PerdureError) -> None:
-        """Close the row of a start that certainly did not happen; else the server is right."""
-        try:
-            absent = await self._server.look(row.id) is None
-        except PerdureError:
-            return
-        if absent:
-            status = RunStatus.model_validate_json(row.status or "")
-            told = status.model_copy(update={"dispatch": f"not started: {error.message}"})
-            ended = {
-                "lifecycle": "failed",
-                "outcome": "failed",
-                "ended_at": self._now(),
-                "status": told.model_dump_json(),
-            }
-            await self._records.put_run(row.model_copy(update=ended))
-
     async def _row(
-        self, spec: Spec, run: str, beginning: Beginning | None, *, busy: str | None
+        self, spec: Spec, run: str, beginning: Beginning | None, asked: Wish, *, busy: str | None
     ) -> StoredRun:
         now = self._now()
         state = _state_of(beginning)
@@ -168,7 +155,17 @@ class Starter:
             started_at=now,
             status=status.model_dump_json(),
             spec=await self._blobs.put(spec.model_dump_json(by_alias=True).encode()),
+            digest=asked.digest,
+            start_key=asked.key,
         )
+
+
+def _id_of(spec: Spec, asked: Wish, standing: Standing) -> str:
+    """The id that was asked for, the one that a key always gives, or a new one."""
+    if standing.row is not None:
+        return standing.row.id
+    seed = uuid.uuid4().hex if asked.key is None else f"key:{asked.key}"
+    return asked.run or run_id(spec.kind, spec.goal, seed)
 
 
 def _state_of(beginning: Beginning | None) -> CoreState | None:
@@ -220,15 +217,6 @@ def order_of(
         memo=memo,
         keywords=keywords,
         again=again,
-    )
-
-
-def _same(known: Look, digest: str) -> str:
-    if known.memo.get("spec") == digest:
-        return known.id
-    raise NotAllowed(
-        f"The run {known.id} exists already, from another specification.",
-        cure="Use another id or idempotency key, or send the same specification.",
     )
 
 

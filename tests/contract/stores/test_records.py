@@ -143,3 +143,23 @@ async def test_of_several_who_reopen_a_run_one_succeeds(records: SqlRecords) -> 
     assert sorted(await asyncio.gather(*tries)) == [False, False, False, True]
     assert await records.run("a") == reopened
     assert not await records.reopen_run(_run("b"), ended_at=ended_at)
+
+
+async def test_of_several_starts_of_one_id_one_claims_the_row(records: SqlRecords) -> None:
+    rows = [_run("a", hours=hours) for hours in range(4)]
+    claimed = await asyncio.gather(*(records.claim_run(row, seen=None) for row in rows))
+    assert sorted(claimed) == [False, False, False, True]
+    held = rows[claimed.index(True)]
+    again = [_run("a", hours=hours) for hours in range(10, 14)]
+    assert sum(await asyncio.gather(*(records.claim_run(row, seen=held) for row in again))) == 1
+
+
+async def test_of_several_starts_with_one_key_one_claims_it(records: SqlRecords) -> None:
+    rows = [_run(name).model_copy(update={"start_key": "k"}) for name in ("a", "b", "c")]
+    claimed = await asyncio.gather(*(records.claim_run(row, seen=None) for row in rows))
+    assert sum(claimed) == 1
+    held = rows[claimed.index(True)]
+    assert await records.run_of_key("k") == held
+    assert await records.run_of_key("other") is None
+    assert await records.claim_run(held.model_copy(update={"start_key": None}), seen=held)
+    assert await records.run_of_key("k") is None

@@ -259,6 +259,23 @@ class MemoryRecords:
     async def put_run(self, run: StoredRun) -> None:
         self.rows[run.id] = run
 
+    async def claim_run(self, run: StoredRun, *, seen: StoredRun | None) -> bool:
+        known = self.rows.get(run.id)
+        if seen is None:
+            taken = known is not None or await self.run_of_key(run.start_key or "") is not None
+        else:
+            taken = known is None or (
+                (known.started_at, known.ended_at) != (seen.started_at, seen.ended_at)
+            )
+        if taken:
+            return False
+        self.rows[run.id] = run
+        return True
+
+    async def run_of_key(self, start_key: str) -> StoredRun | None:
+        found = (row for row in self.rows.values() if row.start_key == start_key)
+        return next(found, None)
+
     async def reopen_run(self, run: StoredRun, *, ended_at: datetime) -> bool:
         if self.rows[run.id].ended_at != ended_at:
             return False
@@ -302,6 +319,9 @@ class MemoryJournal:
 
     async def tree(self, *, root: str, run: str) -> list[AttemptRow]:
         return [row for row in self.kept if row.run == run or is_below(row.run, run)]
+
+    async def has_spent(self, run: str) -> bool:
+        return bool(await self.rows(run))
 
     async def seal_and_sum(self, execution: str) -> Account:
         return Account()

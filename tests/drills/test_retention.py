@@ -1,0 +1,118 @@
+"""An order whose history the server has dropped is an order that was carried out.
+
+The history goes by `DeleteWorkflowExecution`, as it does at the end of its retention.
+"""
+
+import asyncio
+
+import pytest
+from ground import Ground
+from provider import MODEL
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from waiting import eventually
+
+from perdure.domain.errors import NoReadyWorker, NotAllowed
+from perdure.domain.run import RUN_SPEC, Spec
+
+
+def _order(goal: str = "look", **more: object) -> Spec:
+    given = {"kind": "agent", "goal": goal, "models": {"executor": MODEL}, "learn": False}
+    return RUN_SPEC.validate_python({**given, **more})
+
+
+async def _forget(drill: Ground, run: str) -> None:
+    """Drop the history of a run from the server, and wait until it is gone."""
+    client = drill.site.client
+    await client.workflow_service.delete_workflow_execution(
+        DeleteWorkflowExecutionRequest(
+            namespace=client.namespace, workflow_execution=WorkflowExecution(workflow_id=run)
+        )
+    )
+
+    async def gone() -> bool:
+        return await drill.site.gateway._server.look(run) is None
+
+    await eventually(gone)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param({"run_id": "order-17"}, marks=pytest.mark.slow, id="id"),
+        pytest.param({"idempotency_key": "order-17"}, id="key"),
+    ],
+)
+async def test_an_order_is_carried_out_once_also_after_its_history_is_gone(
+    drill: Ground, chosen: dict[str, str]
+) -> None:
+    gateway = drill.site.gateway
+    async with drill.site.worker():
+        run = await gateway.start(_order(), **chosen)
+        before = await gateway.result(run)
+        await _forget(drill, run)
+        again = await asyncio.gather(*(gateway.start(_order(), **chosen) for _ in range(3)))
+        assert set(again) == {run}
+        assert await gateway.result(run) == before
+        assert (await gateway.status(run)).lifecycle == "completed"
+        with pytest.raises(NotAllowed, match="another specification"):
+            await gateway.start(_order("something else"), **chosen)
+    assert len(drill.provider.lines()) == 1
+
+
+@pytest.mark.slow
+async def test_a_terminated_order_that_paid_is_not_started_again(drill: Ground) -> None:
+    gateway = drill.site.gateway
+    async with drill.site.worker():
+        run = await gateway.start(_order(), run_id="order-18")
+        await gateway.result(run)
+    row = await drill.site.parts.stores.records.run(run)
+    assert row is not None
+    # The row of a run that was ended from outside never learned of its end.
+    torn = {"lifecycle": "running", "outcome": None, "ended_at": None, "result": None}
+    await drill.site.parts.stores.records.put_run(row.model_copy(update=torn))
+    await _forget(drill, run)
+    assert await gateway.start(_order(), run_id="order-18") == run
+    assert await gateway._server.look(run) is None
+    with pytest.raises(NotAllowed, match="another specification"):
+        await gateway.start(_order("something else"), run_id="order-18")
+    assert len(drill.provider.lines()) == 1
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"run_id": "order-19"}, {"idempotency_key": "order-19"}], ids=["id", "key"]
+)
+async def test_what_was_refused_is_started_later_and_shown_as_it_is(
+    drill: Ground, chosen: dict[str, str]
+) -> None:
+    """A refused start leaves a row that says `failed`; the next one takes it over."""
+    gateway = drill.site.gateway
+    server = gateway._server
+    real, server.start = server.start, _refusing  # type: ignore[method-assign]
+    async with drill.site.worker():
+        with pytest.raises(NoReadyWorker):
+            await gateway.start(_order("another order"), **chosen)
+        server.start = real  # type: ignore[method-assign]
+        run = await gateway.start(_order(), **chosen)
+        assert (await gateway.status(run)).lifecycle in {"running", "completed"}
+        assert (await gateway.result(run)).outcome == "accepted"
+        row = await drill.site.parts.stores.records.run(run)
+        assert row is not None and (row.goal, row.lifecycle) == ("look", "completed")
+    assert len(drill.provider.lines()) == 1
+
+
+async def _refusing(order: object) -> bool:
+    raise NoReadyWorker(f"nobody takes {type(order).__name__}")
+
+
+async def test_two_keys_are_two_orders_and_one_key_is_one(drill: Ground) -> None:
+    gateway = drill.site.gateway
+    async with drill.site.worker():
+        first, second = [
+            await gateway.start(_order(), idempotency_key=key) for key in ("order-20", "order-21")
+        ]
+        assert first != second
+        with pytest.raises(NotAllowed, match="idempotency key was used"):
+            await gateway.start(_order("something else"), idempotency_key="order-20")
+        for run in (first, second):
+            await gateway.result(run)
