@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from temporalio import activity
 
 from perdure.domain.names import READY_ACTIVITY
-from perdure.domain.steps import ReadyReport
+from perdure.domain.notices import ReadyReport, ServedModels
 
 
 class Ready:
@@ -15,6 +15,7 @@ class Ready:
         version: of the product.
         workspace: the folder that the queue is for.
         lacks: families of models that cannot be called, with why.
+        models: what this worker knows of models.
     """
 
     def __init__(
@@ -23,10 +24,12 @@ class Ready:
         version: str,
         workspace: str | None,
         lacks: Callable[[], Mapping[str, str]] = dict,
+        models: Callable[[], ServedModels] = ServedModels,
     ) -> None:
         self._version = version
         self._workspace = workspace
         self._lacks = lacks
+        self._models = models
 
     @activity.defn(name=READY_ACTIVITY)
     async def ready(self) -> ReadyReport:
@@ -36,4 +39,5 @@ class Ready:
             queue=activity.info().task_queue,
             workspace=self._workspace,
             lacks=dict(self._lacks()),
+            models=self._models(),
         )

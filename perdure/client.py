@@ -36,7 +36,16 @@ from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway import Spec
 from perdure.interfaces.services import RunGateway, Services
-from perdure.interfaces.submission import Flags, Surroundings, load, load_data, revise, store
+from perdure.interfaces.submission import (
+    Flags,
+    Submission,
+    Surroundings,
+    as_workers_see,
+    load,
+    load_data,
+    revise,
+    store,
+)
 
 COMPOSITION = "perdure.compose"
 DEFAULTS_FILE = "perdure.yaml"
@@ -57,7 +66,12 @@ class _Compose(Protocol):
     def default_model(self, access: object) -> str: ...
 
     def services(
-        self, settings: object, *, start: bool, on_progress: Callable[[str], None]
+        self,
+        settings: object,
+        *,
+        start: bool,
+        on_progress: Callable[[str], None],
+        with_worker: bool = False,
     ) -> AbstractAsyncContextManager[Services]: ...
 
 
@@ -155,11 +169,20 @@ class Client:
     resources: AsyncExitStack
 
     @classmethod
-    async def connect(cls, *, start: bool = True, by: str = "python", **settings: object) -> Self:
+    async def connect(
+        cls,
+        *,
+        start: bool = True,
+        with_worker: bool = False,
+        by: str = "python",
+        **settings: object,
+    ) -> Self:
         """Open the installation that the environment names.
 
         Args:
-            start: start embedded services that do not run yet.
+            start: start embedded services that do not run yet; where a Temporal server is named,
+                nothing is started.
+            with_worker: start a worker of this host beside a named server too.
             by: who steers, for audit trails.
             settings: fields of the settings that win over the environment, such as `home`.
 
@@ -173,7 +196,7 @@ class Client:
         resources = AsyncExitStack()
         loaded = compose.Settings.load(**settings)
         services = await resources.enter_async_context(
-            compose.services(loaded, start=start, on_progress=_silent)
+            compose.services(loaded, start=start, on_progress=_silent, with_worker=with_worker)
         )
         return cls(
             gateway=services.gateway,
@@ -278,10 +301,16 @@ class Client:
         if isinstance(task, AgentSpec | RefineSpec | RolesSpec | DelegationSpec):
             return task
         if isinstance(task, str):
-            submission = load(task, flags, surroundings=self.surroundings)
+            submission = await self._seen(lambda around: load(task, flags, surroundings=around))
         else:
-            submission = load_data(dict(task), flags, surroundings=self.surroundings)
+            fields = dict(task)
+            submission = await self._seen(
+                lambda around: load_data(fields, flags, surroundings=around)
+            )
         return await store(submission, self.blobs)
+
+    async def _seen(self, make: Callable[[Surroundings], Submission]) -> Submission:
+        return await as_workers_see(make, self.surroundings, self.gateway.default_model)
 
     def _handle(self, run: str) -> RunHandle:
         return RunHandle(run, gateway=self.gateway, by=self.by)

@@ -145,15 +145,24 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
 
 @asynccontextmanager
 async def services(
-    settings: Settings, *, start: bool, on_progress: OnProgress
+    settings: Settings, *, start: bool, on_progress: OnProgress, with_worker: bool = False
 ) -> AsyncGenerator[Services]:
-    """The services of an installation; embedded ones are started first when `start` says so."""
+    """The services of an installation; embedded ones are started first when `start` says so.
+
+    Beside a named server nothing is started unless `with_worker` asks for it: a worker here would
+    take tasks that are meant for the workers there, with the environment of whoever submits.
+    """
     runtime = EmbeddedRuntime(settings)
-    if start:
+    if start and (with_worker or settings.temporal.address is None):
         endpoints = await runtime.ensure(on_progress)
     else:
         state = await runtime.state()
-        endpoints = state.endpoints if state is not None else named_endpoints(settings)
+        # Services of this home that belong to another server than the named one are not meant.
+        ours = state is not None and settings.temporal.address in {
+            None,
+            state.endpoints.temporal_address,
+        }
+        endpoints = state.endpoints if state and ours else named_endpoints(settings)
     async with open_parts(settings) as parts:
         yield _services(parts, endpoints)
 

@@ -90,9 +90,11 @@ class _Installation:
         self._settings = settings
 
     def connect(
-        self, *, start: bool, on_progress: OnProgress
+        self, *, start: bool, on_progress: OnProgress, with_worker: bool = False
     ) -> AbstractAsyncContextManager[Services]:
-        return services(self._settings, start=start, on_progress=on_progress)
+        return services(
+            self._settings, start=start, on_progress=on_progress, with_worker=with_worker
+        )
 
     async def up(self, on_change: Callable[[RuntimeView], None]) -> None:
         await up(self._settings, on_change)

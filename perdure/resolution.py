@@ -8,6 +8,7 @@ from perdure.domain.agent.selection import is_later, select
 from perdure.domain.conditions import ToolBound, placed_leaves
 from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
+from perdure.domain.notices import ServedModels
 from perdure.domain.ports import DefinitionStore, ModelClient, Models, ToolHost
 from perdure.domain.refine.strategies import StrategyTools
 from perdure.domain.roles.definition import LoopDefinition
@@ -54,15 +55,18 @@ class Resolver:
         self._loops = loops
         self._rubric_problems = rubric_problems
 
-    async def resolve(self, spec: Spec) -> Spec:
+    async def resolve(self, spec: Spec, served: ServedModels | None = None, /) -> Spec:
         """The specification with an executor, an access level, and the loop it names.
+
+        Default and names of models are those of the workers, where they have said them (`served`):
+        whoever submits may have no key, another price sheet, or none of the plugins.
 
         Raises:
             InvalidInput: unknown models, tools, checks or loops, parameters, patterns or schemas
                 that cannot be used, tools for a model that cannot choose them, or a judge that
                 cannot judge. Every problem is named at once.
         """
-        models = self._with_executor(spec.models)
+        models = self._with_executor(spec.models, served)
         problems: list[str] = []
         spec = await self._with_loop(spec, problems)
         cards: dict[str, ModelCard] = {}
@@ -73,7 +77,7 @@ class Resolver:
             **_of_rubric(spec),
             **named,
         }.items():
-            await self._card(path, name, cards, problems)
+            await self._card(path, name, cards, problems, served)
         first = cards.get(models.chain("executor")[0])
         access = _access(spec, chooses=first is None or first.tools)
         tools = spec.tools.model_copy(update={"access": access})
@@ -117,10 +121,11 @@ class Resolver:
         roles = spec.roles.model_copy(update={"snapshot": found.snapshot})
         return spec.model_copy(update={"goal": found.goal, "roles": roles})
 
-    def _with_executor(self, models: ModelsSpec) -> ModelsSpec:
+    def _with_executor(self, models: ModelsSpec, served: ServedModels | None) -> ModelsSpec:
         if models.executor is not None:
             return models
-        return models.model_copy(update={"executor": self._default})
+        default = (served.default if served is not None else "") or self._default
+        return models.model_copy(update={"executor": default})
 
     def _unusable_checks(self, spec: Spec) -> list[str]:
         rubric = rubric_of(spec)
@@ -131,7 +136,12 @@ class Resolver:
         return [str(problem) for problem in (*unknown, *self._rubric_problems(rubric))]
 
     async def _card(
-        self, path: str, name: str, cards: dict[str, ModelCard], problems: list[str]
+        self,
+        path: str,
+        name: str,
+        cards: dict[str, ModelCard],
+        problems: list[str],
+        served: ServedModels | None,
     ) -> None:
         if name in self._plugins.models:
             return
@@ -139,6 +149,8 @@ class Resolver:
             client: ModelClient = self._models.resolve(name)
             cards[name] = await client.card(name)
         except PerdureError as error:
+            if served is not None and served.serves(name):
+                return  # its card is the workers' to know
             problems.append(f"{path}: {error}")
 
 

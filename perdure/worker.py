@@ -64,6 +64,7 @@ from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.compose import VERSION, Parts, loops_of, open_parts
 from perdure.domain.errors import PerdureError, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
+from perdure.domain.notices import ServedModels
 from workflows.agent import AgentLoop
 from workflows.delegation import DelegationLoop
 from workflows.learn import LearnLoop
@@ -189,13 +190,16 @@ class Fleet:
                 RepairTool(structured, blobs=stores.blobs).repair_tool,
                 Manage(structured=structured, blobs=stores.blobs).manage,
                 ReviewWork(structured).review_work,
-                Ready(version=VERSION, workspace=None, lacks=self._lacks).ready,
+                Ready(version=VERSION, workspace=None, lacks=self._lacks, models=self._known).ready,
             ],
             per_second=self._settings.model_calls_per_second,
         )
 
     def _lacks(self) -> dict[str, str]:
         return lacking_models(access_from(self._settings))
+
+    def _known(self) -> ServedModels:
+        return self._parts.models.served()
 
     def tools(self, workspace: str | None, folder: str | None) -> Worker:
         """Tools, checks and snapshots for one workspace, or for scratch folders."""

@@ -34,6 +34,9 @@ class Recorder:
         self.started.append((spec, run_id, idempotency_key))
         return run_id or "agent-1"
 
+    async def default_model(self) -> str | None:
+        return None
+
     async def result(self, run: str, *, wait: bool = True) -> RunResult:
         return RunResult(
             id=run, kind="agent", outcome="accepted", reason="text_answer", explanation="Done."

@@ -10,8 +10,9 @@ from perdure.adapters.checks import check_problems
 from perdure.adapters.definitions import LoopFiles
 from perdure.domain.errors import InvalidInput
 from perdure.domain.models import ModelCard
+from perdure.domain.notices import ServedModels
 from perdure.domain.roles.definition import LoopSnapshot
-from perdure.domain.run import RUN_SPEC, RolesSpec
+from perdure.domain.run import RUN_SPEC, ModelsSpec, RolesSpec
 from perdure.interfaces.submission.reading import parse
 from perdure.resolution import Resolver
 
@@ -38,6 +39,19 @@ class NoTools:
 
 def resolver(default: str = KNOWN) -> Resolver:
     return Resolver(FewModels(), default, NoTools(), loops=LOOPS)  # type: ignore[arg-type]
+
+
+async def test_default_and_names_are_those_of_the_workers_where_they_say_them() -> None:
+    spec = RUN_SPEC.validate_python({"kind": "agent", "goal": "g"})
+    found = await resolver("typo").resolve(spec, ServedModels(default=KNOWN))
+    assert found.models.executor == KNOWN
+
+    theirs = spec.model_copy(update={"models": ModelsSpec(executor="ours-1", evaluator="ours-2")})
+    with pytest.raises(InvalidInput, match="ours-2"):
+        await resolver().resolve(theirs, ServedModels(names=("ours-1",)))
+    served = ServedModels(names=("ours-1", "ours-2"))
+    assert (await resolver().resolve(theirs, served)).models == theirs.models
+    assert (await resolver().resolve(theirs, ServedModels(any=True))).models == theirs.models
 
 
 @pytest.mark.parametrize(

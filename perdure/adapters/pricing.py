@@ -73,6 +73,10 @@ class ModelPrices:
         entry = self._sheet.get(model)
         return _overridden(entry, known or ModelCard(name=model, price=None)) if entry else known
 
+    def own_names(self) -> tuple[str, ...]:
+        """The names that the operator's sheet has."""
+        return tuple(self._sheet)
+
     def known_names(self) -> tuple[str, ...]:
         """The names to suggest for a typo."""
         providers = get_snapshot().providers

@@ -1,6 +1,6 @@
 """Loops of roles as commands, the MCP server and orchestrating agents handle them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from uuid import uuid4
 
@@ -29,7 +29,14 @@ from perdure.domain.status import RunStatus
 from perdure.interfaces.execution import trusted_places
 from perdure.interfaces.gateway.facts import RunFilter
 from perdure.interfaces.services import RunGateway
-from perdure.interfaces.submission import Flags, Submission, Surroundings, load_data, store
+from perdure.interfaces.submission import (
+    Flags,
+    Submission,
+    Surroundings,
+    as_workers_see,
+    load_data,
+    store,
+)
 
 STARTED_BY = "started_by"
 ROOT_RUN = "root_run"
@@ -84,7 +91,11 @@ class Loops:
 
     async def start(self, ask: LoopAsk) -> LoopStarted:
         """Start a run of a definition; one with a caller stays within the caller's bounds."""
-        submission = self.submission(ask)
+        submission = await as_workers_see(
+            lambda around: replace(self, surroundings=around).submission(ask),
+            self.surroundings,
+            self.gateway.default_model,
+        )
         if not ask.trusted:
             await self._require_harmless(ask, submission.spec.workspace)
         spec = await store(submission, self.blobs)

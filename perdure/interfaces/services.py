@@ -74,6 +74,10 @@ class RunGateway(Protocol):
         """The specification as it would run here; asks no server; raises `InvalidInput`."""
         ...
 
+    async def default_model(self) -> str | None:
+        """What a run without a model uses where the workers are; None when none has said."""
+        ...
+
     async def fork_spec(self, run: str, iteration: int) -> Spec:
         """What a fork from an iteration is told, before anything is changed."""
         ...
@@ -266,10 +270,13 @@ class Killed(Frozen):
 
 
 class Connect(Protocol):
-    """Opens the services; embedded ones are started first when `start` says so."""
+    """Opens the services; embedded ones are started first when `start` says so.
+
+    Where a server is named nothing is started, unless `with_worker` asks for a worker of ours.
+    """
 
     def __call__(
-        self, *, start: bool, on_progress: OnProgress
+        self, *, start: bool, on_progress: OnProgress, with_worker: bool = False
     ) -> AbstractAsyncContextManager[Services]: ...
 
 

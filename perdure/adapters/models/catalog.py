@@ -24,6 +24,7 @@ from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.domain.errors import InvalidInput
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
+from perdure.domain.notices import ServedModels
 from perdure.domain.ports import BlobStore, ModelClient, RecordStore
 from perdure.domain.problems import nearest_name
 
@@ -191,6 +192,13 @@ class ModelCatalog:
     async def call(self, request: ModelRequest, *, on_text: Callable[[str], None]) -> ModelReply:
         """Call the model, streaming; raises `ModelError`."""
         return await self._resolved(request.model).call(request, on_text=on_text)
+
+    def served(self) -> ServedModels:
+        """What whoever submits a run is told of the models here."""
+        own = {*self._prices.own_names(), *self._factories}
+        return ServedModels(
+            default=default_model(self._access), names=tuple(sorted(own)), any=self._open_world
+        )
 
     async def aclose(self) -> None:
         """Close the connections of the built-in clients."""

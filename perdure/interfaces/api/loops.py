@@ -25,7 +25,7 @@ from perdure.interfaces.api.trust import require_trust
 from perdure.interfaces.api.verbs import steer
 from perdure.interfaces.api.views import FRESH_NOTE, Count, PatchBody, Runs, Started
 from perdure.interfaces.gateway.facts import RunFilter, RunPage, RunRow
-from perdure.interfaces.submission import load_data, store
+from perdure.interfaces.submission import as_workers_see, load_data, store
 
 PAGES_SEARCHED = 10
 PREFIX = "/api/v1/loops"
@@ -103,7 +103,11 @@ async def start(
 ) -> Started:
     """Start a run from a specification, as in a task file; files are not read over REST."""
     await require_trust(site, caller, spec)
-    submission = load_data(spec, surroundings=site.surroundings)
+    submission = await as_workers_see(
+        lambda around: load_data(spec, surroundings=around),
+        site.surroundings,
+        site.services.gateway.default_model,
+    )
     wanted = _claim_of(site, caller, spec, idempotency_key, submission.spec.goal)
     starts: Starts = request.app.state.starts
     async with starts.joined(wanted) as claimed:

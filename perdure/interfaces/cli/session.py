@@ -21,10 +21,17 @@ class Session:
     following: str | None = None
 
     @asynccontextmanager
-    async def connected(self, *, start: bool = False) -> AsyncGenerator[Services]:
-        """The services; with `start`, embedded ones are started first if they are away."""
+    async def connected(
+        self, *, start: bool = False, with_worker: bool = False
+    ) -> AsyncGenerator[Services]:
+        """The services; with `start`, embedded ones are started first if they are away.
+
+        Beside a named server nothing is started, unless it is asked for `with_worker`.
+        """
         with self.output.working("connecting") as progress:
-            opening = self.context.connect(start=start, on_progress=progress)
+            opening = self.context.connect(
+                start=start, on_progress=progress, with_worker=with_worker
+            )
             services = await opening.__aenter__()
         try:
             yield services

@@ -3,19 +3,25 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol
 
 from perdure.domain.base import Frozen
 from perdure.domain.control import Phase
 from perdure.domain.gates import Gate
 from perdure.domain.names import LoopKind
+from perdure.domain.notices import ServedModels
 from perdure.domain.outcomes import Lifecycle, Outcome
 from perdure.domain.run import Spec as Spec
 from perdure.domain.run import Timing
 
-ResolveModels = Callable[[Spec], Awaitable[Spec]]
 SettleRun = Callable[[Spec, str], Awaitable[Spec]]
 RUN_FAILED = "RunFailed"
+
+
+class ResolveModels(Protocol):
+    """Fills in what a specification leaves open, by what the workers know where they said so."""
+
+    def __call__(self, spec: Spec, served: ServedModels | None = None, /) -> Awaitable[Spec]: ...
 
 
 def worker_command(folder: str | None) -> str:
@@ -69,7 +75,7 @@ class QueueState(Frozen):
 
     `busy`: nobody answered in time, but workers fetched from it of late. `unasked`: workers fetch
     from it, and this server cannot put a question to them. `lacks`: families of models that its
-    workers cannot call, with why.
+    workers cannot call, with why; `models`, what they know of models.
     """
 
     queue: str
@@ -79,6 +85,7 @@ class QueueState(Frozen):
     busy: bool = False
     unasked: bool = False
     lacks: dict[str, str] = {}
+    models: ServedModels = ServedModels()
     version: str | None = None
     cure: str = ""
 

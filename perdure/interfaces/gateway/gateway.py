@@ -7,12 +7,13 @@ from urllib.parse import quote
 
 from perdure.domain.admission import RubricProblems, no_problems
 from perdure.domain.costs import CostReport
-from perdure.domain.errors import PerdureError
+from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.events import Event
 from perdure.domain.gates import Gate
 from perdure.domain.memory.mining import MineReport
 from perdure.domain.messages import AnyMessage, Receipt
 from perdure.domain.names import LoopKind
+from perdure.domain.notices import ServedModels
 from perdure.domain.ports import BlobStore, Journal, RecordStore
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
@@ -51,7 +52,7 @@ GATES = list[Gate]
 WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
 
 
-async def as_they_are(spec: Spec) -> Spec:
+async def as_they_are(spec: Spec, _served: ServedModels | None = None, /) -> Spec:
     """Resolves nothing: the models stay as the specification names them."""
     return spec
 
@@ -163,13 +164,30 @@ class Gateway:
     async def check(self, spec: Spec) -> Spec:
         """The specification as it would run here: models, access, the loop that it names.
 
-        Asks no server.
+        Asks the workers only where it would be refused by what is known here.
 
         Raises:
             InvalidInput: it names models, tools or checks that are not there, or has patterns or
                 schemas that cannot be used.
         """
-        return await self._resolve(spec)
+        try:
+            return await self._resolve(spec, await self._starter.served(ask=False))
+        except InvalidInput:
+            if (served := await self._served()) is None:
+                raise
+            return await self._resolve(spec, served)
+
+    async def default_model(self) -> str | None:
+        """What a run without a model uses where the workers are; None when none has said."""
+        served = await self._served()
+        return served.default or None if served is not None else None
+
+    async def _served(self) -> ServedModels | None:
+        """What workers say of models; None too when there is nobody to ask."""
+        try:
+            return await self._starter.served()
+        except PerdureError:
+            return None
 
     async def fork_spec(self, run: str, iteration: int) -> Spec:
         """What a fork from an iteration of a run is told, before anything is changed.
@@ -210,7 +228,7 @@ class Gateway:
 
     async def readiness(self, spec: Spec) -> tuple[QueueState, ...]:
         """Whether somebody answers on each queue that a specification needs."""
-        site = await self._starter.site(await self._resolve(spec))
+        site = await self._starter.site(await self.check(spec))
         return await self._starter.readiness.of(site)
 
     async def status(self, run: str) -> RunStatus:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from perdure.domain.errors import ModelUnavailable, NoReadyWorker, ServiceUnavailable
+from perdure.domain.notices import ServedModels
 from perdure.domain.run import Site
 from perdure.domain.serving import unserved
 from perdure.domain.steps import ReadyReport
@@ -84,6 +85,18 @@ class Readiness:
             await asyncio.sleep(self._waits.poll_first)
         return True
 
+    async def served(self, queue: str, *, ask: bool = True) -> ServedModels | None:
+        """What the workers of the queue of models know of models; None when none has said.
+
+        Args:
+            queue: the queue.
+            ask: put the question where no answer is known yet.
+        """
+        state = self._answer(queue)
+        if state is None and ask:
+            state = await self.ask(QueueState(queue=queue, serves="models"))
+        return state.models if state is not None and state.ready else None
+
     def _judge(self, states: Sequence[QueueState], spec: Spec) -> str | None:
         for state in states:
             if without := unserved(spec, state.lacks):
@@ -133,7 +146,13 @@ def _queues(site: Site) -> tuple[QueueState, ...]:
 
 def _answered(state: QueueState, report: ReadyReport) -> QueueState:
     return state.model_copy(
-        update={"ready": True, "busy": False, "version": report.version, "lacks": report.lacks}
+        update={
+            "ready": True,
+            "busy": False,
+            "version": report.version,
+            "lacks": report.lacks,
+            "models": report.models,
+        }
     )
 
 

@@ -15,6 +15,7 @@ from perdure.domain.names import (
     run_id,
     tools_queue,
 )
+from perdure.domain.notices import ServedModels
 from perdure.domain.ports import BlobStore, Journal, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord
 from perdure.domain.run import RolesSpec, Site
@@ -89,7 +90,7 @@ class Starter:
         standing = await self._claims.standing(asked)
         if standing.done is not None:
             return standing.done
-        ready = await self._resolve(spec)
+        ready = await self._resolve(spec, await self.served())
         site, busy = await self.ready_site(ready)
         for _ in range(TRIES):
             chosen = _id_of(spec, asked, standing)
@@ -107,6 +108,11 @@ class Starter:
             f"{run or 'The run'} is being started by somebody else at this moment.",
             cure="Look at `perdure list`, and send it again if it is not there.",
         )
+
+    async def served(self, *, ask: bool = True) -> ServedModels | None:
+        """What the workers know of models; None when none has said, or nobody may be asked."""
+        queue = models_queue(await self._records.installation())
+        return await self.readiness.served(queue, ask=ask)
 
     async def ready_site(self, spec: Spec) -> tuple[Site, str | None]:
         """Where the run will live, and who there is busy; raises `NoReadyWorker` for nobody."""

@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from perdure.domain.admission import RubricProblems, no_problems
+from perdure.domain.errors import InvalidInput
 from perdure.domain.names import LOCAL_MODELS, LoopKind
 from perdure.interfaces.gateway.facts import Spec
 
@@ -36,6 +37,10 @@ class Flags:
     model: str | None = None
     sets: tuple[str, ...] = ()
     example: Path | None = None
+
+
+class NobodyJudges(InvalidInput):
+    """Nothing can be evaluated with the model that would judge; another default may do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

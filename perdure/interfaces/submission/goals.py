@@ -2,12 +2,11 @@
 
 from pydantic import JsonValue
 
-from perdure.domain.errors import InvalidInput
 from perdure.domain.refine.derive import derive, judged_goal
 from perdure.domain.rubric import Dimension, Rubric
 from perdure.domain.run import ModelsSpec
 from perdure.interfaces.gateway.facts import Spec
-from perdure.interfaces.submission.facts import Flags, Surroundings
+from perdure.interfaces.submission.facts import Flags, NobodyJudges, Surroundings
 from perdure.interfaces.submission.layers import Fields
 
 NEVER_JUDGES = (
@@ -33,7 +32,7 @@ def without_vain_judges(spec: Spec, surroundings: Surroundings) -> tuple[Spec, t
     What programs, people and judges of the rubric's own evaluate stays.
 
     Raises:
-        InvalidInput: nothing but judged dimensions is there.
+        NobodyJudges: nothing but judged dimensions is there.
     """
     if spec.kind != "refine":
         return spec, ()
@@ -46,7 +45,7 @@ def without_vain_judges(spec: Spec, surroundings: Surroundings) -> tuple[Spec, t
     dropped = ", ".join(item.name for item in vain)
     others = tuple(item for item in spec.rubric.dimensions if item not in vain)
     if not others:
-        raise InvalidInput(
+        raise NobodyJudges(
             f"Nothing can be evaluated: {dropped} needs a judge, and the model {model} never "
             "judges.",
             cure="State what can be checked (a length, words to mention, JSON), or name a judge "

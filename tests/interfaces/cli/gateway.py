@@ -85,6 +85,9 @@ class MemoryGateway:
             raise self.check_error
         return self.filled_in(spec)
 
+    async def default_model(self) -> str | None:
+        return None
+
     async def fork_spec(self, run: str, iteration: int) -> Spec:
         if run in self.refusals:
             raise self.refusals[run]

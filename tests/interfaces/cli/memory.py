@@ -161,7 +161,7 @@ class Installation:
 
     @asynccontextmanager
     async def _connect(
-        self, *, start: bool, on_progress: Callable[[str], None]
+        self, *, start: bool, on_progress: Callable[[str], None], with_worker: bool = False
     ) -> AsyncGenerator[Services]:
         if self.connect_error is not None:
             raise self.connect_error

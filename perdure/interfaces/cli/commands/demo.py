@@ -49,7 +49,7 @@ async def demo(
         raise InvalidInput(f"--plot {plot} goes with --seeds.", cure="Try --seeds 10.")
     async with _own_home(session, home) as (own, is_temporary):
         try:
-            async with own.connected(start=True) as services:
+            async with own.connected(start=True, with_worker=True) as services:
                 spec = shipped_refinement(TASK, model="local")
                 if seeds is not None:
                     measured = await _measure(own, services, _within(spec, MEASURE_S), seeds)

@@ -1,11 +1,18 @@
 """Running: start and follow, watch a run that is under way, look at a plan before paying for it."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from perdure.domain.errors import PerdureError, ServiceUnavailable
 from perdure.domain.models import ModelCard
 from perdure.interfaces.cli.commands.given import Given, OneRun
-from perdure.interfaces.cli.commands.submitting import Wishes, find_example, submit
+from perdure.interfaces.cli.commands.submitting import (
+    Order,
+    Wishes,
+    find_example,
+    submit,
+    submit_to,
+)
 from perdure.interfaces.cli.following import follow_to_end
 from perdure.interfaces.cli.session import LAST, Session
 from perdure.interfaces.cli.views.layout import DIM, line
@@ -13,7 +20,7 @@ from perdure.interfaces.cli.views.plan import plan_view
 from perdure.interfaces.gateway.facts import QueueState, Spec
 from perdure.interfaces.plan import models_of, plan_run
 from perdure.interfaces.services import Services
-from perdure.interfaces.submission import Submission, store
+from perdure.interfaces.submission import NobodyJudges, store
 
 
 async def run(
@@ -24,6 +31,7 @@ async def run(
     example: bool = False,
     detach: bool = False,
     dry_run: bool = False,
+    with_worker: bool = False,
     id: str | None = None,
     session: Given,
 ) -> int:
@@ -34,17 +42,22 @@ async def run(
         example: With the task's own example: its inputs, and replies played from its script.
         detach: Print the id and leave; `perdure watch` follows later.
         dry_run: Start nothing; show what would happen, what it could cost at most, who is ready.
+        with_worker: Beside a Temporal server that is named, start a worker of this host too; left
+            out: nothing of ours is started there.
         id: The run's id; left out: a readable one is made.
     """
     given = await find_example(session, task) if example else None
-    submission = submit(session, task, wishes, example=given)
-    if dry_run:
-        return await _dry_run(session, submission)
+    order = Order(task=task, wishes=wishes or Wishes(), example=given)
+    with suppress(NobodyJudges):  # the workers may have a judge
+        submit(session, task, wishes, example=given)
     async with session.connected(start=False) as services:
         # Before anything is started: a wrong name costs no wait for services.
+        submission = await submit_to(session, services, order)
         spec = await store(submission, services.blobs)
+        if dry_run:
+            return await show_plan(session, services, spec, notes=submission.notes)
         await services.gateway.check(spec)
-    async with session.connected(start=True) as services:
+    async with session.connected(start=True, with_worker=with_worker) as services:
         for note in submission.notes:
             session.output.note(note)
         started = await services.gateway.start(spec, run_id=id)
@@ -80,12 +93,6 @@ def _detached(session: Session, services: Services, run: str) -> int:
     return 0
 
 
-async def _dry_run(session: Session, submission: Submission) -> int:
-    async with session.connected(start=False) as services:
-        spec = await store(submission, services.blobs)
-        return await show_plan(session, services, spec, notes=submission.notes)
-
-
 async def show_plan(
     session: Session, services: Services, spec: Spec, *, notes: Sequence[str]
 ) -> int:
@@ -93,13 +100,14 @@ async def show_plan(
 
     Services that do not run are no failure: a real start would start the embedded ones.
     """
-    resolved = await services.gateway.check(spec)
     queues, unknown = await _readiness(services, spec)
+    resolved = await services.gateway.check(spec)
+    default = await services.gateway.default_model() if queues else None
     plan = plan_run(
         resolved,
         cards=await _cards(session, services, resolved),
         queues=queues,
-        default_model=session.context.default_model,
+        default_model=default or session.context.default_model,
         unknown=unknown,
         warnings=notes,
     )

@@ -19,7 +19,15 @@ from perdure.interfaces.definitions import (
     example_beside,
     example_folder,
 )
-from perdure.interfaces.submission import Flags, Submission, Surroundings, load, load_data
+from perdure.interfaces.services import Services
+from perdure.interfaces.submission import (
+    Flags,
+    Submission,
+    Surroundings,
+    as_workers_see,
+    load,
+    load_data,
+)
 from perdure.interfaces.submission.defined import definition_file
 from perdure.interfaces.submission.goals import goal_fields
 
@@ -52,21 +60,43 @@ class Wishes:
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a person asked for."""
+
+    task: str
+    wishes: Wishes
+    example: Path | None = None
+
+
+async def submit_to(session: Session, services: Services, order: Order) -> Submission:
+    """Read what was asked for as the workers see it: what they use by default counts."""
+    return await as_workers_see(
+        lambda around: load(order.task, _flags(order), surroundings=around),
+        surroundings(session),
+        services.gateway.default_model,
+    )
+
+
 def submit(
     session: Session, task: str, wishes: Wishes | None = None, *, example: Path | None = None
 ) -> Submission:
     """Read a task file or a ready-made task, or take the words as the goal; nothing is started."""
-    wishes = wishes or Wishes()
-    flags = Flags(
+    order = Order(task=task, wishes=wishes or Wishes(), example=example)
+    return load(task, _flags(order), surroundings=surroundings(session))
+
+
+def _flags(order: Order) -> Flags:
+    wishes = order.wishes
+    return Flags(
         kind=wishes.kind,
         iterate=wishes.iterate,
         quality=wishes.quality,
         budget=wishes.budget,
         model=wishes.model,
         sets=wishes.set_,
-        example=example,
+        example=order.example,
     )
-    return load(task, flags, surroundings=surroundings(session))
 
 
 async def find_example(session: Session, task: str) -> Path:
