@@ -61,6 +61,11 @@ def child_number(child: str, parent: str) -> int:
     return int(found[1]) if found else 0
 
 
+def is_child(run: str) -> bool:
+    """Whether an id has the form of a child's: the run above it decides what follows its end."""
+    return re.search(r"\.w\d+(-[a-z0-9-]*)?$", run) is not None
+
+
 def child_name(child: str, parent: str) -> str:
     """The name in the id of a direct child; its number where it has none."""
     number, _, name = child.removeprefix(f"{parent}.").partition("-")

@@ -123,7 +123,7 @@ def refuse(
 ) -> str | None:
     """Why the verb is not allowed now, naming the state, or None."""
     if state.ended:
-        return "the run has ended; only `retry` is possible"
+        return "the run has ended; after a failure `retry` goes on with it"
     if too_long(_text_of(message)):
         return "the text is above 8 KiB; send it with `perdure add`, which stores it as a blob"
     if isinstance(message, Amend) and message_bytes(message) > MESSAGE_LIMIT_BYTES:

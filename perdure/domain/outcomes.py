@@ -114,9 +114,22 @@ _MODEL_ERRORS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# What the same conversation meets again.
+_SAME_AGAIN = frozenset({"model_bad_request", "model_too_large", "model_context_overflow"})
+
 REASONS: Mapping[Outcome, tuple[str, ...]] = MappingProxyType(
     {outcome: tuple(sentences) for outcome, sentences in _SENTENCES.items()}
 )
+
+
+def retry_helps(outcome: str, reason: str, error: str | None = None) -> bool:
+    """Whether `retry` can change how a run ended, once its cause is mended.
+
+    It goes on with the same specification: what that cannot heal is not tried again.
+    """
+    if outcome not in {"failed", "blocked"} or reason == "invalid_input":
+        return False
+    return reason != "model_error" or (error or "").partition(":")[0] not in _SAME_AGAIN
 
 
 def ended(outcome: Outcome, reason: str, detail: str = "") -> Ended:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
 from perdure.domain.base import Frozen
+from perdure.domain.children import is_child
+from perdure.domain.outcomes import retry_helps
 from perdure.domain.result import IterationRecord, RunResult
 
 STEP_USD = Decimal("0.10")
@@ -128,6 +130,8 @@ def _would_change(result: RunResult, records: Sequence[IterationRecord]) -> tupl
 def _way_on(result: RunResult, records: Sequence[IterationRecord]) -> tuple[str, ...]:
     """The command that goes on from where the run stands."""
     if result.outcome == "failed":
+        if is_child(result.id) or not retry_helps(result.outcome, result.reason, result.error):
+            return ()
         return (f"Mend the cause, then `perdure retry {result.id}` goes on from there.",)
     best = result.best.iteration if result.best else None
     kept = any(record.index == best and record.state_ref for record in records)

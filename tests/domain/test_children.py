@@ -14,6 +14,7 @@ from perdure.domain.children import (
     child_number,
     fractions,
     is_below,
+    is_child,
     lineage,
     noted,
     reserve_run,
@@ -210,3 +211,18 @@ def test_a_line_of_a_report_gives_its_usage_back() -> None:
 def test_a_reservation_of_a_step_is_no_childs() -> None:
     budget = reserve(Budget(limits=LIMITS), "s1", Amounts(tokens=10))
     assert settle_run(budget, "w", spends(5), spawned=False) == budget
+
+
+@pytest.mark.parametrize(
+    ("run", "child"),
+    [
+        ("delegation-x-1a2b.w3-coder", True),
+        ("delegation-x-1a2b.w3", True),
+        ("r.w1-a.w12-b-c", True),
+        ("agent-w3-coder", False),
+        ("v1.w3x", False),
+        ("r.learn", False),
+    ],
+)
+def test_the_id_of_a_child_is_known_by_its_form(run: str, child: bool) -> None:
+    assert is_child(run) is child

@@ -106,7 +106,7 @@ def test_when_a_verb_is_allowed(state, message, why):
     ids=lambda message: type(message).__name__,
 )
 def test_an_ended_run_refuses_every_verb(message):
-    assert refuse(ENDED, message) == "the run has ended; only `retry` is possible"
+    assert refuse(ENDED, message) == "the run has ended; after a failure `retry` goes on with it"
 
 
 @pytest.mark.parametrize("kind", get_args(GateKind))

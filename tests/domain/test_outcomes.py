@@ -10,6 +10,7 @@ from perdure.domain.outcomes import (
     ended,
     explain,
     lifecycle,
+    retry_helps,
     with_nothing_to_show,
 )
 
@@ -78,3 +79,23 @@ def test_an_unknown_reason_is_refused_with_the_known_ones() -> None:
 )
 def test_lifecycle(outcome: Outcome, stands: str) -> None:
     assert lifecycle(outcome) == stands
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "error", "helps"),
+    [
+        ("failed", "internal", None, True),
+        ("failed", "model_error", "model_overloaded: 529", True),
+        ("failed", "model_error", "model_bad_request: no such field", False),
+        ("failed", "model_error", "model_context_overflow: too long", False),
+        ("failed", "invalid_input", None, False),
+        ("blocked", "blocked", None, True),
+        ("stopped", "stopped", None, False),
+        ("accepted", "quality_met", None, False),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_a_retry_is_offered_where_it_can_help(
+    outcome: str, reason: str, error: str | None, helps: bool
+) -> None:
+    assert retry_helps(outcome, reason, error) is helps

@@ -275,6 +275,12 @@ async def test_an_ended_run_that_was_reset_is_open_and_counts_both_lives(
         assert len(drill.provider.lines()) == 2
         await agrees(drill, second)
 
+    async def listed_once() -> bool:
+        found = (await drill.site.gateway.list()).runs
+        return [row.lifecycle for row in found if row.id == run] == ["completed"]
+
+    await eventually(listed_once)
+
 
 async def test_what_older_lives_spent_is_spent(drill: Ground) -> None:
     drill.provider.plays = [Play(text="done")]

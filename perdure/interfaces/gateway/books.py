@@ -62,6 +62,18 @@ def result_with_books(
     return result.model_copy(update={"spend": spend.model_copy(update=own)})
 
 
+def known_sentence(status: RunStatus) -> str:
+    """What the store knows of a run, for somebody who cannot follow it now."""
+    budget = status.budget
+    cost = "" if budget.cost_usd is None else f", {budget.cost_usd:.4f} USD"
+    stands = status.outcome or status.lifecycle
+    scored = f", best score {status.best.score:.2f}" if status.best and status.best.score else ""
+    return (
+        f"The store knows of {status.id}: {stands.replace('_', ' ')}, iteration {status.iteration}"
+        f"{scored}, {budget.tokens:,} tokens{cost}. What runs goes on when the server is back."
+    )
+
+
 def best_of(records: Sequence[IterationRecord]) -> Mark | None:
     """The best of the scored iterations; None without one."""
     scored = [record for record in records if record.score is not None]

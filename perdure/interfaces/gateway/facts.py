@@ -67,7 +67,7 @@ class Waits:
     update: float = 10.0
     poll_first: float = 0.25
     poll_last: float = 2.0
-    outage: float = 60.0
+    outage: float = 6.0
 
 
 class QueueState(Frozen):

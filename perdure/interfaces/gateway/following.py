@@ -1,8 +1,9 @@
 """Following a run: look cheaply, ask its worker only when something moved, end at `ended`."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import datetime
+from time import monotonic
 
 from pydantic import JsonValue
 
@@ -14,6 +15,9 @@ from perdure.interfaces.gateway.facts import Waits
 from perdure.interfaces.gateway.faults import unknown_run
 from perdure.interfaces.gateway.server import Look, Server
 from perdure.interfaces.gateway.statuses import stored_status, torn_status
+
+# The client tries a call again for ten seconds by itself.
+LOOK_S = 5.0
 
 
 class Pace:
@@ -43,9 +47,11 @@ class Follower:
         records: RecordStore,
         waits: Waits,
         now: Callable[[], datetime],
+        known: Callable[[str], Awaitable[str]],
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
         self._run = run
+        self._known = known
         self._server = server
         self._records = records
         self._waits = waits
@@ -56,16 +62,21 @@ class Follower:
         self._seen: tuple[object, ...] | None = None
 
     async def events(self, since: int) -> AsyncGenerator[Event]:
-        """Events after `since`, as they come; the last one is `ended`."""
-        away = 0.0
+        """Events after `since`, as they come; the last one is `ended`.
+
+        Raises:
+            ServiceUnavailable: the server was away for too long; the message says what the store
+                knows of the run.
+        """
+        away: float | None = None
         while True:
             try:
-                look = await self._server.look(self._run)
-                away = 0.0
-            except ServiceUnavailable:
-                away += self._pace.seconds
-                if away > self._waits.outage or await self._is_over():
-                    raise
+                look = await self._look()
+                away = None
+            except ServiceUnavailable as error:
+                away = away or monotonic()
+                if monotonic() - away > self._waits.outage or await self._is_over():
+                    raise await self._given_up(error) from error
                 await self._sleep()
                 continue
             self._tell_trouble(look)
@@ -78,6 +89,21 @@ class Follower:
                 yield await self._last_word(look, since)
                 return
             await self._sleep()
+
+    async def _look(self) -> Look | None:
+        """What the server says, asked for a bounded time."""
+        try:
+            async with asyncio.timeout(LOOK_S):
+                return await self._server.look(self._run)
+        except TimeoutError as error:
+            raise ServiceUnavailable(
+                "The Temporal server does not answer in time.",
+                cure="Start it with `perdure up --detach`, or correct TEMPORAL_ADDRESS.",
+            ) from error
+
+    async def _given_up(self, error: ServiceUnavailable) -> ServiceUnavailable:
+        known = await self._known(self._run)
+        return ServiceUnavailable(f"{error.message}{known}", cure=error.cure)
 
     async def _fresh(self, look: Look | None, since: int) -> list[Event]:
         mark = _mark(look)

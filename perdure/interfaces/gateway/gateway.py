@@ -264,6 +264,7 @@ class Gateway:
             records=self._records,
             waits=self._waits,
             now=self._now,
+            known=self._looking.known,
             on_trouble=on_trouble,
         )
         return follower.events(since)

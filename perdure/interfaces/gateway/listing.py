@@ -95,20 +95,24 @@ class Listing:
         return await self._server.count(f"{query_of(wanted)} AND TaskQueue = {quoted(queue)}")
 
     async def _current(self, found: Sequence[Look]) -> list[Look]:
-        """Each run once: of a run that was retried, the failed executions are no rows of a list."""
+        """Each run once, by its newest execution: a retry and a reset leave older ones behind."""
         newest: dict[str, Look] = {}
-        for look in found:
+        for look in [*found, *await self._others(found)]:
             known = newest.get(look.id)
             if known is None or known.started_at < look.started_at:
                 newest[look.id] = look
-        kept = [look for look in found if newest[look.id] is look]
-        return [look for look in kept if not await self._retried(look)]
+        return [look for look in found if newest[look.id].execution == look.execution]
 
-    async def _retried(self, look: Look) -> bool:
-        if look.ending != "failed":
-            return False
-        row = await self._records.run(look.id)
-        return row is not None and row.lifecycle != "failed"
+    async def _others(self, found: Sequence[Look]) -> list[Look]:
+        """Executions of the closed ones among these that may be on another page."""
+        closed = [look.id for look in found if not look.open]
+        if not closed:
+            return []
+        names = ", ".join(quoted(name) for name in dict.fromkeys(closed))
+        looks, _ = await self._server.page(
+            f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=MAX_LIMIT
+        )
+        return looks
 
     async def resolve(self, name: str) -> str:
         """The id that a prefix or `@last` means; see `Gateway.resolve`."""

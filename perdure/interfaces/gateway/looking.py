@@ -19,7 +19,7 @@ from perdure.domain.names import learn_run_id, tools_queue
 from perdure.domain.ports import AttemptRow, BlobStore, Journal, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
-from perdure.interfaces.gateway.books import result_with_books, with_books
+from perdure.interfaces.gateway.books import known_sentence, result_with_books, with_books
 from perdure.interfaces.gateway.dispatch import DISPATCHED, PENDING, dispatch_of
 from perdure.interfaces.gateway.server import Ended, Look, Server
 from perdure.interfaces.gateway.statuses import (
@@ -81,6 +81,14 @@ class Looking:
             if row is None:
                 raise
             return await self._torn(run, "unknown", "the server no longer knows it")
+
+    async def known(self, run: str) -> str:
+        """What the store alone knows of a run, as a sentence behind another; empty for nothing."""
+        row = await self._records.run(run)
+        if row is None:
+            return ""
+        status = await self._accounted(stored_status(row))
+        return f" {known_sentence(status)}"
 
     async def records(self, run: str) -> list[IterationRecord]:
         """See `Gateway.records`."""

@@ -1,5 +1,6 @@
 import asyncio
 from datetime import UTC, datetime
+from time import monotonic
 
 import pytest
 from waiting import eventually
@@ -7,6 +8,7 @@ from waiting import eventually
 from perdure.domain.errors import NoReadyWorker, NotFound, ServiceUnavailable
 from perdure.domain.events import Event
 from perdure.domain.messages import AddInput, Pause, Resume, Stop
+from perdure.domain.result import IterationRecord
 from perdure.interfaces.gateway import Gateway
 from perdure.interfaces.gateway.following import Pace
 from perdure.interfaces.gateway.server import Server
@@ -99,8 +101,12 @@ async def test_a_long_outage_of_the_server_ends_the_following(
     away: Gateway, records: MemoryRecords
 ) -> None:
     await records.put_run(row("open-1"))
-    with pytest.raises(ServiceUnavailable):
+    text = IterationRecord(index=3, score=0.7).model_dump_json()
+    await records.put_record("open-1", 3, text)
+    began = monotonic()
+    with pytest.raises(ServiceUnavailable, match=r"iteration 3, best score 0\.70, 0 tokens"):
         await collected(away, "open-1")
+    assert monotonic() - began < 30, "it gives up in a few seconds, not after a minute"
 
 
 async def test_events_go_on_when_the_worker_comes_back(site: Site) -> None:

@@ -126,6 +126,33 @@ async def test_what_a_return_value_leaves_out_is_put_back(site: Site) -> None:
     assert [record.index for record in found.iterations] == [1, 2, 3]
 
 
+async def test_a_run_that_was_terminated_tells_what_it_spent(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    site.journal.kept = [attempt(1, run=run, root=run), attempt(2, run=run, root=run, state="lost")]
+    record = IterationRecord(index=2, score=0.8, tool_calls=3)
+    await site.records.put_record(run, 2, record.model_dump_json())
+    await site.client.get_workflow_handle(run).terminate("by hand")
+    found, status = await site.gateway.result(run), await site.gateway.status(run)
+
+    assert (found.spend.tokens, found.spend.model_calls, found.spend.tool_calls) == (20, 2, 3)
+    assert found.spend.unconfirmed["tokens"] == 10
+    assert (status.budget.tokens, status.budget.model_calls, status.iteration) == (20, 2, 2)
+    assert (status.outcome, status.gates, status.blocked_on) == ("stopped", (), None)
+
+
+async def test_without_the_server_the_store_tells_spend_and_iteration(
+    away: Gateway, records: MemoryRecords, journal: MemoryJournal
+) -> None:
+    await records.put_run(row("open-1"))
+    journal.kept = [attempt(1, run="open-1", root="open-1")]
+    await records.put_record("open-1", 4, IterationRecord(index=4, score=0.5).model_dump_json())
+    status = await away.status("open-1")
+
+    assert (status.iteration, status.budget.tokens, status.source) == (4, 10, "store")
+    assert status.best is not None
+
+
 async def test_a_terminated_run_still_gives_its_best_record(site: Site) -> None:
     await site.work()
     run = await site.gateway.start(spec())

@@ -5,6 +5,8 @@ from decimal import Decimal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from perdure.domain.children import is_child
+from perdure.domain.outcomes import retry_helps
 from perdure.domain.result import BAD_OUTCOMES, RunResult, Savings, SpendReport
 from perdure.interfaces.cli.learned import Learned
 from perdure.interfaces.cli.views.layout import (
@@ -191,7 +193,7 @@ def _findings(result: RunResult) -> RenderableType | None:
 
 def _next(result: RunResult) -> Text:
     shown = f"perdure explain {result.id}"
-    if result.outcome == "failed":
+    if retry_helps(result.outcome, result.reason, result.error) and not is_child(result.id):
         shown += f", perdure retry {result.id}"
     if any(item.kind == "patch" for item in result.artifacts):
         shown = f"perdure diff {result.id}, perdure apply {result.id}, {shown}"
