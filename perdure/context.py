@@ -13,7 +13,7 @@ from pathlib import Path
 from perdure.adapters.checks import check_problems
 from perdure.adapters.definitions import LoopFiles
 from perdure.adapters.examples import lay_out
-from perdure.adapters.keys import encryption_keys
+from perdure.adapters.keys import codec_token, encryption_keys
 from perdure.adapters.logging import configure_logging
 from perdure.adapters.models.catalog import access_from, default_model, model_notes
 from perdure.adapters.runtime import EmbeddedRuntime, read_logs, up
@@ -115,6 +115,10 @@ class _Installation:
     ) -> None:
         from perdure.adapters.codec_server import CodecServer
 
+        # What was opened for whom is the point of its log.
+        level = self._settings.log_level
+        json = {"json": True, "console": False}.get(self._settings.log_format)
+        configure_logging(level="info" if level == "warning" else level, json=json)
         keys = encryption_keys(self._settings)
         if not keys:
             raise InvalidInput(
@@ -123,11 +127,12 @@ class _Installation:
             )
         server = CodecServer(
             keys,
+            token=codec_token(self._settings),
+            namespace=self._settings.namespace,
             origins=origins or await self._pages(),
             port=self._settings.codec_port if port is None else port,
         )
-        on_ready(server.url)
-        await server.serve()
+        await server.serve(on_ready)
 
     async def run_api(self, *, host: str | None, port: int | None, on_ready: OnProgress) -> None:
         if not has_api():

@@ -1,137 +1,193 @@
 """The codec server: opens sealed payloads for the Temporal Web UI and the `temporal` command.
 
-It speaks Temporal's remote codec protocol on loopback. A browser may ask from the pages of the Web
-UI alone; who can reach the port can read what is sealed, so it must not be put on a network.
+It speaks Temporal's remote codec protocol on loopback, to who has its token: as a bearer token, or
+as the first part of the path, which is how a Web UI that knows only an address sends it. A browser
+may ask from the pages of the Web UI alone, and for the namespace of this installation alone. What
+is opened is logged.
 """
 
 import asyncio
+import hmac
 import json
+import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import structlog
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
-from temporalio.api.common.v1 import Payloads
+from temporalio.api.common.v1 import Payload, Payloads
 
-from perdure.adapters.codec import SealedPayloads
+from perdure.adapters.codec import SealedPayloads, place_of
+from perdure.adapters.http_door import Connection, HttpDoor, Refusal, Request
 from perdure.adapters.runtime.ports import LOOPBACK
 from perdure.domain.errors import PerdureError, ServiceUnavailable
+from perdure.domain.hosts import LOOPBACK_NAMES
 
 BODY_BYTES = 16 * 1024 * 1024
 ASKED_HEADERS = "content-type, x-namespace, authorization"
 HEALTH = "/health"
+LOGGED_EVERY_S = 60.0
+PLACES_LOGGED = 5
+_log = structlog.get_logger(__name__)
 
 
 class CodecServer:
-    """Answers on a port of loopback from entering to leaving.
+    """Answers on a port of loopback while `serve` runs.
 
     Args:
         keys: 32 secret bytes each, the current one first.
+        token: what a caller must show.
+        namespace: the one that may be asked for.
         origins: the pages that a browser may ask from, such as `http://127.0.0.1:8233`.
         port: where to listen; 0 takes a free one.
-
-    Raises:
-        ServiceUnavailable: the port is taken.
     """
 
-    def __init__(self, keys: Sequence[bytes], *, origins: Sequence[str], port: int) -> None:
-        handler = partial(_Handler, SealedPayloads(keys), frozenset(_bare(o) for o in origins))
+    def __init__(
+        self,
+        keys: Sequence[bytes],
+        *,
+        token: str,
+        namespace: str,
+        origins: Sequence[str],
+        port: int,
+    ) -> None:
+        codec = SealedPayloads(keys)
+        self._verbs = {"encode": codec.encode, "decode": codec.decode}
+        self._token = token.encode()
+        self._namespace = namespace
+        self._origins = frozenset(_bare(origin) for origin in origins)
+        self._port = port
+        self._opened = _Opened()
+
+    async def serve(self, on_ready: Callable[[str], None]) -> None:
+        """Answer until cancelled; `on_ready` gets the address.
+
+        Raises:
+            ServiceUnavailable: the port is taken.
+        """
+        door = HttpDoor(self._answer, names=LOOPBACK_NAMES)
         try:
-            self._server = ThreadingHTTPServer((LOOPBACK, port), handler)
-        except OSError as error:
+            port = await door.open(LOOPBACK, self._port)
+        except (OSError, OverflowError) as error:
+            why = error.strerror if isinstance(error, OSError) else "ports are 0 to 65535"
             raise ServiceUnavailable(
-                f"The codec server cannot listen on port {port}: {error.strerror}.",
+                f"The codec server cannot listen on port {self._port}: {why}.",
                 cure="Name another one with --port or PERDURE_CODEC_PORT.",
             ) from error
-
-    @property
-    def url(self) -> str:
-        """Where it answers."""
-        return f"http://{LOOPBACK}:{self._server.server_port}"
-
-    async def serve(self) -> None:
-        """Answer until cancelled."""
-        serving = asyncio.create_task(asyncio.to_thread(self._server.serve_forever, 0.1))
         try:
-            await asyncio.shield(serving)
+            on_ready(f"http://{LOOPBACK}:{port}")
+            await asyncio.Event().wait()
         finally:
-            self._server.shutdown()
-            self._server.server_close()
-            await asyncio.wait({serving})
+            await door.close()
 
-
-class _Handler(BaseHTTPRequestHandler):
-    """One request: `POST …/encode` or `POST …/decode` with payloads as JSON."""
-
-    timeout = 30  # seconds for a request that does not come
-
-    def __init__(
-        self, codec: SealedPayloads, origins: frozenset[str], *args: object, **kwargs: object
-    ) -> None:
-        self._verbs = {"encode": codec.encode, "decode": codec.decode}
-        self._origins = origins
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  (as the server hands them)
-
-    def do_GET(self) -> None:
-        """Say that it is alive; nothing else can be read this way."""
-        alive = self.path == HEALTH
-        self._answer(HTTPStatus.OK if alive else HTTPStatus.NOT_FOUND, {"alive": alive})
-
-    def do_OPTIONS(self) -> None:
-        """What a browser asks before it posts."""
-        self._answer(HTTPStatus.NO_CONTENT if self._is_welcome() else HTTPStatus.FORBIDDEN, None)
-
-    def do_POST(self) -> None:
-        """Encode or decode."""
-        verb = self._verbs.get(self.path.rpartition("/")[2])
-        size = int(self.headers.get("content-length") or 0)
-        if not self._is_welcome():
-            self._refuse(HTTPStatus.FORBIDDEN, "This page may not ask; name it with --origin.")
-        elif verb is None:
-            self._refuse(HTTPStatus.NOT_FOUND, "Post to /encode or /decode.")
-        elif not 0 < size <= BODY_BYTES:
-            self._refuse(HTTPStatus.BAD_REQUEST, f"Send 1 to {BODY_BYTES} bytes.")
-        else:
-            self._convert(verb, self.rfile.read(size))
-
-    def _convert(self, verb: Callable[..., object], body: bytes) -> None:
+    async def _answer(self, request: Request, connection: Connection) -> None:
+        if request.method == "GET" and request.target == HEALTH:
+            await connection.answer(HTTPStatus.OK, {"alive": True})
+            return
+        origin = self._welcome_origin(request)
+        headers = _cors(origin)
+        if request.method == "OPTIONS":
+            await connection.answer(HTTPStatus.NO_CONTENT, None, headers)
+            return
         try:
-            asked = ParseDict(json.loads(body), Payloads())
-            payloads = asyncio.run(verb(asked.payloads))  # type: ignore[arg-type]
-        except (ValueError, ParseError):
-            self._refuse(HTTPStatus.BAD_REQUEST, "Send payloads as Temporal's JSON.")
-        except PerdureError as error:
-            self._refuse(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+            found = await self._converted(request, connection, origin)
+        except Refusal as refusal:
+            # With the headers for pages, so that the Web UI can show why.
+            await connection.answer(refusal.status, {"message": str(refusal)}, headers)
         else:
-            self._answer(HTTPStatus.OK, MessageToDict(Payloads(payloads=payloads)))
+            content = MessageToDict(Payloads(payloads=found))
+            await connection.answer(HTTPStatus.OK, content, headers)
 
-    def _is_welcome(self) -> bool:
-        # Programs send no origin; a page always does, and may belong to anybody.
-        origin = self.headers.get("origin")
-        return origin is None or _bare(origin) in self._origins
+    async def _converted(
+        self, request: Request, connection: Connection, origin: str | None
+    ) -> list[Payload]:
+        *path, verb = request.target.strip("/").split("/")
+        convert = self._verbs.get(verb)
+        if request.method != "POST" or convert is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, "Post to /encode or /decode.")
+        self._check_token(request, path)
+        self._check_namespace(request)
+        body = await connection.body(request, at_most=BODY_BYTES)
+        try:
+            asked = list(ParseDict(json.loads(body), Payloads()).payloads)
+        except (ValueError, ParseError, RecursionError):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "Send payloads as Temporal's JSON.") from None
+        places = self._places(asked)
+        try:
+            found = await convert(asked)
+        except PerdureError as error:
+            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+        self._opened.note(verb, origin=origin, places=places)
+        return found
 
-    def _refuse(self, status: HTTPStatus, why: str) -> None:
-        self.close_connection = True
-        self._answer(status, {"message": why})
+    def _check_token(self, request: Request, path: Sequence[str]) -> None:
+        kind, _, bearer = (request.header("authorization") or "").partition(" ")
+        given = [bearer.strip() if kind.lower() == "bearer" else "", *path[:1]]
+        if not any(hmac.compare_digest(one.encode(), self._token) for one in given):
+            _log.warning("codec_refused", why="no usable token")
+            raise Refusal(
+                HTTPStatus.UNAUTHORIZED,
+                "Send the token of the codec server: `authorization: Bearer TOKEN`, or"
+                " /TOKEN/decode. It is in codec.token of the home folder, or PERDURE_CODEC_TOKEN.",
+            )
 
-    def _answer(self, status: HTTPStatus, content: object) -> None:
-        body = b"" if content is None else json.dumps(content).encode()
-        self.send_response(status)
-        origin = self.headers.get("origin")
-        if origin is not None and self._is_welcome():
-            self.send_header("access-control-allow-origin", origin)
-            self.send_header("access-control-allow-credentials", "true")
-            self.send_header("access-control-allow-methods", "POST, OPTIONS")
-            self.send_header("access-control-allow-headers", ASKED_HEADERS)
-        self.send_header("vary", "origin")
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def _check_namespace(self, request: Request) -> None:
+        asked = request.header("x-namespace")
+        if asked != self._namespace:
+            _log.warning("codec_refused", why="another namespace", namespace=(asked or "")[:100])
+            why = f"Only the namespace {self._namespace!r} is opened here (header x-namespace)."
+            raise Refusal(HTTPStatus.FORBIDDEN, why)
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: requests come several times a second while a page is open."""
+    def _places(self, payloads: Sequence[Payload]) -> list[str]:
+        places = [place for payload in payloads if (place := place_of(payload)) is not None]
+        if any(not place.startswith(f"{self._namespace}/") for place in places):
+            raise Refusal(HTTPStatus.FORBIDDEN, "A payload is of another namespace.")
+        return places or ["?"]
+
+    def _welcome_origin(self, request: Request) -> str | None:
+        """The origin of a page that may ask; None for programs, which send none."""
+        origin = request.header("origin")
+        if origin is None or _bare(origin) in self._origins:
+            return origin
+        _log.warning("codec_refused", why="a page of another origin", origin=origin[:200])
+        raise Refusal(HTTPStatus.FORBIDDEN, "This page may not ask; name it with --origin.")
+
+
+class _Opened:
+    """The log of what was opened: a page asks several times a second, so lines are summed up."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str], float] = {}
+        self._places: dict[tuple[str, str], Counter[str]] = {}
+
+    def note(self, verb: str, *, origin: str | None, places: Sequence[str]) -> None:
+        """Count payloads, and write what came together in the last minute."""
+        asker = (verb, origin or "a program")
+        counted = self._places.setdefault(asker, Counter())
+        counted.update(places)
+        now = time.monotonic()
+        if now - self._since.get(asker, -LOGGED_EVERY_S) < LOGGED_EVERY_S:
+            return
+        self._since[asker] = now
+        shown = [name for name, _ in counted.most_common(PLACES_LOGGED)]
+        _log.info(
+            f"payloads_{verb}d", asker=asker[1], payloads=counted.total(), runs=len(counted),
+            of=shown,
+        )  # fmt: skip
+        counted.clear()
+
+
+def _cors(origin: str | None) -> dict[str, str]:
+    if origin is None:
+        return {"vary": "origin"}
+    return {
+        "vary": "origin",
+        "access-control-allow-origin": origin,
+        "access-control-allow-credentials": "true",
+        "access-control-allow-methods": "POST, OPTIONS",
+        "access-control-allow-headers": ASKED_HEADERS,
+    }
 
 
 def _bare(origin: str) -> str:

@@ -84,7 +84,10 @@ class Settings(BaseSettings):
     notify_command: str | None = None
     encryption_key: SecretStr | None = None  # a reference: `env:NAME` or `file:PATH`
     encryption_old_keys: Names = ()  # references to keys that still open what they encrypted
+    encryption_plain: Literal["refused", "read"] = "refused"  # with a key: what came without one
     ui_codec_endpoint: str | None = None
+    ui_hosts: Names = ()  # names beside loopback's by which people call the embedded Web UI
+    codec_token: SecretStr | None = None  # a reference, as above; None: `codec.token` in `home`
 
     # REST
     api: Literal["auto", "on", "off"] = "auto"
@@ -92,6 +95,7 @@ class Settings(BaseSettings):
     api_port: int = Field(8237, ge=1, le=65535)
     api_rate_per_minute: int = Field(600, ge=1)
     api_body_bytes: int = Field(1024 * 1024, ge=1024)
+    api_hosts: Names = ()  # names by which the API may be called; on loopback its own suffice
     api_origins: Names = ()  # pages of these origins may call from a browser
     api_public: Annotated[tuple[Literal["docs", "metrics"], ...], NoDecode] = ()
     api_separate_approver: bool = False  # who starts a run may not approve its tool calls
@@ -122,6 +126,8 @@ class Settings(BaseSettings):
         "web_hosts",
         "encryption_old_keys",
         "api_origins",
+        "api_hosts",
+        "ui_hosts",
         "api_public",
         mode="before",
     )

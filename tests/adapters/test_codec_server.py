@@ -9,13 +9,17 @@ from dataclasses import dataclass
 import httpx2
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
+from structlog.testing import capture_logs
 from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.converter import WorkflowSerializationContext
 
 from perdure.adapters.codec import SealedPayloads
 from perdure.adapters.codec_server import CodecServer
 from perdure.domain.errors import ServiceUnavailable
 
 KEY, OTHER = bytes(range(32)), bytes(32)
+TOKEN = "the-token-of-the-codec-server-1"
+SHOWN = {"authorization": f"Bearer {TOKEN}"}
 PAGE = "http://127.0.0.1:8233"
 PLAIN = Payload(metadata={"encoding": b"json/plain"}, data=b'"a secret goal"')
 
@@ -28,20 +32,22 @@ class Served:
     client: httpx2.AsyncClient
 
     async def post(
-        self, verb: str, payloads: list[Payload], origin: str | None = PAGE
+        self, verb: str, payloads: list[Payload], origin: str | None = PAGE, **more: str
     ) -> httpx2.Response:
         """What the Web UI sends."""
-        headers = {"x-namespace": "default"} | ({"origin": origin} if origin else {})
+        headers = {**SHOWN, "x-namespace": "default", **more}
+        headers |= {"origin": origin} if origin else {}
         content = MessageToDict(Payloads(payloads=payloads))
         return await self.client.post(f"{self.url}/{verb}", json=content, headers=headers)
 
 
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
-    server = CodecServer([KEY], origins=[PAGE], port=0)
-    serving = asyncio.create_task(server.serve())
+    server = CodecServer([KEY], token=TOKEN, namespace="default", origins=[PAGE], port=0)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(server.serve(ready.set_result))
     async with httpx2.AsyncClient(trust_env=False) as client:
-        yield Served(server.url, client)
+        yield Served(await ready, client)
     serving.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await serving
@@ -107,12 +113,84 @@ async def test_another_key_is_told(served: Served) -> None:
 async def test_nonsense_is_refused_in_words(
     served: Served, path: str, content: bytes, status: int
 ) -> None:
-    response = await served.client.post(f"{served.url}{path}", content=content)
+    headers = {**SHOWN, "x-namespace": "default"}
+    response = await served.client.post(f"{served.url}{path}", content=content, headers=headers)
     assert response.status_code == status
     assert response.json()["message"]
 
 
 async def test_a_taken_port_is_named(served: Served) -> None:
     port = int(served.url.rpartition(":")[2])
+    server = CodecServer([KEY], token=TOKEN, namespace="default", origins=[], port=port)
     with pytest.raises(ServiceUnavailable, match=f"port {port}"):
-        CodecServer([KEY], origins=[], port=port)
+        await server.serve(lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"authorization": ""},
+        {"authorization": "Bearer"},
+        {"authorization": f"Bearer {TOKEN}x"},
+        {"authorization": f"Basic {TOKEN}"},
+        {"authorization": TOKEN},
+        {"authorization": "Bearer \u00e9"},
+    ],
+    ids=["none", "empty", "wrong", "basic", "bare", "not ASCII"],
+)
+@pytest.mark.parametrize("origin", [PAGE, None], ids=["Web UI", "command"])
+async def test_nothing_is_opened_without_the_token(
+    served: Served, headers: dict[str, str], origin: str | None
+) -> None:
+    sealed = await SealedPayloads([KEY]).encode([PLAIN])
+    content = MessageToDict(Payloads(payloads=sealed))
+    told = {"x-namespace": "default", **({"origin": origin} if origin else {})}
+    sent = {name: value.encode() for name, value in {**told, **headers}.items()}
+    for path in ("decode", "wrong-token/decode", "//decode"):
+        response = await served.client.post(f"{served.url}/{path}", json=content, headers=sent)
+        assert response.status_code == 401, path
+        assert base64.b64encode(PLAIN.data).decode() not in response.text
+
+
+async def test_the_web_ui_sends_the_token_in_the_address(served: Served) -> None:
+    sealed = await SealedPayloads([KEY]).encode([PLAIN])
+    response = await served.post(f"{TOKEN}/decode", sealed, authorization="")
+    assert _read(response) == [PLAIN]
+
+
+@pytest.mark.parametrize("asked", ["other", "", "DEFAULT", "default/"])
+async def test_only_the_own_namespace_is_opened(served: Served, asked: str) -> None:
+    sealed = await SealedPayloads([KEY]).encode([PLAIN])
+    response = await served.post("decode", sealed, **{"x-namespace": asked})
+    assert response.status_code == 403
+
+
+async def test_a_payload_of_another_namespace_is_not_opened(served: Served) -> None:
+    elsewhere = WorkflowSerializationContext(namespace="other", workflow_id="run-1")
+    sealed = await SealedPayloads([KEY]).with_context(elsewhere).encode([PLAIN])
+    response = await served.post("decode", sealed)
+    assert (response.status_code, "another namespace" in response.text) == (403, True)
+
+
+async def test_what_is_opened_is_logged_and_nothing_of_its_content(served: Served) -> None:
+    place = WorkflowSerializationContext(namespace="default", workflow_id="run-1")
+    sealed = await SealedPayloads([KEY]).with_context(place).encode([PLAIN])
+    with capture_logs() as lines:
+        await served.post("decode", sealed)
+        await served.post("decode", sealed)
+        await served.post("decode", sealed, authorization="Bearer wrong")
+    opened, refused = lines
+    assert (opened["event"], opened["asker"], opened["of"]) == (
+        "payloads_decoded",
+        PAGE,
+        ["default/run-1"],
+    )
+    assert refused["event"] == "codec_refused"
+    assert "secret" not in str(lines) and "wrong" not in str(lines)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "a b"])
+async def test_a_page_that_points_its_name_here_gets_nothing(served: Served, host: str) -> None:
+    sealed = await SealedPayloads([KEY]).encode([PLAIN])
+    response = await served.post("decode", sealed, host=host)
+    assert response.status_code == 421

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+from perdure.adapters.keys import codec_token
 from perdure.adapters.runtime import services
 from perdure.adapters.runtime.part import Launch
 from perdure.adapters.runtime.ports import LOOPBACK, choose
 from perdure.adapters.runtime.state import HomeFiles
+from perdure.adapters.runtime.ui_guard import Inside, inside_for
 from perdure.adapters.settings import Settings
 from perdure.domain.ports import Endpoints
 
@@ -22,20 +24,25 @@ class Plans:
             namespace=settings.namespace,
             home=str(settings.home),
         )
+        self.ui: Inside | None = None  # where the server's own Web UI is, behind its guard
         self._settings = settings
         self._files = files
 
     def temporal(self) -> Launch:
         port = self._port("temporal", "temporal_port")
         ui_port = self._port("ui", "ui_port")
+        self.ui = self.ui or inside_for(ui_port)
         self._point(
             temporal_address=f"{LOOPBACK}:{port}",
             namespace=services.NAMESPACE,
             ui_url=f"http://{LOOPBACK}:{ui_port}",
         )
-        codec = f"http://{LOOPBACK}:{self._codec_port}" if self._has_codec else None
+        codec = None
+        if self._has_codec:
+            # The Web UI knows of an address only: the token is its first part.
+            codec = f"http://{LOOPBACK}:{self._codec_port}/{codec_token(self._settings)}"
         return services.temporal_launch(
-            self._settings, self._files, port=port, ui_port=ui_port, codec=codec
+            self._settings, self._files, port=port, ui=self.ui, codec=codec
         )
 
     def codec(self) -> Launch:

@@ -17,6 +17,7 @@ from perdure.adapters.runtime.ports import LOOPBACK
 from perdure.adapters.runtime.processes import listens
 from perdure.adapters.runtime.ready import is_announced
 from perdure.adapters.runtime.state import HomeFiles
+from perdure.adapters.runtime.ui_guard import Inside
 from perdure.adapters.settings import Settings, inherited_environment
 from perdure.domain.errors import RuntimeUnavailable
 from perdure.domain.ports import Endpoints
@@ -32,6 +33,8 @@ DYNAMIC_CONFIG = (
     "history.timerProcessorMaxPollRPS=2000",
     'history.timerProcessorMaxTimeShift="10ms"',
     'history.workflowIdReuseMinimalInterval="0s"',
+    # The server speaks HTTP on a port of its own, too; like the Web UI it would answer to any name.
+    'frontend.httpAllowedHosts=["127.0.0.1:*","localhost:*"]',
 )
 # Without these the server writes each step with a rollback journal, three times slower.
 SQLITE_PRAGMAS = ("journal_mode=wal", "synchronous=full")
@@ -109,11 +112,11 @@ def wants_api(settings: Settings) -> bool:
 
 
 def temporal_launch(
-    settings: Settings, files: HomeFiles, *, port: int, ui_port: int, codec: str | None = None
+    settings: Settings, files: HomeFiles, *, port: int, ui: Inside, codec: str | None = None
 ) -> Launch:
     """The dev server on its file database, loopback only; `codec` opens payloads for its pages."""
     options: list[str] = [
-        *("--ip", LOOPBACK, "--port", str(port), "--ui-port", str(ui_port)),
+        *("--ip", LOOPBACK, "--port", str(port), "--ui-ip", ui.host, "--ui-port", str(ui.port)),
         *("--db-filename", str(files.temporal_database), "--ui-disable-news-fetch"),
         *("--log-level", "warn", "--log-format", "json"),
     ]
@@ -135,7 +138,7 @@ def temporal_launch(
         return await temporal_server.answers(known[0])
 
     async def ready(pid: int) -> bool:
-        return listens(pid, port) and listens(pid, ui_port) and await answers(pid)
+        return listens(pid, port) and listens(pid, ui.port) and await answers(pid)
 
     return Launch(
         command=(str(temporal_binary()), "server", "start-dev", *options),

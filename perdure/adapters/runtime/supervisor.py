@@ -24,6 +24,7 @@ from perdure.adapters.runtime.state import (
     read_state,
     write_state,
 )
+from perdure.adapters.runtime.ui_guard import UiGuard
 from perdure.adapters.settings import Settings
 from perdure.domain.errors import PerdureError, RuntimeUnavailable
 
@@ -91,6 +92,7 @@ class _Supervisor:
         self._idle = idle
         self._on_change = on_change
         self._plans = Plans(settings, files, before.ports if before else {})
+        self._guard: UiGuard | None = None
         self._keepers: dict[Part, asyncio.Task[None]] = {}
         self._given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._state = RuntimeState(
@@ -126,6 +128,10 @@ class _Supervisor:
     async def _start_and_stay(self) -> None:
         self._publish("starting")
         client = await self._start_temporal()
+        if self._plans.ui is not None:
+            names = frozenset(name.lower() for name in self._settings.ui_hosts)
+            self._guard = UiGuard(self._plans.ui, names=names)
+            await self._guard.open(self._plans.ports["ui"])
         for number in range(1, self._settings.workers + 1):
             name = "worker" if number == 1 else f"worker-{number}"
             self._keep(name, self._plans.worker(name))
@@ -211,6 +217,8 @@ class _Supervisor:
             await asyncio.gather(*keepers, return_exceptions=True)
             for part in parts:
                 part.stopped()
+        if self._guard is not None:
+            await self._guard.close()
         if self._given_up.done():
             self._given_up.exception()
         self._publish(status, error)

@@ -81,7 +81,12 @@ async def codec(
 
     def tell(url: str) -> None:
         session.output.show(line(f"codec server: {url}"), {"type": "codec", "url": url})
-        session.output.note("Name it in the Web UI under Codec Server; Ctrl-C ends it.", style=DIM)
+        session.output.note(
+            "Name it in the Web UI under Codec Server, as URL/TOKEN; commands send the token as "
+            "`--codec-auth 'Bearer TOKEN'`. It is in codec.token of the home folder, unless "
+            "PERDURE_CODEC_TOKEN names another. Ctrl-C ends it.",
+            style=DIM,
+        )
 
     await session.context.run_codec(port=port, origins=origin, on_ready=tell)
 
