@@ -165,7 +165,10 @@ class _Installation:
 
         async with open_parts(self._settings) as parts:
             async for replayed in replaying.replay(
-                histories, parts.stores.blobs, keys=encryption_keys(self._settings)
+                histories,
+                parts.stores.blobs,
+                keys=encryption_keys(self._settings),
+                plain=self._settings.encryption_plain == "read",
             ):
                 yield replayed
 

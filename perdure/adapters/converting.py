@@ -170,13 +170,20 @@ class BlobDriver(StorageDriver):
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
         """Fetch payloads back, verified by the store."""
-        return [
+        found = [
             Payload.FromString(await self._blobs.get(claim.claim_data[ADDRESS])) for claim in claims
         ]
+        # The converter opens what it fetched, and takes nothing that is not sealed.
+        return found if self._codec is None else await self._codec.encode(found)
 
 
 def data_converter(
-    blobs: BlobStore | None, keys: Sequence[bytes] = (), *, tolerant: bool = False
+    blobs: BlobStore | None,
+    keys: Sequence[bytes] = (),
+    *,
+    tolerant: bool = False,
+    plain: bool = False,
+    placed: bool = True,
 ) -> DataConverter:
     """The converter of clients, workers and replays.
 
@@ -184,17 +191,19 @@ def data_converter(
         blobs: where large payloads are kept; without a store nothing is offloaded.
         keys: seal what Temporal is told, the current key first; without any it is plain.
         tolerant: hand on what cannot be opened, with the reason, as workers and replays must.
+        plain: with keys, read what nobody sealed too.
+        placed: with keys, refuse what was sealed for another workflow.
     """
-    codec = SealedPayloads(keys) if keys else None
+    codec = SealedPayloads(keys, plain=plain, placed=placed) if keys else None
     kind = TolerantConverter if tolerant else DataConverter
-    plain = kind(
+    made = kind(
         payload_converter_class=TolerantPayloads if tolerant else PerdurePayloads,
         payload_codec=HandedOn(codec) if codec and tolerant else codec,
         failure_converter_class=EncodedFailures if keys else ShortFailures,
     )
     if blobs is None:
-        return plain
+        return made
     storage = ExternalStorage(
         drivers=[BlobDriver(blobs, codec)], payload_size_threshold=EXTERNAL_THRESHOLD_BYTES
     )
-    return replace(plain, external_storage=storage)
+    return replace(made, external_storage=storage)

@@ -13,7 +13,12 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import DataConverter, PayloadCodec
+from temporalio.converter import (
+    DataConverter,
+    PayloadCodec,
+    SerializationContext,
+    WithSerializationContext,
+)
 
 from perdure.domain.errors import InvalidInput, NotFound, StoreError
 
@@ -34,11 +39,18 @@ def why_unreadable(payload: Payload) -> str | None:
     return payload.data.decode(errors="replace")
 
 
-class HandedOn(PayloadCodec):
+class HandedOn(PayloadCodec, WithSerializationContext):
     """A codec that hands on what another one cannot open."""
 
     def __init__(self, codec: PayloadCodec) -> None:
         self._codec = codec
+
+    def with_context(self, context: SerializationContext) -> "HandedOn":
+        """The same for payloads of one workflow."""
+        codec = self._codec
+        if not isinstance(codec, WithSerializationContext):
+            return self
+        return HandedOn(codec.with_context(context))
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """As the other codec does."""

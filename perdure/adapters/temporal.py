@@ -48,7 +48,12 @@ async def connect(
     try:
         return await Client.connect(
             **options,
-            data_converter=data_converter(blobs, encryption_keys(settings), tolerant=tolerant),
+            data_converter=data_converter(
+                blobs,
+                encryption_keys(settings),
+                tolerant=tolerant,
+                plain=settings.encryption_plain == "read",
+            ),
             plugins=[*telemetry.plugins, StepLoggingPlugin()],
             runtime=telemetry.runtime,
         )

@@ -21,6 +21,7 @@ async def replay(
     blobs: BlobStore | None,
     *,
     keys: Sequence[bytes] = (),
+    plain: bool = False,
     interceptors: Sequence[Interceptor] = (),
 ) -> AsyncIterator[Replayed]:
     """Replay each history (JSON by name); a problem says where this code departs from it.
@@ -29,13 +30,15 @@ async def replay(
         histories: exported by the Temporal client.
         blobs: where their large payloads are.
         keys: open what is sealed in them.
+        plain: whether the workers read what nobody sealed although there is a key.
         interceptors: hear the replay beside our own.
 
     Raises:
         InvalidInput: something given is no exported history; nothing was replayed.
     """
     read = {name: _history(name, content) for name, content in histories.items()}
-    converter = data_converter(blobs, keys, tolerant=True)
+    # A replay has a namespace of its own, and its histories may come from files of any name.
+    converter = data_converter(blobs, keys, tolerant=True, plain=plain, placed=False)
     witness = Witness(converter)
     replayer = Replayer(
         workflows=list(WORKFLOWS),

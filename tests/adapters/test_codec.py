@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
+from temporalio.converter import ActivitySerializationContext, WorkflowSerializationContext
 
-from perdure.adapters.codec import KEY_ID, SealedPayloads
+from perdure.adapters.codec import BOUND_TO, KEY_ID, SealedPayloads
 from perdure.domain.errors import StoreError
 
 KEY, OLD, OTHER = bytes(range(32)), bytes(32), b"o" * 32
@@ -60,3 +61,70 @@ async def test_damage_is_found(cut: int) -> None:
     sealed.data = sealed.data[:cut]
     with pytest.raises(StoreError, match="is damaged"):
         await codec.decode([sealed])
+
+
+def _at(workflow: str, namespace: str = "default") -> WorkflowSerializationContext:
+    return WorkflowSerializationContext(namespace=namespace, workflow_id=workflow)
+
+
+def _step_of(workflow: str | None) -> ActivitySerializationContext:
+    return ActivitySerializationContext(
+        namespace="default", activity_id="1", activity_type="judge", activity_task_queue="q",
+        workflow_id=workflow, workflow_type="Loop", is_local=False,
+    )  # fmt: skip
+
+
+async def test_a_payload_is_read_by_the_workflow_that_it_was_sealed_for() -> None:
+    codec = SealedPayloads([KEY])
+    (sealed,) = await codec.with_context(_at("run-1")).encode([_payload(b"x")])
+    assert sealed.metadata[BOUND_TO] == b"default/run-1"
+    for reader in (_at("run-1"), _step_of("run-1")):
+        assert await codec.with_context(reader).decode([sealed]) == [_payload(b"x")]
+    assert await codec.decode([sealed]) == [_payload(b"x")]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [_at("run-2"), _at("run-1", "other"), _at("run-1-c1"), _at("run"), _step_of("run-2")],
+    ids=["another run", "another namespace", "a child", "a beginning", "a step of another"],
+)
+async def test_a_payload_that_was_moved_is_refused(
+    place: WorkflowSerializationContext | ActivitySerializationContext,
+) -> None:
+    codec = SealedPayloads([KEY])
+    (sealed,) = await codec.with_context(_at("run-1")).encode([_payload(b"x")])
+    with pytest.raises(StoreError, match="it was moved"):
+        await codec.with_context(place).decode([sealed])
+    # Saying that it belongs here does not make it so.
+    sealed.metadata[BOUND_TO] = f"{place.namespace}/{place.workflow_id}".encode()
+    with pytest.raises(StoreError, match="is damaged"):
+        await codec.with_context(place).decode([sealed])
+
+
+async def test_a_schedule_seals_for_the_runs_that_it_starts() -> None:
+    codec = SealedPayloads([KEY])
+    (sealed,) = await codec.with_context(_at("mining")).encode([_payload(b"x")])
+    started = codec.with_context(_at("mining-2026-11-22T10:00:00Z"))
+    assert await started.decode([sealed]) == [_payload(b"x")]
+
+
+async def test_what_nobody_sealed_is_refused_where_a_workflow_would_read_it() -> None:
+    codec = SealedPayloads([KEY])
+    with pytest.raises(StoreError, match="came unencrypted") as caught:
+        await codec.with_context(_at("run-1")).decode([_payload(b'{"choice": "approve"}')])
+    assert "PERDURE_ENCRYPTION_PLAIN=read" in caught.value.cure
+    lenient = SealedPayloads([KEY], plain=True).with_context(_at("run-1"))
+    assert await lenient.decode([_payload(b"x")]) == [_payload(b"x")]
+
+
+async def test_nothing_at_all_needs_no_key() -> None:
+    nothing = Payload(metadata={"encoding": b"binary/null"})
+    assert await SealedPayloads([KEY]).with_context(_at("run-1")).decode([nothing]) == [nothing]
+
+
+async def test_what_an_older_version_sealed_stays_readable() -> None:
+    (before,) = await SealedPayloads([KEY]).encode([_payload(b"x")])
+    assert BOUND_TO not in before.metadata
+    assert await SealedPayloads([KEY]).with_context(_at("run-1")).decode([before]) == [
+        _payload(b"x")
+    ]

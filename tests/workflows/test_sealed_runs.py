@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 from agent_runs import answer, call, calls, gate_of, script, task
+from delegating import completes, delegates, delegation, works
+from delegating import script as delegation_script
 from installation import Installation, installation
 from invariants import executions
-from temporalio.client import Client
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
+from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
@@ -131,3 +135,92 @@ async def test_what_a_stranger_sealed_is_refused_and_the_run_goes_on(sealed: Ins
     assert "which is not known here" in why
     await sealed.handle(run).signal("stop", {"mode": "now"})
     assert (await sealed.gateway.result(run)).outcome == "stopped"
+
+
+ASKS = {"tools": {"access": "readonly"}}
+FORGED = {"choice": "approve", "by": "somebody without the key"}
+
+
+async def _refused(site: Installation, run: str) -> tuple[str, ...]:
+    status = await site.handle(run).query("status", result_type=RunStatus)
+    return status.refused
+
+
+async def test_what_nobody_sealed_orders_nothing(sealed: Installation) -> None:
+    run = await sealed.start(
+        task(**ASKS), script(calls(call("human.ask", question="Which?")), {"text": "Done."})
+    )
+    gate = await eventually(lambda: gate_of(sealed, run))
+    stranger = await Client.connect(sealed.address)
+    handle = stranger.get_workflow_handle(run)
+    await handle.signal("answer", {**FORGED, "gate": "g1", "text": "mine"})
+    await handle.signal("stop", {"mode": "now"})
+    with pytest.raises(WorkflowUpdateFailedError):
+        await handle.execute_update("answer", {**FORGED, "gate": "g1", "text": "mine"})
+    why = await eventually(lambda: _all_refused(sealed, run, count=2))
+    assert all("came unencrypted" in one for one in why)
+    assert await gate_of(sealed, run) is not None
+    await answer(sealed, run, gate, "", "the north")
+    assert (await sealed.gateway.result(run)).output == "Done."
+    exported = await sealed.gateway.history_export(run)
+    keys = encryption_keys(sealed.settings)
+    found = [one async for one in replay({run: exported}, sealed.parts.stores.blobs, keys=keys)]
+    assert [one.problem for one in found] == [None]
+
+
+async def _all_refused(site: Installation, run: str, *, count: int) -> tuple[str, ...]:
+    found = await _refused(site, run)
+    return found if len(found) >= count else ()
+
+
+async def test_what_was_sealed_for_another_run_orders_nothing(sealed: Installation) -> None:
+    """As who reads the histories could copy an approval from one run into another."""
+    asking = script(calls(call("human.ask", question="Which?")), {"text": "Done."})
+    first, second = [await sealed.start(task(**ASKS), asking) for _ in range(2)]
+    for run in (first, second):
+        await eventually(lambda run=run: gate_of(sealed, run))
+    await sealed.handle(first).signal("stop", {"mode": "now"})
+    await sealed.gateway.result(first)
+    (history, *_) = await executions(sealed, first)
+    (copied,) = [
+        event.workflow_execution_signaled_event_attributes.input
+        for event in history.events
+        if event.workflow_execution_signaled_event_attributes.signal_name == "stop"
+    ]
+    stranger = await Client.connect(sealed.address)
+    await stranger.workflow_service.signal_workflow_execution(
+        SignalWorkflowExecutionRequest(
+            namespace="default",
+            workflow_execution=WorkflowExecution(workflow_id=second),
+            signal_name="stop",
+            input=copied,
+        )
+    )
+    (why,) = await eventually(lambda: _refused(sealed, second))
+    assert "it was moved" in why
+    assert await gate_of(sealed, second) is not None
+    await sealed.handle(second).signal("stop", {"mode": "now"})
+    assert (await sealed.gateway.result(second)).outcome == "stopped"
+
+
+async def test_a_tree_of_runs_reads_what_its_own_runs_sealed(sealed: Installation) -> None:
+    replies = delegates("w1", "w2"), works("w1"), works("w2", SECRET), completes(SECRET)
+    result = await sealed.run(delegation(), delegation_script(*replies))
+    assert (result.outcome, result.output) == ("accepted", SECRET)
+    assert SECRET.encode() not in await _kept_by_the_server(sealed, result.id)
+
+
+async def test_runs_from_before_the_key_go_on_where_plain_values_are_read(
+    server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_SEALING_KEY", KEY)
+    address = server.client.service_client.config.target_host
+    async with installation(tmp_path / "home", address) as before, before.worker():
+        run = await before.start(
+            task(**ASKS), script(calls(call("human.ask", question="Which?")), {"text": "Done."})
+        )
+        gate = await eventually(lambda: gate_of(before, run))
+    keyed = {"encryption_key": "env:TEST_SEALING_KEY", "encryption_plain": "read"}
+    async with installation(tmp_path / "home", address, **keyed) as after, after.worker():
+        await answer(after, run, gate, "", "the north")
+        assert (await after.gateway.result(run)).output == "Done."
