@@ -77,7 +77,7 @@ async def test_with_a_key_the_web_ui_has_a_codec_server(
     async with httpx2.AsyncClient(trust_env=False) as client:
         told = (await client.get(f"{endpoints.ui_url}/api/v1/settings")).json()
         codec = told["Codec"]["Endpoint"]
-        origin = {"origin": str(endpoints.ui_url)}
+        origin = {"origin": str(endpoints.ui_url), "x-namespace": "default"}
         answered = await client.post(f"{codec}/decode", json={"payloads": []}, headers=origin)
     assert answered.status_code == 200
     assert answered.headers["access-control-allow-origin"] == endpoints.ui_url
