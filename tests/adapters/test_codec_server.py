@@ -145,7 +145,7 @@ async def test_nothing_is_opened_without_the_token(
     sealed = await SealedPayloads([KEY]).encode([PLAIN])
     content = MessageToDict(Payloads(payloads=sealed))
     told = {"x-namespace": "default", **({"origin": origin} if origin else {})}
-    sent = {name: value.encode() for name, value in {**told, **headers}.items()}
+    sent = [(name.encode(), value.encode()) for name, value in {**told, **headers}.items()]
     for path in ("decode", "wrong-token/decode", "//decode"):
         response = await served.client.post(f"{served.url}/{path}", json=content, headers=sent)
         assert response.status_code == 401, path

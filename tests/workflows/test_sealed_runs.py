@@ -150,14 +150,17 @@ async def test_what_nobody_sealed_orders_nothing(sealed: Installation) -> None:
     run = await sealed.start(
         task(**ASKS), script(calls(call("human.ask", question="Which?")), {"text": "Done."})
     )
-    gate = await eventually(lambda: gate_of(sealed, run))
+    await eventually(lambda: gate_of(sealed, run))
+    gate = await gate_of(sealed, run)
+    assert gate is not None
     stranger = await Client.connect(sealed.address)
     handle = stranger.get_workflow_handle(run)
     await handle.signal("answer", {**FORGED, "gate": "g1", "text": "mine"})
     await handle.signal("stop", {"mode": "now"})
     with pytest.raises(WorkflowUpdateFailedError):
         await handle.execute_update("answer", {**FORGED, "gate": "g1", "text": "mine"})
-    why = await eventually(lambda: _all_refused(sealed, run, count=2))
+    await eventually(lambda: _all_refused(sealed, run, count=2))
+    why = await _refused(sealed, run)
     assert all("came unencrypted" in one for one in why)
     assert await gate_of(sealed, run) is not None
     await answer(sealed, run, gate, "", "the north")
@@ -196,7 +199,8 @@ async def test_what_was_sealed_for_another_run_orders_nothing(sealed: Installati
             input=copied,
         )
     )
-    (why,) = await eventually(lambda: _refused(sealed, second))
+    await eventually(lambda: _refused(sealed, second))
+    (why,) = await _refused(sealed, second)
     assert "it was moved" in why
     assert await gate_of(sealed, second) is not None
     await sealed.handle(second).signal("stop", {"mode": "now"})
@@ -219,8 +223,12 @@ async def test_runs_from_before_the_key_go_on_where_plain_values_are_read(
         run = await before.start(
             task(**ASKS), script(calls(call("human.ask", question="Which?")), {"text": "Done."})
         )
-        gate = await eventually(lambda: gate_of(before, run))
-    keyed = {"encryption_key": "env:TEST_SEALING_KEY", "encryption_plain": "read"}
-    async with installation(tmp_path / "home", address, **keyed) as after, after.worker():
+        await eventually(lambda: gate_of(before, run))
+        gate = await gate_of(before, run)
+    assert gate is not None
+    opened = installation(
+        tmp_path / "home", address, encryption_key="env:TEST_SEALING_KEY", encryption_plain="read"
+    )
+    async with opened as after, after.worker():
         await answer(after, run, gate, "", "the north")
         assert (await after.gateway.result(run)).output == "Done."
