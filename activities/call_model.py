@@ -201,8 +201,8 @@ def _asked(use: ToolUseBlock, *, frame: Frame) -> CallAsked:
 
 
 def _acted_on(tool: ToolFact) -> bool:
-    # A gate shows the exact arguments, and a question is asked by the workflow itself.
-    return tool.inline_arguments or tool.needs_approval
+    # A question is asked by the workflow itself.
+    return tool.inline_arguments
 
 
 def _label(use: ToolUseBlock) -> str:

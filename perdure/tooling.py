@@ -8,7 +8,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, ParamSpec, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, create_model
@@ -45,15 +45,28 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool(Generic[P, R_co]):
-    """A function with its facts; call it as the function, or register it as a tool."""
+    """A function with its facts; call it as the function, or register it as a tool.
+
+    `rehearsal` takes the same arguments, changes nothing, and raises what the call would raise; the
+    text that it returns (such as a diff) is shown to the person who approves the call. What it
+    `tells` are arguments that this text holds in full, so that they are not shown twice.
+    """
 
     fact: ToolFact
     function: Callable[P, R_co]
     arguments: type[BaseModel]
     context_name: str | None = None
+    rehearsal: Callable[P, object] | None = None
+    tells: tuple[str, ...] = ()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.function(*args, **kwargs)
+
+    def rehearsed(
+        self, rehearsal: Callable[P, object], *, tells: tuple[str, ...] = ()
+    ) -> "Tool[P, R_co]":
+        """The tool with a look at its calls before anybody approves them."""
+        return replace(self, rehearsal=rehearsal, tells=tells)
 
 
 def tool(

@@ -20,10 +20,12 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.ask_verdict import AskVerdict
+from activities.asked_calls import AskedCalls
 from activities.brief import Brief
 from activities.call_model import CallModel
 from activities.call_tool import CallTool
 from activities.check import Check
+from activities.check_call import CheckCall
 from activities.composing import Composer
 from activities.frames import Frames
 from activities.inspect_work import InspectWork
@@ -225,6 +227,8 @@ class Fleet:
             frames=self._frames,
             host=parts.tools,
         )
+        asked = AskedCalls(transcripts=stores.transcripts, frames=self._frames)
+        look = CheckCall(blobs=stores.blobs, calls=asked, host=parts.tools)
         verify = Verify(
             blobs=stores.blobs,
             frames=self._frames,
@@ -238,6 +242,7 @@ class Fleet:
                 save.save_skills,
                 opening.open_workspace,
                 tool.call_tool,
+                look.check_call,
                 make.make_tool,
                 Check(blobs=stores.blobs, frames=self._frames, checks=parts.checks).check,
                 verify.verify,

@@ -11,6 +11,7 @@ from temporalio import workflow
 from activities.keep_books import Notify
 from perdure.domain import control as rules
 from perdure.domain.gates import WAIT, Gate, GateKind
+from perdure.domain.refs import Ref
 from perdure.domain.steps import NotifyRequest
 from workflows import options
 from workflows.lives import Reliving
@@ -66,6 +67,7 @@ class Asking(Reliving):
         free_text: bool = False,
         args_hash: str | None = None,
         subject: str | None = None,
+        details: Ref | None = None,
         scores: tuple[str, ...] = (),
     ) -> Gate:
         """Open a gate without waiting."""
@@ -80,6 +82,7 @@ class Asking(Reliving):
             on_expiry=self.spec.gates.on_expiry,
             args_hash=args_hash,
             subject=subject,
+            details=details,
             scores=scores,
         )
         self.note("gate_opened", gate=gate.name, kind=kind, prompt=prompt[:200])

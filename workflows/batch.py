@@ -7,33 +7,29 @@ waits, and go on with what is still open.
 import asyncio
 from collections.abc import Sequence
 
-from temporalio import workflow
-
-from activities.call_tool import CallTool
 from perdure.domain import budget as budgets
 from perdure.domain.agent import calls as callrules
-from perdure.domain.agent.calls import CallAsked, PlannedCall, ToolTerms, VolumeLevel
+from perdure.domain.agent.calls import CallAsked, PlannedCall, VolumeLevel
 from perdure.domain.agent.questions import approval_prompt, question_of
 from perdure.domain.agent.settings import Turns
 from perdure.domain.agent.turn import Batch, Ending, Settled, TurnState
 from perdure.domain.gates import Gate
 from perdure.domain.result import ToolCallRecord
-from perdure.domain.steps import ResultsEntry, ToolCallReport, ToolCallRequest, ToolResultEntry
-from workflows import options
+from perdure.domain.steps import (
+    ResultsEntry,
+    ToolCallReport,
+    ToolResultEntry,
+)
+from perdure.domain.tools import CheckCallReport
 from workflows.loop import expired_to_end
-from workflows.model_calls import Calling
 from workflows.steps import Broken, Done
+from workflows.tool_calls import ToolCalls
 
 WAVE = 16
 
 
-class Batches(Calling):
+class Batches(ToolCalls):
     """Adds tool calls to a loop."""
-
-    @property
-    def stage_name(self) -> str:
-        """The stage of the iteration that calls tools; empty where there are none."""
-        return ""
 
     def plan_batch(self, state: TurnState, turns: Turns, asked: Sequence[CallAsked]) -> None:
         """Decide on every call of a reply; refused ones have their result at once."""
@@ -63,7 +59,7 @@ class Batches(Calling):
     async def carry_out(self, state: TurnState, turns: Turns) -> Ending | None:
         """Work through the open batch and append its results; returns why the loop must end."""
         batch = state.batch or Batch()
-        self._open_gates(batch)
+        await self._open_gates(state)
         await self._run_ready(state, turns)
         ended = await self._await_people(state, turns)
         for entry in batch.open:
@@ -79,25 +75,55 @@ class Batches(Calling):
         looping = self._finish_batch(state, turns)
         return ended or looping
 
-    def _open_gates(self, batch: Batch) -> None:
-        for entry in batch.open:
-            if entry.call.id in batch.gates:
-                continue
-            if entry.verdict == "approve":
-                gate = self.open_gate(
-                    "tool_approval",
-                    approval_prompt(entry.call),
-                    free_text=True,
-                    args_hash=entry.call.args_hash,
-                    subject=entry.call.name,
-                )
-                batch.gates[entry.call.id] = gate.id
-            elif entry.verdict == "ask":
+    async def _open_gates(self, state: TurnState) -> None:
+        """Ask people about the calls that need it; those that could not run are told at once."""
+        batch = state.batch or Batch()
+        waiting = [entry for entry in batch.open if entry.call.id not in batch.gates]
+        await self._ask_approvals(state, [one for one in waiting if one.verdict == "approve"])
+        for entry in waiting:
+            if entry.verdict == "ask":
                 question = question_of(entry.call)
                 gate = self.open_gate(
                     "question", question.text, choices=question.choices, free_text=True
                 )
                 batch.gates[entry.call.id] = gate.id
+
+    async def _ask_approvals(self, state: TurnState, entries: list[PlannedCall]) -> None:
+        """Nobody is asked about a call whose arguments are wrong, or that its grant forbids."""
+        for start in range(0, len(entries), WAVE):
+            wave = entries[start : start + WAVE]
+            await self.rest()
+            if self.core.control.stop is not None or self.interruption is not None:
+                return
+            started = [self.start_look(state, entry) for entry in wave]
+            looks = await asyncio.gather(
+                *(self.watched(handle, activity_id=name) for name, handle in started)
+            )
+            for entry, look in zip(wave, looks, strict=True):
+                self._ask_or_refuse(state, entry, look)
+
+    def _ask_or_refuse(
+        self, state: TurnState, entry: PlannedCall, look: Done[CheckCallReport] | Broken
+    ) -> None:
+        call = entry.call
+        if isinstance(look, Broken):
+            self._settle(state, entry, self.lost_call(entry, look, ran=False))
+            return
+        report = look.report
+        if report.refused is not None:
+            self.note("tool_refused", tool=call.name, why="it could not run")
+            settled = Settled(call_id=call.id, outcome=report.refused, ref=report.ref)
+            self._settle(state, entry, settled)
+            return
+        gate = self.open_gate(
+            "tool_approval",
+            approval_prompt(call, report.shown, left_out=report.left_out, run=self.run_id),
+            free_text=True,
+            args_hash=call.args_hash,
+            subject=call.name,
+            details=report.ref,
+        )
+        (state.batch or Batch()).gates[call.id] = gate.id
 
     async def _run_ready(self, state: TurnState, turns: Turns) -> None:
         batch = state.batch or Batch()
@@ -108,7 +134,7 @@ class Batches(Calling):
                 return
             allowed = self._permitted(state, wave)
             self.show(f"tools: {', '.join(entry.call.name for entry in allowed)}"[:180])
-            started = [self._start(state, entry) for entry in allowed]
+            started = [self.start_call(state, entry) for entry in allowed]
             finished = await asyncio.gather(
                 *(self.watched(handle, activity_id=name) for name, handle in started)
             )
@@ -122,8 +148,13 @@ class Batches(Calling):
         waves: list[list[PlannedCall]] = []
         size = WAVE if turns.parallel_tools else 1
         for entry in ready:
-            alone = self._terms(entry).exclusive
-            if not waves or len(waves[-1]) >= size or alone or self._terms(waves[-1][-1]).exclusive:
+            alone = self.terms_of(entry).exclusive
+            if (
+                not waves
+                or len(waves[-1]) >= size
+                or alone
+                or self.terms_of(waves[-1][-1]).exclusive
+            ):
                 waves.append([])
             waves[-1].append(entry)
         return waves
@@ -139,34 +170,6 @@ class Batches(Calling):
         self.core.budget = budgets.count(self.core.budget, tool_calls=len(allowed))
         return allowed
 
-    def _start(
-        self, state: TurnState, entry: PlannedCall
-    ) -> tuple[str, workflow.ActivityHandle[ToolCallReport]]:
-        terms, activity_id = self._terms(entry), self.next_activity_id()
-        self.note("tool_started", tool=entry.call.name, label=entry.call.label or None)
-        handle = workflow.start_activity_method(
-            CallTool.call_tool,
-            ToolCallRequest(
-                frame=self.core.frame or "",
-                head=state.head.hash if state.head else "",
-                call_id=entry.call.id,
-                name=entry.call.name,
-                iteration=self.iteration,
-                args_hash=entry.call.args_hash,
-                timeout_s=terms.timeout_s,
-                active_time_s=self.active_time_left,
-                stage=self.stage_name,
-            ),
-            **options.tool_call(
-                self.site,
-                activity_id=activity_id,
-                summary=f"{entry.call.name} {entry.call.label} (iteration {self.iteration})",
-                timeout_s=terms.timeout_s,
-                idempotent=terms.idempotent,
-            ),
-        )
-        return activity_id, handle
-
     def _take_result(
         self, state: TurnState, entry: PlannedCall, done: Done[ToolCallReport] | Broken
     ) -> None:
@@ -180,23 +183,9 @@ class Batches(Calling):
                 number=report.number,
             )
         else:
-            settled = self._lost(entry, done)
+            settled = self.lost_call(entry, done)
         self.note("tool_finished", tool=entry.call.name, outcome=settled.outcome, ms=settled.ms)
         self._settle(state, entry, settled)
-
-    def _lost(self, entry: PlannedCall, broken: Broken) -> Settled:
-        """A call that ended without a report: said plainly, never repeated blindly."""
-        if broken.code in {"cancelled", "unresponsive"}:
-            return Settled(call_id=entry.call.id, outcome="interrupted", note=broken.message)
-        if broken.code in {"timeout", "worker_shutdown"} and not self._terms(entry).idempotent:
-            note = (
-                f"{entry.call.name} was lost while it ran. Its effect is uncertain: look before "
-                "you call it again."
-            )
-            return Settled(call_id=entry.call.id, outcome="effect_uncertain", note=note)
-        return Settled(
-            call_id=entry.call.id, outcome="error", note=f"{broken.code}: {broken.message}"
-        )
 
     async def _await_people(self, state: TurnState, turns: Turns) -> Ending | None:
         """Wait for approvals and answers; each approved call runs as soon as it may."""
@@ -262,7 +251,7 @@ class Batches(Calling):
         note = settled.note
         if settled.ref is not None:
             callrules.note_number(state.tallies, entry.call.name, settled.number)
-        if settled.ref is not None and not self._terms(entry).repeat_exempt:
+        if settled.ref is not None and not self.terms_of(entry).repeat_exempt:
             warning = callrules.note_result(
                 state.tallies,
                 entry,
@@ -320,12 +309,6 @@ class Batches(Calling):
             f"{level.tool} was called {level.count} times without bringing anything new"
         )
         return None
-
-    def _terms(self, entry: PlannedCall) -> ToolTerms:
-        return next(
-            (term for term in self.core.terms if term.name == entry.call.name),
-            ToolTerms(name=entry.call.name),
-        )
 
 
 def _seconds(done: Done[ToolCallReport] | Broken) -> float:

@@ -222,6 +222,7 @@ def open_gate(
     on_expiry: str = gating.WAIT,
     args_hash: str | None = None,
     subject: str | None = None,
+    details: Ref | None = None,
     scores: tuple[str, ...] = (),
 ) -> Gate:
     """Open a gate under the next run-wide id."""
@@ -229,7 +230,7 @@ def open_gate(
     gate = Gate(
         id=f"g{state.gates_opened}",
         kind=kind,
-        prompt=prompt[: gating.PROMPT_LIMIT],
+        prompt=gating.prompt_of(prompt),
         choices=gating.CHOICES[kind] if choices is None else choices,
         opened_at=now,
         free_text=free_text,
@@ -237,6 +238,7 @@ def open_gate(
         on_expiry=on_expiry,
         args_hash=args_hash,
         subject=subject,
+        details=details,
         scores=scores,
     )
     state.gates = {**_newest_answered(state.gates), gate.id: gate}

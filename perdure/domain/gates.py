@@ -9,7 +9,8 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, JsonValue, field_validator, model_validator
 
 from perdure.domain.base import Frozen
-from perdure.domain.plain_text import folded
+from perdure.domain.plain_text import folded, visible
+from perdure.domain.refs import Ref
 from perdure.domain.review import BadScores, read_scores
 
 GateKind = Literal["question", "escalation", "tool_approval", "budget", "review", "blocked"]
@@ -25,6 +26,7 @@ CHOICES: dict[GateKind, tuple[str, ...]] = {
     "review": (),
 }
 PROMPT_LIMIT = 4_000
+CUT_CHARACTERS = 100
 WAIT = "wait"
 END = "end"
 DEFAULT_PREFIX = "default:"
@@ -73,7 +75,8 @@ class Gate(Frozen):
 
     `name` is what people call it. Where something is approved, it says what (`g1-7f3a`): the id
     and how the hash of the arguments begins, so an answer by that name holds for these alone.
-    `scores` are the dimensions that the answer must score.
+    `scores` are the dimensions that the answer must score; `details` is the text of what is asked
+    about where the prompt has no room for all of it.
     """
 
     id: str
@@ -87,6 +90,7 @@ class Gate(Frozen):
     on_expiry: str = WAIT
     args_hash: str | None = None
     subject: str | None = None
+    details: Ref | None = None
     scores: tuple[str, ...] = ()
     answer: GateAnswer | None = None
 
@@ -113,6 +117,16 @@ class GateName(NamedTuple):
 def bound_name(id: str, args_hash: str | None) -> str:
     """What a gate is called: its id alone where it is about no arguments."""
     return id if args_hash is None else f"{id}-{args_hash[:NAMED_CHARACTERS]}"
+
+
+def prompt_of(text: str) -> str:
+    """A prompt as people read it: nothing hidden, and what is cut says so."""
+    seen = visible(text)
+    if len(seen) <= PROMPT_LIMIT:
+        return seen
+    left_out = len(seen) - PROMPT_LIMIT + CUT_CHARACTERS
+    kept = seen[: PROMPT_LIMIT - CUT_CHARACTERS]
+    return f"{kept}\n[… {left_out:,} more characters; `perdure transcript` of the run has them]"
 
 
 def read_name(given: str) -> GateName:

@@ -30,7 +30,7 @@ from perdure.domain.refs import Ref
 from perdure.domain.roles.library import DefinitionStore as DefinitionStore
 from perdure.domain.rubric import PartKind, Rubric
 from perdure.domain.servers import PinnedServer, ServerSpec
-from perdure.domain.tools import AccessClass, Grant, ToolEnvelope, ToolFact, ToolOutput
+from perdure.domain.tools import AccessClass, Grant, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
 from perdure.domain.transcript import Head, Message
 from perdure.domain.workspaces import Workspaces as Workspaces
 
@@ -238,6 +238,10 @@ class ToolHost(Protocol):
 
     async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
         """Run one tool inside its grant; failures are outputs, cancellation is passed on."""
+        ...
+
+    async def rehearse(self, envelope: ToolEnvelope, grant: Grant) -> Rehearsal:
+        """What a call would meet and do, without doing it; before a person is asked about it."""
         ...
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.refs import Ref
 from perdure.domain.servers import PinnedServer
 from perdure.domain.transcript import ToolOutcome
 
@@ -91,6 +92,32 @@ class ToolOutput(Frozen):
     text: str
     code: str = ""
     truncated: bool = False
+
+
+class Rehearsal(Frozen):
+    """What a call would meet, found out without doing anything.
+
+    `refused` is what the model is told instead of asking a person: nobody approves what cannot run.
+    `shows` is what the call would do, such as a diff; empty where the arguments say it all. It
+    holds the arguments that it `tells` in full.
+    """
+
+    refused: ToolOutput | None = None
+    shows: str = ""
+    tells: tuple[str, ...] = ()
+
+
+class CheckCallReport(StepMessage):
+    """What a call that a person is to approve would meet and do.
+
+    `refused` is told to the model instead of asking anybody, its text by `ref`. Else `shown` is the
+    call as a person reads it; where `left_out` characters had no room, `ref` is all of it.
+    """
+
+    refused: ToolOutcome | None = None
+    ref: Ref | None = None
+    shown: str = ""
+    left_out: int = 0
 
 
 def excerpt(text: str, *, reference: str, limit: int = EXCERPT_CHARACTERS) -> str:

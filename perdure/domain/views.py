@@ -20,6 +20,7 @@ from perdure.domain.status import BudgetStatus, CurrentStep, Part, Point, RunSta
 LAST_EVENTS = 10
 GOAL_CHARACTERS = 300
 REFUSALS_SHOWN = 3
+ABOUT_CHARACTERS = 1_200
 
 
 def metadata_of(spec: CommonSpec) -> dict[str, JsonValue]:
@@ -204,7 +205,7 @@ def _gate_lines(gate: Gate, *, run: str) -> list[str]:
     lines = [f"### It waits for a person: {_word(gate.kind)} {gate.name}", ""]
     lines += [f"> {_one_line(question, 600)}", ""]
     if about.strip():
-        lines += ["```", about.strip().replace("```", "'''")[:1_200], "```", ""]
+        lines += ["```", *_about(about.strip().replace("```", "'''"), run=run), "```", ""]
     if gate.choices:
         lines.append(f"- choices: {', '.join(gate.choices)}")
     choice = gate.choices[0] if gate.choices else "your text"
@@ -212,6 +213,14 @@ def _gate_lines(gate: Gate, *, run: str) -> list[str]:
     lines.append(f"- in a shell: `perdure answer --run {run} {gate.name} {shlex.quote(choice)}`")
     lines += ["- here: More Actions, Send a Signal, `answer`, with the input", ""]
     return [*lines, "```", json.dumps(reply, indent=1), "```"]
+
+
+def _about(text: str, *, run: str) -> list[str]:
+    if len(text) <= ABOUT_CHARACTERS:
+        return [text]
+    left_out = len(text) - ABOUT_CHARACTERS
+    more = f"[… {left_out:,} more characters here: perdure gates {run} --full]"
+    return [text[:ABOUT_CHARACTERS], more]
 
 
 def _word(name: str) -> str:

@@ -30,6 +30,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "attempts": None,
             "output_tokens": None,
         },
+        "CheckCallReport": {"left_out": 0, "ref": None, "refused": None, "shown": ""},
         "CheckReport": {
             "output": "required",
             "output_hash": None,

@@ -11,9 +11,10 @@ from perdure.client import Client
 from perdure.interfaces.submission import Surroundings
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "steer.py"
+WRITTEN = {"path": "notes.md", "content": "x", "expected_hash": "absent"}
 SCRIPT = {
     "replies": [
-        {"tool_calls": [{"name": "fs.write", "arguments": {"path": "notes.md", "content": "x"}}]},
+        {"tool_calls": [{"name": "fs.write", "arguments": WRITTEN}]},
         {"text": "The notes are in notes.md."},
     ]
 }

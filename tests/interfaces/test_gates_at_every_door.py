@@ -27,6 +27,7 @@ from perdure.interfaces.submission import Surroundings
 CALLER = "agent-that-started-it"
 LIKED = {"name": "liked", "description": "fit to send", "evaluator": {"human": {}}}
 AGENT = {"kind": "agent", "goal": "do it", "learn": False}
+WRITE = calls(call("fs.write", path="a.txt", content="x", expected_hash="absent"))
 SCENES: dict[GateKind, tuple[Mapping[str, object], Mapping[str, object]]] = {
     "question": (
         AGENT | {"tools": {"allow": ["human.ask"]}},
@@ -34,7 +35,7 @@ SCENES: dict[GateKind, tuple[Mapping[str, object], Mapping[str, object]]] = {
     ),
     "tool_approval": (
         AGENT | {"tools": {"access": "full", "approve": ["fs.write"]}},
-        {"replies": [calls(call("fs.write", path="a.txt", content="x")), {"text": "done"}]},
+        {"replies": [WRITE, {"text": "done"}]},
     ),
     "budget": (
         {**spec(max_iterations=2), "budget": {"model_calls": 1, "on_exhausted": "ask"}},

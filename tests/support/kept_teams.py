@@ -139,10 +139,14 @@ TEAM_SCENES: Mapping[str, Scene] = {
         spec=task(team(stage("coder", access="full"), stage("reviewer"))),
         script=script(
             [
-                asks("coder", "fs.write", {"path": "a.md", "content": "a"}),
+                asks(
+                    "coder", "fs.write", {"path": "a.md", "content": "a", "expected_hash": "absent"}
+                ),
                 says("coder", "wrote a"),
                 says("reviewer", rejected("no b")),
-                asks("coder", "fs.write", {"path": "b.md", "content": "b"}),
+                asks(
+                    "coder", "fs.write", {"path": "b.md", "content": "b", "expected_hash": "absent"}
+                ),
                 says("coder", "wrote b"),
                 says("reviewer", APPROVED),
             ]

@@ -28,7 +28,7 @@ from perdure.interfaces.submission import Surroundings
 EVERY: tuple[Scope, ...] = ("admin",)
 TASK: dict[str, JsonValue] = {"kind": "agent", "goal": "look around", "learn": False}
 APPROVED = TASK | {"tools": {"access": "full", "approve": ["fs.write"]}}
-WRITTEN: dict[str, JsonValue] = {"path": "a.txt", "content": "x"}
+WRITTEN: dict[str, JsonValue] = {"path": "a.txt", "content": "x", "expected_hash": "absent"}
 WRITE: dict[str, JsonValue] = {"name": "fs.write", "arguments": WRITTEN}
 ASKING = {"replies": [{"tool_calls": [WRITE]}, {"text": "done"}], "exhausted": "repeat_last"}
 

@@ -156,7 +156,8 @@ def _failing() -> dict[str, object]:
 
 
 def _asking() -> dict[str, object]:
-    arguments = {"path": "notes.md", "content": "# 2.4\n- faster start\n"}
+    content = "# 2.4\n- faster start\n"
+    arguments = {"path": "notes.md", "content": content, "expected_hash": "absent"}
     return {
         "replies": [
             {"tool_calls": [{"name": "fs.write", "arguments": arguments}]},

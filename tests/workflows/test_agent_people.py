@@ -166,7 +166,7 @@ async def opened(probe: Installation, *replies):
 
 async def test_an_approved_call_runs(probe: Installation) -> None:
     run, gate = await opened(probe, PAY, DONE)
-    assert '"amount": 5' in gate.prompt and gate.args_hash is not None
+    assert "amount: 5" in gate.prompt and gate.args_hash is not None
     assert gate.args_hash in gate.prompt
     assert run not in probe_tools.CALLS
     await answer(probe, run, gate, "approve")

@@ -38,6 +38,7 @@ from perdure.domain.tools import (
     DEFAULT_TIMEOUT_S,
     AccessClass,
     Grant,
+    Rehearsal,
     ToolEnvelope,
     ToolFact,
     ToolOutput,
@@ -116,6 +117,25 @@ class McpServers:
             text = f"{envelope.name} failed: {words_of(error)}"
             return tool_output("error", text, code="tool_failed")
 
+    async def rehearse(self, envelope: ToolEnvelope, grant: Grant) -> Rehearsal:
+        """Whether the server has the tool as it was pinned, and takes these arguments."""
+        try:
+            wanted = self._wanted(envelope.name, grant)
+            if why := refusal(wanted.fact, grant):
+                return Rehearsal(refused=tool_output("denied", why, code="denied"))
+            target = self._target(wanted.spec, wanted.entry, root=grant.root)
+            async with asyncio.timeout(DEFAULT_TIMEOUT_S):
+                _check(await self._as_pinned(target, wanted), envelope)
+        except ToolFailure as failure:
+            told = tool_output("error", failure.message, code=failure.reason)
+            return Rehearsal(refused=told)
+        except InvalidInput as error:
+            return Rehearsal(refused=tool_output("denied", str(error), code="denied"))
+        except Exception as error:
+            text = f"{envelope.name} cannot be asked: {words_of(error)}"
+            return Rehearsal(refused=tool_output("error", text, code="tool_failed"))
+        return Rehearsal()
+
     async def _pin(
         self, spec: ServerSpec, *, root: str
     ) -> tuple[PinnedServer, tuple[ToolFact, ...]]:
@@ -171,6 +191,18 @@ class McpServers:
         return tool_output("error", text, code="timeout")
 
     async def _talk(self, target: Target, wanted: _Wanted, envelope: ToolEnvelope) -> ToolOutput:
+        _check(await self._as_pinned(target, wanted), envelope)
+        async with self._links.to(target) as link:
+            try:
+                result = await link.call(wanted.pinned.name, envelope.arguments)
+            except MCPError as error:
+                return _failed(wanted, link, error)
+        if result.is_error:
+            return tool_output("error", as_text(result), code="tool_failed")
+        return tool_output("ok", as_text(result))
+
+    async def _as_pinned(self, target: Target, wanted: _Wanted) -> ToolFact:
+        """The tool as it is now, if that is what it was when the run opened."""
         tools = await self._now(target)
         tool = tools.get(wanted.pinned.name)
         if tool is None or _digest(tool) != wanted.pinned.digest:
@@ -180,15 +212,7 @@ class McpServers:
                 "Do without it, or say that you need it.",
                 reason="server_changed",
             )
-        _check(_fact(wanted.fact.name, tool, wanted.entry), envelope)
-        async with self._links.to(target) as link:
-            try:
-                result = await link.call(wanted.pinned.name, envelope.arguments)
-            except MCPError as error:
-                return _failed(wanted, link, error)
-        if result.is_error:
-            return tool_output("error", as_text(result), code="tool_failed")
-        return tool_output("ok", as_text(result))
+        return _fact(wanted.fact.name, tool, wanted.entry)
 
     async def _now(self, target: Target) -> dict[str, wire.Tool]:
         """The server's tools as they are; a connection that died meanwhile is opened once more."""

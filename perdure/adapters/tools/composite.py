@@ -6,7 +6,7 @@ Our own names come first, so that no other source can take the place of a tool t
 from collections.abc import Sequence
 from typing import Protocol
 
-from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
+from perdure.domain.tools import Grant, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
 
 
 class ToolSource(Protocol):
@@ -18,6 +18,10 @@ class ToolSource(Protocol):
 
     async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
         """Run one tool inside its grant; cancellation is passed on."""
+        ...
+
+    async def rehearse(self, envelope: ToolEnvelope, grant: Grant) -> Rehearsal:
+        """What a call would meet and do, without doing it."""
         ...
 
 
@@ -47,7 +51,12 @@ class ToolHosts:
 
     async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
         """Run one tool; a name that nobody serves gets our own host's answer to that."""
-        for source in (self._own, *self._sources):
-            if source.serves(envelope.name, grant):
-                return await source.call(envelope, grant)
-        return await self._own.call(envelope, grant)
+        return await self._source(envelope.name, grant).call(envelope, grant)
+
+    async def rehearse(self, envelope: ToolEnvelope, grant: Grant) -> Rehearsal:
+        """What a call would meet and do, as the source that would run it sees it."""
+        return await self._source(envelope.name, grant).rehearse(envelope, grant)
+
+    def _source(self, name: str, grant: Grant) -> ToolSource:
+        sources = (self._own, *self._sources)
+        return next((source for source in sources if source.serves(name, grant)), self._own)

@@ -13,7 +13,7 @@ from perdure.adapters.tools.execution import Finished, Late
 from perdure.adapters.tools.outputs import tool_output
 from perdure.domain.agent.granting import refusal
 from perdure.domain.errors import InvalidInput, PerdureError, ToolFailure
-from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
+from perdure.domain.tools import Grant, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
 from perdure.tooling import Tool, ToolContext
 
 AnyTool = Tool[..., object]
@@ -69,6 +69,29 @@ class LocalToolHost:
             envelope: who calls what, under which key.
             grant: what the run may touch; checked here, whatever the model was offered.
         """
+        tool = self._granted(envelope, grant)
+        if isinstance(tool, ToolOutput):
+            return tool
+        try:
+            return await self._run(tool, envelope, grant)
+        except Exception as error:
+            return _failed(tool.fact.name, error)
+
+    async def rehearse(self, envelope: ToolEnvelope, grant: Grant) -> Rehearsal:
+        """What a call would meet and do: its grant, what it needs, its arguments; nothing runs."""
+        tool = self._granted(envelope, grant)
+        if isinstance(tool, ToolOutput):
+            return Rehearsal(refused=tool)
+        try:
+            if why := (await self._fact(tool.fact.name)).unavailable:
+                return Rehearsal(refused=tool_output("error", why, code="unavailable"))
+            shows = await self._rehearsed(tool, envelope, grant)
+            return Rehearsal(shows=shows, tells=tool.tells if shows else ())
+        except Exception as error:
+            return Rehearsal(refused=_failed(tool.fact.name, error))
+
+    def _granted(self, envelope: ToolEnvelope, grant: Grant) -> AnyTool | ToolOutput:
+        """The tool that is called, or what the model is told instead."""
         tool = self._tools.get(self._names.get(envelope.name, ""))
         if tool is None:
             return tool_output(
@@ -79,18 +102,27 @@ class LocalToolHost:
             )
         if why := refusal(tool.fact, grant):
             return tool_output("denied", why, code="denied")
-        try:
-            return await self._run(tool, envelope, grant)
-        except ToolFailure as failure:
-            return tool_output("error", failure.message, code=failure.reason)
-        except PerdureError as error:
-            return tool_output("error", str(error), code=error.code)
-        except Exception as error:
-            return tool_output(
-                "error",
-                f"{tool.fact.name} failed with {type(error).__name__}: {error}",
-                code="tool_failed",
+        return tool
+
+    async def _rehearsed(self, tool: AnyTool, envelope: ToolEnvelope, grant: Grant) -> str:
+        arguments.check(tool.fact, envelope.arguments)
+        parsed = arguments.parse(tool.fact, tool.arguments, envelope.arguments)
+        if tool.rehearsal is None:
+            return ""
+        stop = execution.Stop()
+        values = _values(tool, parsed, _context(envelope, grant, stop))
+        outcome = await execution.run(
+            partial(tool.rehearsal, **values),
+            timeout_s=envelope.timeout_s or tool.fact.timeout_s,
+            stop=stop,
+            grace_s=self._grace_s,
+        )
+        if isinstance(outcome, Late):
+            raise ToolFailure(
+                f"{tool.fact.name} could not be looked at before a person is asked: out of time.",
+                reason="timeout",
             )
+        return outcome.value if isinstance(outcome.value, str) else ""
 
     async def _run(self, tool: AnyTool, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
         arguments.check(tool.fact, envelope.arguments)
@@ -98,7 +130,7 @@ class LocalToolHost:
         stop = execution.Stop()
         timeout_s = envelope.timeout_s or tool.fact.timeout_s
         outcome = await execution.run(
-            _bound(tool, parsed, _context(envelope, grant, stop)),
+            partial(tool.function, **_values(tool, parsed, _context(envelope, grant, stop))),
             timeout_s=timeout_s,
             stop=stop,
             grace_s=self._grace_s,
@@ -137,12 +169,22 @@ def _context(envelope: ToolEnvelope, grant: Grant, stop: execution.Stop) -> Tool
     )
 
 
-def _bound(tool: AnyTool, parsed: BaseModel, context: ToolContext) -> Callable[[], object]:
+def _values(tool: AnyTool, parsed: BaseModel, context: ToolContext) -> dict[str, object]:
     values: dict[str, object] = {name: getattr(parsed, name) for name in type(parsed).model_fields}
     if tool.context_name is not None:
         values[tool.context_name] = context
-    function = partial(tool.function, **values)
-    return function
+    return values
+
+
+def _failed(name: str, error: Exception) -> ToolOutput:
+    match error:
+        case ToolFailure():
+            return tool_output("error", error.message, code=error.reason)
+        case PerdureError():
+            return tool_output("error", str(error), code=error.code)
+        case _:
+            text = f"{name} failed with {type(error).__name__}: {error}"
+            return tool_output("error", text, code="tool_failed")
 
 
 def _as_text(value: object) -> str:

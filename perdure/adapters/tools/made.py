@@ -14,7 +14,7 @@ from perdure.domain.delegation.tools.store import MadeToolStore
 from perdure.domain.delegation.tools.trials import Broke, Gave, Raised, ToolSandbox
 from perdure.domain.errors import InvalidInput, PerdureError, ToolFailure
 from perdure.domain.ports import BlobStore
-from perdure.domain.tools import Grant, ToolEnvelope, ToolFact, ToolOutput
+from perdure.domain.tools import Grant, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
 
 
 class MadeTools:
@@ -33,8 +33,7 @@ class MadeTools:
         """Run the pinned code; failures are outputs."""
         name = envelope.name
         if name not in grant.generated or name not in grant.allowed:
-            told = f"{name} is not granted to this run."
-            return ToolOutput(outcome="denied", text=told, code="denied")
+            return _not_granted(name)
         try:
             tool, code = await self._pinned(name, grant.generated[name])
             check(tool.fact, envelope.arguments)
@@ -43,6 +42,22 @@ class MadeTools:
         except PerdureError as error:
             return ToolOutput(outcome="error", text=str(error), code=error.code)
         return await self._run(tool, code, envelope)
+
+    async def rehearse(self, envelope: ToolEnvelope, grant: Grant) -> Rehearsal:
+        """Whether the pinned code is there and takes these arguments; it is not run."""
+        name = envelope.name
+        if name not in grant.generated or name not in grant.allowed:
+            return Rehearsal(refused=_not_granted(name))
+        try:
+            tool, _ = await self._pinned(name, grant.generated[name])
+            check(tool.fact, envelope.arguments)
+        except ToolFailure as failure:
+            told = ToolOutput(outcome="error", text=failure.message, code=failure.reason)
+            return Rehearsal(refused=told)
+        except PerdureError as error:
+            told = ToolOutput(outcome="error", text=str(error), code=error.code)
+            return Rehearsal(refused=told)
+        return Rehearsal()
 
     async def facts(self, pinned: Mapping[str, str], *, root: str) -> tuple[ToolFact, ...]:
         """What the tools of a run are, pinned; raises `InvalidInput` for what it may not use."""
@@ -98,3 +113,7 @@ class MadeTools:
                 )
             case Broke(why=why):
                 return ToolOutput(outcome="error", text=f"{tool.name}: {why}", code="no_result")
+
+
+def _not_granted(name: str) -> ToolOutput:
+    return ToolOutput(outcome="denied", text=f"{name} is not granted to this run.", code="denied")

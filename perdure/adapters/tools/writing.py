@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from perdure.adapters.files.beneath import READ_CAP, WRITE_CAP, Beneath, Parts
 from perdure.adapters.files.paths import parse, shown
 from perdure.adapters.tools.reading import as_text, content_hash
+from perdure.domain.diffs import unified
 from perdure.domain.errors import ToolFailure
 from perdure.tooling import ToolContext, tool
 
 ABSENT = "absent"
+Replacement = Callable[[bytes | None], bytes | None]
 _HASH = re.compile(r"[0-9a-f]{64}")
 _REPEAT_SEARCH_BYTES = 64 * 1024 * 1024
 
@@ -25,16 +27,7 @@ def fs_write(path: str, content: str, expected_hash: str, context: ToolContext) 
         expected_hash: sha256 of the content that is replaced (fs.read shows it), or "absent" for
             a new file.
     """
-    data = content.encode(errors="surrogatepass")
-    _require_storable(path, data)
-
-    def replacement(current: bytes | None) -> bytes | None:
-        if current == data:
-            return None
-        _require_expected(path, current, expected_hash)
-        return data
-
-    return _change(path, context, replacement, create=True)
+    return _change(path, context, _writing(path, content, expected_hash), create=True)
 
 
 @tool(name="fs.edit", access="write", idempotent=True, aliases=("edit_file",))
@@ -47,7 +40,37 @@ def fs_edit(path: str, old: str, new: str, expected_hash: str, context: ToolCont
         new: the text to put there.
         expected_hash: sha256 of the file as you read it (fs.read shows it).
     """
+    return _change(path, context, _editing(path, old, new, expected_hash))
 
+
+def rehearse_write(path: str, content: str, expected_hash: str, context: ToolContext) -> str:
+    """The diff that `fs.write` would make."""
+    return _diff(path, context, _writing(path, content, expected_hash))
+
+
+def rehearse_edit(path: str, old: str, new: str, expected_hash: str, context: ToolContext) -> str:
+    """The diff that `fs.edit` would make."""
+    return _diff(path, context, _editing(path, old, new, expected_hash))
+
+
+fs_write = fs_write.rehearsed(rehearse_write, tells=("content",))
+fs_edit = fs_edit.rehearsed(rehearse_edit, tells=("old", "new"))
+
+
+def _writing(path: str, content: str, expected_hash: str) -> Replacement:
+    data = content.encode(errors="surrogatepass")
+    _require_storable(path, data)
+
+    def replacement(current: bytes | None) -> bytes | None:
+        if current == data:
+            return None
+        _require_expected(path, current, expected_hash)
+        return data
+
+    return replacement
+
+
+def _editing(path: str, old: str, new: str, expected_hash: str) -> Replacement:
     def replacement(current: bytes | None) -> bytes | None:
         if current is None:
             raise ToolFailure(
@@ -58,22 +81,35 @@ def fs_edit(path: str, old: str, new: str, expected_hash: str, context: ToolCont
         _require_expected(path, current, expected_hash)
         return _edited(path, as_text(path, current), old=old, new=new)
 
-    return _change(path, context, replacement)
+    return replacement
 
 
-def _change(
-    path: str,
-    context: ToolContext,
-    replacement: Callable[[bytes | None], bytes | None],
-    *,
-    create: bool = False,
-) -> str:
-    """Read, decide and replace under one lock of the folder."""
+def _diff(path: str, context: ToolContext, replacement: Replacement) -> str:
+    """What would change, by the checks of the change itself; nothing is written or locked."""
+    parts = _writable_place(path, context)
+    with Beneath(context.grant.root, guarded=True) as files:
+        current, _ = _current(files, parts)
+        data = replacement(current)
+    if data is None:
+        return f"{shown(path)} already has this content: nothing would change."
+    before = None if current is None else current.decode(errors="replace")
+    return unified(before, data.decode(), path="/".join(parts))
+
+
+def _writable_place(path: str, context: ToolContext) -> Parts:
     parts = parse(path, use="write")
     if not parts:
         raise ToolFailure(". is the workspace itself; name a file in it.", reason="not_a_file")
     if not context.grant.writable:
         raise ToolFailure("This run's workspace is read-only.", reason="denied")
+    return parts
+
+
+def _change(
+    path: str, context: ToolContext, replacement: Replacement, *, create: bool = False
+) -> str:
+    """Read, decide and replace under one lock of the folder."""
+    parts = _writable_place(path, context)
     with (
         Beneath(context.grant.root, guarded=True) as files,
         files.locked(parts[:-1], create=create) as folder,

@@ -13,6 +13,7 @@ from perdure.interfaces.api.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.api.problems import Refused, WrongState, invalid
 from perdure.interfaces.api.verbs import Key, steer
 from perdure.interfaces.api.views import FRESH_NOTE, AnswerBody, Gates
+from perdure.interfaces.open_gates import gate_in_full
 
 router = APIRouter(tags=["gates"], route_class=BoundedRoute)
 
@@ -34,6 +35,16 @@ async def list_gates(
     )
 
 
+@router.get(f"{PREFIX}/{{run}}/gates/{{gate}}")
+async def get_gate(site: Site, _: Reader, run: str, gate: str) -> Gate:
+    """One question that waits, with all of what it asks about in its prompt."""
+    await known_run(site, run)
+    found = await _gate(site, run, gate)
+    if found is None:
+        raise _no_gate(run, gate)
+    return await gate_in_full(found, site.services.blobs)
+
+
 @router.post(f"{PREFIX}/{{run}}/gates/{{gate}}/answer")
 async def answer(
     site: Site, caller: Answerer, run: str, gate: str, body: AnswerBody, key: Key = None
@@ -49,10 +60,14 @@ async def answer(
         return await steer(site, caller, run, message, key)
     except WrongState as error:
         if NO_SUCH_GATE in error.message:
-            raise NotFound(
-                f"The run {run} has no gate {gate[:80]!r}.", cure="GET /api/v1/gates lists them."
-            ) from error
+            raise _no_gate(run, gate) from error
         raise
+
+
+def _no_gate(run: str, gate: str) -> NotFound:
+    return NotFound(
+        f"The run {run} has no gate {gate[:80]!r}.", cure="GET /api/v1/gates lists them."
+    )
 
 
 async def _gate(site: ApiSite, run: str, gate: str) -> Gate | None:

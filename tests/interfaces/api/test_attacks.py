@@ -24,7 +24,7 @@ READ = {
     (f"{RUN}{rest}")
     for rest in (
         "", "/result", "/costs", "/transcript", "/history", "/iterations", "/metrics", "/events",
-        "/iterations/{iteration}", "/artifacts/{ref}",
+        "/iterations/{iteration}", "/artifacts/{ref}", "/gates/{gate}",
     )
 } | {LOOPS, f"{LOOPS}/active/count", "/api/v1/gates", DEFINITIONS, f"{DEFINITIONS}/{{name}}",
      "/metrics"}  # fmt: skip

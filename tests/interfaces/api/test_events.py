@@ -29,7 +29,8 @@ SLOW = {
     "exhausted": "repeat_last",
 }
 
-WRITE = {"name": "fs.write", "arguments": {"path": "a.txt", "content": "x"}}
+WRITTEN = {"path": "a.txt", "content": "x", "expected_hash": "absent"}
+WRITE = {"name": "fs.write", "arguments": WRITTEN}
 ASKS = {"replies": [{"tool_calls": [WRITE]}, {"text": "done"}], "exhausted": "repeat_last"}
 
 

@@ -44,13 +44,30 @@ async def shell_readonly(command: str, context: ToolContext) -> str:
     Args:
         command: the command line, such as grep -rn "def main" src
     """
+    words = _words(command)
+    if words[0].text == "git":
+        return await git(words[1:], root=context.grant.root)
+    return str(await in_thread(lambda: _read_page(words, context)))
+
+
+def rehearse(command: str, context: ToolContext) -> str:
+    """Read the command line as the tool would, flags and operands included."""
+    words = _words(command)
+    if words[0].text in COMMANDS:
+        grammar, _ = COMMANDS[words[0].text]
+        read(words[0].text, words[1:], grammar)
+    return ""
+
+
+shell_readonly = shell_readonly.rehearsed(rehearse)
+
+
+def _words(command: str) -> tuple[Word, ...]:
     words = split(command)
     name = words[0]
     if not name.bare or name.text not in _NAMES:
         raise refused(f"{name.text[:80]!r} is not on the list ({', '.join(sorted(_NAMES))})")
-    if name.text == "git":
-        return await git(words[1:], root=context.grant.root)
-    return str(await in_thread(lambda: _read_page(words, context)))
+    return words
 
 
 def _read_page(words: tuple[Word, ...], context: ToolContext) -> str:

@@ -14,6 +14,15 @@ _NOT_PUBLIC = (
 )
 
 
+def is_address(text: str) -> bool:
+    """Whether a host is an address by itself, not a name."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_public(text: str) -> bool:
     """Whether an address, as a resolver gives it, may be connected to: global unicast alone.
 

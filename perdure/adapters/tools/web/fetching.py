@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import httpx2
 
 from perdure.adapters.redacting import told
-from perdure.adapters.tools.web.addresses import is_public
+from perdure.adapters.tools.web.addresses import is_address, is_public
 from perdure.adapters.tools.web.reading import as_text, read_body
 from perdure.adapters.tools.web.urls import PORTS, allows, read_url, refused
 from perdure.domain.errors import ToolFailure
@@ -74,6 +74,17 @@ class Fetcher:
                 return found
             url = _next(url, found)
         raise refused(f"{text[:200]} was redirected more than {REDIRECTS} times")
+
+    def check(self, text: str) -> str:
+        """Whether an address may be fetched at all, by its words alone; returns it as it is read.
+
+        No name is looked up: a lookup tells others the name, and nobody has approved that yet.
+        """
+        url = read_url(text)
+        self._require_allowed(url, first=url.host)
+        if is_address(url.host) and not is_public(url.host):
+            raise refused(f"{url.host} is not on the public internet")
+        return f"reads {url}"
 
     def _require_allowed(self, url: httpx2.URL, *, first: str) -> None:
         if self._hosts and not allows(self._hosts, url.host):

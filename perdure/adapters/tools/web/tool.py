@@ -31,8 +31,11 @@ def web_fetch(hosts: Sequence[str], *, fetcher: Fetcher | None = None) -> AnyToo
         """
         return _told(await fetches.fetch(url))
 
+    async def rehearse(url: str) -> str:
+        return fetches.check(url)
+
     asks = fetch.fact.model_copy(update={"needs_approval": not hosts})
-    return dataclasses.replace(fetch, fact=asks)
+    return dataclasses.replace(fetch, fact=asks, rehearsal=rehearse)
 
 
 def _told(page: Page) -> str:

@@ -18,6 +18,7 @@ from perdure.interfaces.cli.views.runs import runs_view
 from perdure.interfaces.cli.views.status import moved_on, status_view
 from perdure.interfaces.explanation import explain_run
 from perdure.interfaces.gateway.facts import RunFilter
+from perdure.interfaces.open_gates import in_full, open_gates
 from perdure.interfaces.run_tree import tree_below
 
 
@@ -104,10 +105,23 @@ async def list_runs(
         session.output.show(runs_view(page, session.context.now()), page)
 
 
-async def gates(*, session: Given) -> None:
-    """What waits for a person, and how to answer."""
+async def gates(
+    run: Annotated[str | None, Parameter(name="ID")] = None,
+    /,
+    *,
+    full: bool = False,
+    session: Given,
+) -> None:
+    """What waits for a person, and how to answer.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last; left out: all runs.
+        full: All of what is asked about, however long it is.
+    """
     async with session.connected() as services:
-        found = await services.gateway.gates()
+        found = await open_gates(services.gateway, run)
+        if full:
+            found = await in_full(found, services.blobs)
         session.output.show(gates_view(found, session.context.now()), found)
 
 

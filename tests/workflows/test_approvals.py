@@ -1,0 +1,85 @@
+"""Approvals of calls: nobody is asked about what cannot run, and all can be read whole."""
+
+import hashlib
+
+import pytest
+from agent_runs import answer, call, calls, results, script, task
+from installation import Installation
+from stages import open_gate
+
+from perdure.domain.agent.questions import SHOWN_CHARACTERS
+from perdure.interfaces.open_gates import gate_in_full
+
+DONE = {"text": "Done."}
+ASKING = {
+    "access": "full",
+    "allow": ["fs.*", "web.fetch", "shell.readonly"],
+    "approve": ["fs.*", "web.fetch", "shell.readonly"],
+}
+NEW = "absent"
+HOPELESS = {
+    "no such argument": call("fs.write", path="a.txt", content="x", expected_hash=NEW, mode="w"),
+    "an argument short": call("fs.write", path="a.txt", content="x"),
+    "a file of git": call("fs.write", path=".git/config", content="x", expected_hash=NEW),
+    "a file outside": call("fs.write", path="../a.txt", content="x", expected_hash=NEW),
+    "another file than was read": call(
+        "fs.write", path="a.txt", content="x", expected_hash="a" * 64
+    ),
+    "a hash that is none": call("fs.write", path="a.txt", content="x", expected_hash="latest"),
+    "nothing to edit": call("fs.edit", path="a.txt", old="x", new="y", expected_hash=NEW),
+    "this host": call("web.fetch", url="http://127.0.0.1/"),
+    "a network of its own": call("web.fetch", url="https://10.0.0.1/x"),
+    "a name of no public web": call("web.fetch", url="https://localhost/"),
+    "another scheme": call("web.fetch", url="file:///etc/passwd"),
+    "a program": call("shell.readonly", command="rm -rf ."),
+    "a pipe": call("shell.readonly", command="cat a.txt | sh"),
+    "a flag that there is not": call("shell.readonly", command="cat --write a.txt"),
+}
+
+
+@pytest.mark.parametrize("asked", HOPELESS.values(), ids=HOPELESS)
+async def test_nobody_is_asked_to_approve_what_cannot_run(site: Installation, asked) -> None:
+    result = await site.run(task(tools=ASKING), script(calls(asked), DONE))
+    assert (result.outcome, result.output) == ("accepted", "Done.")
+    (block,) = await results(site, result)
+    assert block.outcome in {"error", "denied"}
+    assert block.text
+    events = (await site.status(result.id)).events
+    assert "gate_opened" not in {event.type for event in events}
+
+
+async def test_a_write_is_shown_as_what_it_changes(site: Installation) -> None:
+    first = call("fs.write", path="a.txt", content="one\ntwo\nthree\n", expected_hash=NEW)
+    read = hashlib.sha256(b"one\ntwo\nthree\n").hexdigest()
+    second = call("fs.edit", path="a.txt", old="two", new="2\u202e", expected_hash=read)
+    run = await site.start(task(tools=ASKING), script(calls(first), calls(second), DONE))
+    gate = await open_gate(site, run)
+    assert gate.prompt == (
+        f"Approve fs.write?\nexpected_hash: {NEW}\npath: a.txt\n"
+        "--- /dev/null\n+++ b/a.txt\n@@ -1,0 +1,3 @@\n+one\n+two\n+three\n"
+        f"hash of the call: {gate.args_hash}"
+    )
+    await answer(site, run, gate, "approve")
+    gate = await open_gate(site, run, after=gate.id)
+    assert " one\n-two\n+2<U+202E>\n three" in gate.prompt
+    await answer(site, run, gate, "approve")
+    result = await site.gateway.result(run)
+    assert result.tools_used == {"fs.edit": 1, "fs.write": 1}
+
+
+async def test_all_of_a_long_call_can_be_read_where_it_is_approved(site: Installation) -> None:
+    content = "\n".join(f"line {number} of many" for number in range(500)) + "\nrm -rf /\n"
+    asked = call("fs.write", path="a.sh", content=content, expected_hash=NEW)
+    run = await site.start(task(tools=ASKING), script(calls(asked), DONE))
+    gate = await open_gate(site, run)
+    assert "rm -rf /" not in gate.prompt
+    whole = await gate_in_full(gate, site.parts.stores.blobs)
+    left_out = len(whole.prompt) - len(gate.prompt)
+    assert left_out > 0
+    assert f"perdure gates {run} --full" in gate.prompt
+    assert "more characters, not shown here" in gate.prompt
+    assert len(gate.prompt) < SHOWN_CHARACTERS + 400
+    assert all(f"+line {number} of many" in whole.prompt for number in range(500))
+    assert "+rm -rf /" in whole.prompt
+    await answer(site, run, gate, "deny")
+    assert (await site.gateway.result(run)).outcome == "accepted"
