@@ -60,6 +60,7 @@ class Finish:
         artifacts: ArtifactStore,
     ) -> None:
         self._records = records
+        self._blobs = blobs
         self._keeper = RecordKeeper(blobs=blobs, records=records)
         self._memory = memory
         self._notes = NoteKeeper(artifacts=artifacts, blobs=blobs, memory=memory)
@@ -72,8 +73,9 @@ class Finish:
         kind = "" if stored is None else stored.kind
         state = None if step.state is None else await self._keeper.state(kind, step.state)
         await self._keeper.write(step.run, step.records, state_ref=state)
+        output, truncated = await self._inline(step)
         if stored is None:
-            return FinishReport(stored=False)
+            return FinishReport(stored=False, output=output, truncated=truncated)
         if step.remembered:
             ended = ended_run(step, stored)
             await self._memory.put(event_of(ended))
@@ -90,7 +92,17 @@ class Finish:
                 }
             )
         )
-        return FinishReport(stored=True)
+        return FinishReport(stored=True, output=output, truncated=truncated)
+
+    async def _inline(self, step: FinishRequest) -> tuple[str | None, bool]:
+        """The output as the workflow returns it, and whether that is its beginning alone."""
+        if step.output is None or not step.inline:
+            return None, False
+        text = await self._blobs.get_text(step.output)
+        whole = text.encode()
+        if len(whole) <= step.inline:
+            return text, False
+        return whole[: step.inline].decode(errors="ignore"), True
 
 
 def ended_run(step: FinishRequest, stored: StoredRun) -> EndedRun:

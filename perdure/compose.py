@@ -253,7 +253,9 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
             address=address_of(settings, endpoints.temporal_address),
             namespace=settings.namespace,
             ui_url=endpoints.ui_url,
-            timing=Timing(heartbeat=settings.heartbeat_s),
+            timing=Timing(
+                heartbeat=settings.heartbeat_s, inline_output=settings.inline_output_bytes
+            ),
             notifies=bool(settings.notify_webhook or settings.notify_command),
         ),
         resolve=Resolver(

@@ -53,6 +53,7 @@ class Loop(Opening):
 
     given: LoopInput
     published: dict[str, object]
+    shown: RunResult | None = None
 
     def __init__(self, given: LoopInput) -> None:
         self.given = given
@@ -242,6 +243,7 @@ class Loop(Opening):
             spec=self.spec,
             iteration=self.iteration,
             limit=self.iteration_limit,
+            result=self.shown,
         )
         workflow.set_current_details(redacted(told))
 
@@ -283,7 +285,9 @@ class Loop(Opening):
         self.core.explanation = ended.explanation
         self.note("ended", outcome=ended.outcome, reason=ended.reason)
         self.publish()
-        await workflow.execute_activity_method(
+        # A run above this one reads the store: its own history does not grow by what these say.
+        alone = self.site.parent is None
+        finished = await workflow.execute_activity_method(
             Finish.finish,
             FinishRequest(
                 run=self.run_id,
@@ -296,14 +300,20 @@ class Loop(Opening):
                 category=self.spec.category,
                 remembered=self.spec.learn,
                 state=self.last_state(),
+                output=ended.output_ref if alone else None,
+                inline=self.site.timing.inline_output if alone else 0,
             ),
             **options.store_step(self.site, summary=f"finish: {ended.outcome}/{ended.reason}"),
         )
+        if finished.output is not None:
+            said = {"output": finished.output, "truncated": finished.truncated}
+            ended = ended.model_copy(update=said)
+            self.shown = ended
+            self.show_panel()
         await workflow.wait_condition(workflow.all_handlers_finished)
-        if ended.outcome in {"failed", "blocked"} and self.site.parent is None:
+        if ended.outcome in {"failed", "blocked"} and alone:
             _fail(ended)
-        # A parent has the records in the store; its own history does not grow by them.
-        return ended if self.site.parent is None else ended.model_copy(update={"iterations": ()})
+        return ended if alone else ended.model_copy(update={"iterations": ()})
 
 
 def expired_to_end(gate: Gate) -> bool:

@@ -59,6 +59,9 @@ class Settings(BaseSettings):
     local_model: Literal["auto", "on", "off"] = "auto"
     model_url: str | None = None  # where the embedded model answers; set by the supervisor
 
+    # Results
+    inline_output_bytes: int = Field(16 * 1024, ge=0, le=128 * 1024)  # 0: the reference alone
+
     # Waiting, retrying
     backoff_initial_s: float = Field(2, gt=0)
     backoff_max_s: float = Field(30, gt=0)

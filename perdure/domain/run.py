@@ -160,7 +160,10 @@ KINDS = ("agent", "refine", "roles", "delegation")
 
 
 class Timing(Frozen):
-    """Figures of the installation that workflows need, in seconds; pinned at the start."""
+    """Figures of the installation that workflows need, in seconds; pinned at the start.
+
+    `inline_output` is how many bytes of its output a run returns beside the reference.
+    """
 
     heartbeat: float = 10.0
     model_call: float = 600.0
@@ -172,6 +175,7 @@ class Timing(Frozen):
     roll_events: int = 2_000
     roll_bytes: int = 2 * 1024 * 1024
     roll_messages: int = 1_000
+    inline_output: int = 16 * 1024
 
 
 class Site(Frozen):

@@ -373,7 +373,8 @@ class ReconcileRequest(StepMessage):
 class FinishRequest(StepMessage):
     """Write the last records, the result and the last state of a run; repeats replace.
 
-    `remembered`: memory keeps an event of it, under its `category`, for pattern mining.
+    `remembered`: memory keeps an event of it, under its `category`, for pattern mining. `output` is
+    the address of the text that is wanted back, up to so many bytes of it as `inline` says.
     """
 
     run: str
@@ -386,9 +387,13 @@ class FinishRequest(StepMessage):
     category: str | None = None
     remembered: bool = False
     state: dict[str, JsonValue] | None = None
+    output: str | None = None
+    inline: int = 0
 
 
 class FinishReport(StepMessage):
-    """Whether the run's row was there to be closed."""
+    """Whether the run's row was there to be closed, and the output; `truncated`: its beginning."""
 
     stored: bool = True
+    output: str | None = None
+    truncated: bool = False

@@ -11,7 +11,7 @@ from perdure.domain.budget import Budget
 from perdure.domain.control import Phase
 from perdure.domain.gates import Gate
 from perdure.domain.outcomes import Lifecycle, lifecycle
-from perdure.domain.result import SpendReport
+from perdure.domain.result import RunResult, SpendReport
 from perdure.domain.run import CommonSpec
 from perdure.domain.spend import money, slices
 from perdure.domain.state import CoreState
@@ -140,8 +140,16 @@ def spend_report(core: CoreState, *, wall_time: float) -> SpendReport:
     )
 
 
-def panel(core: CoreState, *, run: str, spec: CommonSpec, iteration: int, limit: int | None) -> str:
-    """The Markdown that the Temporal Web UI shows as current details."""
+def panel(
+    core: CoreState,
+    *,
+    run: str,
+    spec: CommonSpec,
+    iteration: int,
+    limit: int | None,
+    result: RunResult | None = None,
+) -> str:
+    """The Markdown that the Temporal Web UI shows as current details; it ends with the result."""
     lines = [f"## {_one_line(spec.goal, 160)}", "", _state_line(core, iteration, limit), ""]
     if core.step and core.outcome is None:
         lines.append(f"- now: {core.step}")
@@ -155,7 +163,16 @@ def panel(core: CoreState, *, run: str, spec: CommonSpec, iteration: int, limit:
     lines += _refusals(core)
     for gate in core.control.open_gates:
         lines += ["", *_gate_lines(gate, run=run)]
+    if result is not None and result.output is not None:
+        lines += ["", "### Result", "", *_output_lines(result)]
     return "\n".join(lines)
+
+
+def _output_lines(result: RunResult) -> list[str]:
+    """The output as it renders; a picture in it would be fetched by whoever looks at the page."""
+    said = (result.output or "").strip().replace("![", "\\!\\[")
+    more = ["", f"- this is its beginning; all of it: `perdure result {result.id}`"]
+    return [said, *(more if result.truncated else ())]
 
 
 def _state_line(core: CoreState, iteration: int, limit: int | None) -> str:

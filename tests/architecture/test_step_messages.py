@@ -52,7 +52,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         },
         "ExtractReport": {"call": "required", "problems": [], "learnings": []},
         "ExtractRequest": {"call": "required"},
-        "FinishReport": {"stored": True},
+        "FinishReport": {"stored": True, "output": None, "truncated": False},
         "FinishRequest": {
             "run": "required",
             "records": [],
@@ -64,6 +64,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "category": None,
             "remembered": False,
             "state": None,
+            "output": None,
+            "inline": 0,
         },
         "JudgeEntry": {
             "type": "required",
@@ -215,6 +217,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "queue": "required",
             "workspace": None,
             "lacks": {},
+            "models": {"default": "", "names": [], "any": False},
         },
         "RecallReport": {
             "text": None,
@@ -274,6 +277,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tokens": 0,
             "pinned": False,
         },
+        "ServedModels": {"default": "", "names": [], "any": False},
         "SnapshotReport": {"tree": "required", "patch": None, "seconds": 0.0},
         "SnapshotRequest": {
             "run": "required",
