@@ -188,6 +188,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         },
         "WorkRead": {
             "confidence": None,
+            "stated": None,
             "key_finding": "",
             "usable": False,
             "findings": [],

@@ -12,12 +12,13 @@ FROM_TOOLS = 0.6
 PER_PLACEHOLDER = 0.05
 MOST_FOR_PLACEHOLDERS = 0.3
 
-# Marks count where they can only be marks: a line that begins with one, brackets that ask to be
-# filled, filler text, or a body that is nothing else. Prose may speak of a todo or a placeholder,
-# in Spanish it always does, and a template is full of {{ names }}.
+# Marks count where they can only be marks: at the beginning of a line or a comment, brackets that
+# ask to be filled, filler text, or a body that is nothing else. Prose may speak of a todo or of a
+# placeholder, in Spanish it always does, and a template is full of {{ names }}.
 _PLACEHOLDER = re.compile(
     r"""
-      ^[ \t>\#*/;<!-]*(?:TODO|FIXME|TBD)(?:\([^)\n]*\))?[ \t]*(?::[^\n]*)?$
+      ^[ \t>*-]*(?:TODO|FIXME|TBD)(?=(?:\([^)\n]*\))?[ \t]*(?::|$))
+    | (?:\#|//|/\*|<!--|;|--)[ \t]*(?:TODO|FIXME|TBD)\b
     | (?i:\blorem\ ipsum\ dolor\b | ^[ \t]*lorem\ ipsum\b)
     | (?i:\[(?:insert|your|add)\b[^\]\n]{0,60}\](?!\())
     | (?i:<(?:insert|your)\b[^>\n]{0,60}>)
@@ -43,7 +44,7 @@ def placeholders(text: str) -> tuple[str, ...]:
     """Marks that stand where content is missing, each as it is written."""
     if _NOTHING_ELSE.fullmatch(text):
         return (text.strip(),)
-    return tuple(match.group().strip() for match in _PLACEHOLDER.finditer(text))
+    return tuple(match.group().strip(" \t>*#/;<!-") for match in _PLACEHOLDER.finditer(text))
 
 
 def worker_confidence(given: float | None, tools: ToolUse, text: str) -> float:

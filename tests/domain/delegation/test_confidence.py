@@ -41,6 +41,8 @@ def test_the_confidence_of_a_worker(
         ("TODO: write this", 1),
         ("# Plan\n\n- TODO: the second part\n- TBD\nFIXME(ada): here", 3),
         ("# TODO\n// FIXME: later\n<!-- TODO: a picture -->", 3),
+        ("    return euros(net)  # TODO: add the tax", 1),
+        ("    return net  // FIXME later", 1),
         ("Lorem ipsum dolor sit amet", 1),
         ("Dear [insert name],", 1),
         ("<your name here>", 1),
