@@ -176,6 +176,16 @@ class Controlled(Given):
         """Signal form of `answer`."""
         self._hear("answer", given)
 
+    @workflow.signal(name="approve", description='Approve a call by its gate. "g1-7f3a"')
+    def on_approve(self, *given: object) -> None:
+        """Short form of `answer`, for one field of the Web UI."""
+        self._hear("approve", given)
+
+    @workflow.signal(name="deny", description='Deny a call by its gate. "g1-7f3a"')
+    def on_deny(self, *given: object) -> None:
+        """Short form of `answer`, for one field of the Web UI."""
+        self._hear("deny", given)
+
     @workflow.signal(
         name="amend", description='Change limits or guide. {"budget": {"cost_usd": 3}}'
     )

@@ -21,6 +21,7 @@ from perdure.domain.messages import (
     Pause,
     Resume,
     Retry,
+    ShortAnswer,
     Stop,
 )
 from perdure.domain.problems import nearest_name, path_of, shown
@@ -39,12 +40,16 @@ MESSAGES: Mapping[str, type[AnyMessage]] = {
     "add_input": AddInput,
     "retry": Retry,
 }
+SHORT_ANSWERS = ("approve", "deny")
+"""Signals that answer an approval by its gate's name alone."""
 EXAMPLES: Mapping[str, str] = {
     "pause": '{"by": "me"}',
     "resume": '{"by": "me"}',
     "stop": '{"mode": "graceful"} or {"mode": "now"}',
     "escalate": '{"note": "why"}',
     "answer": '{"gate": "g1", "choice": "continue"}',
+    "approve": '"g1-7f3a"',
+    "deny": '"g1-7f3a" or {"gate": "g1-7f3a", "text": "why"}',
     "amend": '{"guidance": "…"} or {"budget": {"cost_usd": 3}}',
     "add_input": '{"text": "…"}',
     "retry": '{"note": "why"}',
@@ -57,6 +62,8 @@ _BARE: Mapping[str, str] = {
     "retry": "note",
     "add_input": "text",
     "amend": "guidance",
+    "approve": "gate",
+    "deny": "gate",
 }
 
 
@@ -78,10 +85,15 @@ def read_message(verb: str, given: Sequence[object]) -> AnyMessage | Misread:
     """The message that the values of a signal or an update make.
 
     Args:
-        verb: one of the verbs of a run.
+        verb: one of the verbs of a run, or a short answer.
         given: the decoded values as they came; none, or null, is a message of defaults.
     """
-    return read_form(verb, MESSAGES[verb], given)
+    if verb not in SHORT_ANSWERS:
+        return read_form(verb, MESSAGES[verb], given)
+    read = read_form(verb, ShortAnswer, given)
+    if isinstance(read, Misread):
+        return read
+    return Answer.model_validate({**read.model_dump(exclude_unset=True), "choice": verb})
 
 
 def read_form(verb: str, form: type[AnyModel], given: Sequence[object]) -> AnyModel | Misread:
@@ -99,7 +111,7 @@ def read_form(verb: str, form: type[AnyModel], given: Sequence[object]) -> AnyMo
         return _misread(verb, "it is nested too deeply")
 
 
-def unknown_verb(name: str, verbs: Iterable[str] = tuple(MESSAGES)) -> str:
+def unknown_verb(name: str, verbs: Iterable[str] = (*MESSAGES, *SHORT_ANSWERS)) -> str:
     """What to say to a signal of a name that no run knows."""
     known = sorted(verbs)
     near = nearest_name(name, known)

@@ -54,6 +54,14 @@ class Answer(Message):
     args_hash: str | None = None
 
 
+class ShortAnswer(Message):
+    """An answer whose signal is its choice: `approve` or `deny`, with the gate's whole name."""
+
+    gate: str = Field(max_length=NAME_CHARACTERS)
+    text: str | None = None
+    args_hash: str | None = None
+
+
 class Amend(Message):
     """Change budget limits, the rubric, or give guidance for the next prompt; or edit the task.
 

@@ -228,6 +228,10 @@ def _gate_lines(gate: Gate, *, run: str) -> list[str]:
     choice = gate.choices[0] if gate.choices else "your text"
     reply = {"gate": gate.name, "choice" if gate.choices else "text": choice}
     lines.append(f"- in a shell: `perdure answer --run {run} {gate.name} {shlex.quote(choice)}`")
+    if gate.kind == "tool_approval":
+        signals = "the signal `approve` or `deny`"
+        lines.append(f'- here: More Actions, Send a Signal, {signals} with the input "{gate.name}"')
+        return [*lines, "  (or `answer`, with this)", "", "```", json.dumps(reply, indent=1), "```"]
     lines += ["- here: More Actions, Send a Signal, `answer`, with the input", ""]
     return [*lines, "```", json.dumps(reply, indent=1), "```"]
 

@@ -18,8 +18,7 @@ async def test_an_approval_is_given(stage, tab):
     run = stage.scenes.approval
     gate = (await stage.site.status(run)).gates[0]
     await tab.run(run)
-    answer = {"gate": gate.name, "choice": "approve"}
-    await tab.signal("answer", json.dumps(answer))
+    await tab.signal("approve", json.dumps(gate.name))
     result = await stage.site.gateway.result(run)
     assert result.tools_used == {"fs.write": 1}
 

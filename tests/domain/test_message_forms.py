@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from perdure.domain.message_forms import (
     EXAMPLES,
     MESSAGES,
+    SHORT_ANSWERS,
     Misread,
     Unreadable,
     named,
@@ -62,6 +63,32 @@ def test_what_is_no_message_is_told_in_words(
     assert read.why.endswith(f"; send {EXAMPLES[verb]}")
 
 
+@pytest.mark.parametrize("choice", SHORT_ANSWERS)
+@pytest.mark.parametrize(
+    ("given_value", "answer"),
+    [
+        ("g1-7f3a", {"gate": "g1-7f3a"}),
+        (
+            {"gate": "g2-aaaa", "text": "why", "by": "me"},
+            {"gate": "g2-aaaa", "text": "why", "by": "me"},
+        ),
+    ],
+    ids=["a name", "an object"],
+)
+def test_a_short_answer_is_an_answer(choice: str, given_value: object, answer: dict) -> None:
+    assert read_message(choice, [given_value]) == Answer(choice=choice, **answer)
+
+
+@pytest.mark.parametrize("choice", SHORT_ANSWERS)
+@pytest.mark.parametrize(
+    "values", [[], [None], [""], [7], ["g1", "g2"], [{"choice": "deny", "gate": "g1"}]]
+)
+def test_a_short_answer_without_a_gate_is_refused(choice: str, values: list[object]) -> None:
+    read = read_message(choice, values)
+    assert isinstance(read, Misread)
+    assert read.why.endswith(f"; send {EXAMPLES[choice]}")
+
+
 def test_every_verb_has_a_form_and_an_example() -> None:
     assert set(MESSAGES) == set(VERBS)
     assert set(VERBS) < set(EXAMPLES)
@@ -79,10 +106,10 @@ JSON = st.recursive(
 )
 
 
-@given(verb=st.sampled_from(VERBS), values=st.lists(JSON, max_size=3))
+@given(verb=st.sampled_from([*VERBS, *SHORT_ANSWERS]), values=st.lists(JSON, max_size=3))
 def test_reading_never_raises(verb: str, values: list[object]) -> None:
     read = read_message(verb, values)
-    assert isinstance(read, MESSAGES[verb] | Misread)
+    assert isinstance(read, MESSAGES.get(verb, Answer) | Misread)
 
 
 @given(st.text())

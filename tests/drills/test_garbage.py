@@ -32,6 +32,7 @@ from waiting import eventually
 
 from perdure.adapters.codec import SealedPayloads
 from perdure.adapters.runtime.services import temporal_binary
+from perdure.domain.message_forms import SHORT_ANSWERS
 from perdure.domain.names import QUERIES, VERBS
 from perdure.domain.result import RunResult
 
@@ -279,7 +280,8 @@ PAYLOADS = st.builds(_json, VALUES) | st.builds(
 )  # fmt: skip
 MESSAGES = st.lists(
     st.tuples(
-        st.sampled_from([verb for verb in VERBS if verb != "stop"]) | st.text(max_size=6),
+        st.sampled_from([*(verb for verb in VERBS if verb != "stop"), *SHORT_ANSWERS])
+        | st.text(max_size=6),
         st.lists(PAYLOADS, max_size=3),
     ),
     min_size=1,

@@ -83,3 +83,20 @@ async def test_all_of_a_long_call_can_be_read_where_it_is_approved(site: Install
     assert "+rm -rf /" in whole.prompt
     await answer(site, run, gate, "deny")
     assert (await site.gateway.result(run)).outcome == "accepted"
+
+
+@pytest.mark.parametrize(("signal", "outcome"), [("approve", "ok"), ("deny", "denied")])
+async def test_a_signal_with_the_name_alone_answers(
+    site: Installation, signal: str, outcome: str
+) -> None:
+    asked = call("fs.write", path="a.txt", content="x", expected_hash=NEW)
+    run = await site.start(task(tools=ASKING), script(calls(asked), DONE))
+    gate = await open_gate(site, run)
+    await site.handle(run).signal(signal, "g1-0000" if gate.name != "g1-0000" else "g1-1111")
+    await site.handle(run).signal("approve", gate.id)
+    refused = (await site.status(run)).refused
+    assert "asks about other arguments" in refused[0]
+    assert "an approval names what it approves" in refused[1]
+    await site.handle(run).signal(signal, gate.name)
+    (block,) = await results(site, await site.gateway.result(run))
+    assert block.outcome == outcome
