@@ -44,6 +44,7 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
             port=settings.api_port,
             stop=stop,
             on_ready=on_ready,
+            hosts=settings.api_hosts,
         )
 
 

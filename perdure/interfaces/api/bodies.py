@@ -1,5 +1,6 @@
 """Bodies as JSON, bounded: no nesting without end, no numbers or texts that no store can keep."""
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Coroutine
@@ -15,6 +16,7 @@ from perdure.interfaces.api.problems import Refused, invalid
 
 DEPTH = 32
 VALUES = 50_000
+WITHIN_S = 30.0
 _LONE = re.compile("[\ud800-\udfff]")
 JSON_TYPES = ("application/json", "+json")
 Fields = Annotated[dict[str, JsonValue], Body()]
@@ -26,6 +28,20 @@ class BoundedRequest(Request):
     async def json(self) -> object:
         """The body as data; raises `Refused`."""
         return parsed(await self.body())
+
+    async def arrived(self) -> None:
+        """Wait for the body; who sends it drop by drop is refused."""
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                await self.body()
+        except TimeoutError:
+            raise Refused(
+                408,
+                "request_timeout",
+                f"The body did not come within {WITHIN_S:g} s.",
+                cure="Send the request again.",
+                headers={"connection": "close"},
+            ) from None
 
     async def require_json(self) -> None:
         """Refuse a body that does not say it is JSON."""
@@ -51,6 +67,7 @@ class BoundedRoute(APIRoute):
             limit = site_of(request).rules.body_bytes
             bounded_request = BoundedRequest(request.scope, limited(request, limit))
             if self.body_field is not None:
+                await bounded_request.arrived()
                 await bounded_request.require_json()
             return await handler(bounded_request)
 
@@ -60,17 +77,18 @@ class BoundedRoute(APIRoute):
 def limited(request: Request, limit: int) -> Receive:
     """What a request sends, refused (413) as soon as it is too much."""
     told = request.headers.get("content-length", "")
-    seen = int(told) if told.isdecimal() else 0
+    announced = int(told) if told.isdecimal() else 0
+    came = 0
 
     async def receive() -> Message:
-        nonlocal seen
-        if seen > limit:
+        nonlocal came
+        if announced > limit:
             raise _too_large(limit)
         message = await request.receive()
-        if not told:
-            seen += len(message.get("body", b""))
-            if seen > limit:
-                raise _too_large(limit)
+        # Counted whatever was told: a length may be said and not be kept to.
+        came += len(message.get("body", b""))
+        if came > limit:
+            raise _too_large(limit)
         return message
 
     return receive

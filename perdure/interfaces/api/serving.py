@@ -1,20 +1,20 @@
 """The application on a port: loopback unless told otherwise, elsewhere only with a token."""
 
 import asyncio
-import ipaddress
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from perdure.domain.errors import NotAllowed, ServiceUnavailable
+from perdure.domain.hosts import is_loopback, names_of
+from perdure.interfaces.api.connections import CONNECTIONS, Addressed, BoundedProtocol
 from perdure.interfaces.api.facts import ApiSite
 
 CLOSING_S = 3
 KEEP_ALIVE_S = 30
-CONNECTIONS = 512
 HIGHEST_PORT = 65_535
 
 
@@ -34,16 +34,6 @@ async def require_token_beyond_loopback(site: ApiSite, host: str) -> None:
         )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 async def serve(
     app: ASGIApp,
     *,
@@ -51,15 +41,25 @@ async def serve(
     port: int,
     stop: asyncio.Event,
     on_ready: Callable[[str], None],
+    hosts: Iterable[str] = (),
 ) -> None:
     """Answer until `stop` is set; open streams get a moment to close.
+
+    Args:
+        app: what answers.
+        host: the address to listen on.
+        port: likewise; 0 takes a free one.
+        stop: ends it.
+        on_ready: gets the URL.
+        hosts: names by which requests may call it, beside its own.
 
     Raises:
         ServiceUnavailable: the address cannot be listened on.
     """
     listening = _listen(host, port)
     config = uvicorn.Config(
-        app,
+        Addressed(app, names=names_of(host, hosts)),
+        http=BoundedProtocol,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -67,7 +67,7 @@ async def serve(
         ws="none",
         timeout_graceful_shutdown=CLOSING_S,
         timeout_keep_alive=KEEP_ALIVE_S,
-        limit_concurrency=CONNECTIONS,
+        limit_concurrency=CONNECTIONS + 1,
         proxy_headers=False,
     )
     server = _Server(config, on_started=lambda: on_ready(_url(listening, host)))

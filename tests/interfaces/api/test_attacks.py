@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from half_sent import exchange, half_sent
 from installation import Installation
 from rest import APPROVED, ASKING, TASK, WRITTEN, Rest, client_of, scripted, served
 from temporalio.testing import WorkflowEnvironment
@@ -13,6 +14,7 @@ from waiting import eventually
 
 from perdure.domain.access import ApiToken, Scope, StartedBy
 from perdure.domain.gates import arguments_hash
+from perdure.interfaces.api import bodies, connections
 from perdure.interfaces.api.app import ROUTERS
 from perdure.interfaces.api.facts import ApiRules
 
@@ -289,3 +291,55 @@ async def test_the_server_decides_what_is_too_late(asking: Rest) -> None:
         assert answer.status_code == 409, answer.text
     first, *_ = await asking.site.records(run)
     assert [call.outcome for call in first.calls] == ["denied"]
+
+
+def _raw(token: str, *headers: str) -> bytes:
+    lines = ("POST /api/v1/loops HTTP/1.1", "host: 127.0.0.1", f"authorization: Bearer {token}")
+    said = (*lines, "content-type: application/json", *headers, "", "")
+    return "\r\n".join(said).encode()
+
+
+async def test_a_length_said_in_two_ways_passes_no_limit(unmanned: Installation) -> None:
+    chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
+    async with served(unmanned, ApiRules(body_bytes=4_096)) as door:
+        port, token = int(door.url.rpartition(":")[2]), await door.token("admin")
+        both = _raw(token, "content-length: 5", "transfer-encoding: chunked")
+        said = await exchange(port, both + b"0\r\n\r\n")
+        assert said.startswith(b"HTTP/1.1 400 ") and b"two ways" in said
+        chunked = _raw(token, "transfer-encoding: chunked", "connection: close")
+        for head, refused in ((both, b"HTTP/1.1 400 "), (chunked, b"HTTP/1.1 413 ")):
+            said = await exchange(port, head + chunk * 64)
+            # The socket may be reset before the answer is read: more was sent than was taken.
+            assert said == b"" or said.startswith(refused)
+        assert (await door.client.get(LOOPS)).status_code == 200
+
+
+async def test_half_requests_shut_nobody_out(door: Rest) -> None:
+    port = int(door.url.rpartition(":")[2])
+    unasked = b"POST /api/v1/loops HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n\r\n"
+    async with half_sent(port, 600), half_sent(port, 300, unasked):
+        async with door.caller("read") as caller:
+            assert (await caller.get(LOOPS)).status_code == 200
+        assert (await door.client.get(LOOPS)).status_code == 200
+
+
+async def test_a_request_that_does_not_come_is_dropped(
+    door: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_WITHIN_S", 0.2)
+    monkeypatch.setattr(bodies, "WITHIN_S", 0.2)
+    port, token = int(door.url.rpartition(":")[2]), await door.token("admin")
+    assert await exchange(port, b"GET / HTTP/1.1\r\nhost: 127") == b""
+    said = await exchange(port, _raw(token, "content-length: 9") + b"{")
+    assert said.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "127.0.0.1@evil.example", "localhost."]
+)
+async def test_a_page_that_points_its_name_here_gets_nothing(door: Rest, host: str) -> None:
+    for path in (LOOPS, "/healthz", "/api/v1/openapi.json"):
+        answer = await door.client.get(path, headers={"host": host})
+        assert (answer.status_code, answer.json()["code"]) == (421, "misdirected_request")
+    named = {"host": "localhost:9"}
+    assert (await door.client.get(LOOPS, headers=named)).status_code == 200

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import httpx2
 import pytest
+from half_sent import exchange, half_sent
 from mcp_over_http import remote, serving, token, told
 from rest import scripted
 
@@ -170,3 +171,17 @@ async def test_loops_of_another_installation_are_not_reached(guarded, server, tm
             assert run not in str(await told(client, "loop_list"))
     assert (await guarded.site.status(run)).phase != "ended"
     await guarded.site.handle(run).terminate()
+
+
+async def test_lengths_connections_and_names_are_checked(guarded):
+    text = await token(guarded, "admin")
+    async with serving(guarded) as url, plain(text) as known:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        both = f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {text}\r\n"
+        both += "content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+        assert (await exchange(port, both.encode())).startswith(b"HTTP/1.1 400 ")
+        assert (
+            await known.post(url, json=PING, headers={"host": "evil.example"})
+        ).status_code == 421
+        async with half_sent(port, 600):
+            assert (await known.post(url, json=PING)).status_code < 413
