@@ -5,7 +5,7 @@ import re
 from perdure.domain.checks import LengthUnit
 
 # A sentence ends at a full stop and the like when space or the end follows, so 3.5 is one number.
-_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？]+")
+_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？]+")
 _HAS_WORD = re.compile(r"\w")
 
 

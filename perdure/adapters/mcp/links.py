@@ -85,7 +85,10 @@ class Link:
         try:
             async with asyncio.timeout(OPENING_S):
                 transport = await transport_to(self.target, stack, tail.sink)
-                return await stack.enter_async_context(Client(transport, client_info=me))
+                client = await stack.enter_async_context(Client(transport, client_info=me))
+                # The SDK would hold the loop with patterns of the server's; `servers` checks.
+                vars(client.session)["validate_tool_result"] = _unjudged
+                return client
         except TimeoutError as error:
             why = f"no answer within {OPENING_S:g} s{tail.said()}"
             raise _away(self.target, why) from error
@@ -141,6 +144,10 @@ class Links:
     def _forget(self, link: Link) -> None:
         if self._links.get(link.target.key) is link:
             del self._links[link.target.key]
+
+
+async def _unjudged(name: str, result: wire.CallToolResult) -> None:
+    """In place of the SDK's check of a result, whose patterns run on an engine that backtracks."""
 
 
 def words_of(error: BaseException) -> str:

@@ -12,7 +12,7 @@ import mcp.types as wire
 from mcp import MCPError
 
 from perdure.adapters.checks.result import CheckFailed
-from perdure.adapters.checks.schemas import schema_errors
+from perdure.adapters.foreign.schemas import misfits_of
 from perdure.adapters.mcp.book import ServerBook, ServerEntry
 from perdure.adapters.mcp.contents import as_text
 from perdure.adapters.mcp.links import Link, Links, words_of
@@ -125,7 +125,8 @@ class McpServers:
                 return Rehearsal(refused=tool_output("denied", why, code="denied"))
             target = self._target(wanted.spec, wanted.entry, root=grant.root)
             async with asyncio.timeout(DEFAULT_TIMEOUT_S):
-                _check(await self._as_pinned(target, wanted), envelope)
+                tool = await self._as_pinned(target, wanted)
+                await _check(_fact(wanted.fact.name, tool, wanted.entry), envelope)
         except ToolFailure as failure:
             told = tool_output("error", failure.message, code=failure.reason)
             return Rehearsal(refused=told)
@@ -191,7 +192,8 @@ class McpServers:
         return tool_output("error", text, code="timeout")
 
     async def _talk(self, target: Target, wanted: _Wanted, envelope: ToolEnvelope) -> ToolOutput:
-        _check(await self._as_pinned(target, wanted), envelope)
+        tool = await self._as_pinned(target, wanted)
+        await _check(_fact(wanted.fact.name, tool, wanted.entry), envelope)
         async with self._links.to(target) as link:
             try:
                 result = await link.call(wanted.pinned.name, envelope.arguments)
@@ -199,9 +201,11 @@ class McpServers:
                 return _failed(wanted, link, error)
         if result.is_error:
             return tool_output("error", as_text(result), code="tool_failed")
+        if problem := await _misshapen(tool, result):
+            return tool_output("error", f"{wanted.fact.name}: {problem}", code="tool_failed")
         return tool_output("ok", as_text(result))
 
-    async def _as_pinned(self, target: Target, wanted: _Wanted) -> ToolFact:
+    async def _as_pinned(self, target: Target, wanted: _Wanted) -> wire.Tool:
         """The tool as it is now, if that is what it was when the run opened."""
         tools = await self._now(target)
         tool = tools.get(wanted.pinned.name)
@@ -212,7 +216,7 @@ class McpServers:
                 "Do without it, or say that you need it.",
                 reason="server_changed",
             )
-        return _fact(wanted.fact.name, tool, wanted.entry)
+        return tool
 
     async def _now(self, target: Target) -> dict[str, wire.Tool]:
         """The server's tools as they are; a connection that died meanwhile is opened once more."""
@@ -280,13 +284,26 @@ def _failed(wanted: _Wanted, link: Link, error: MCPError) -> ToolOutput:
     return tool_output("effect_uncertain", text, code="server_unavailable")
 
 
-def _check(fact: ToolFact, envelope: ToolEnvelope) -> None:
+async def _check(fact: ToolFact, envelope: ToolEnvelope) -> None:
     try:
-        problems = schema_errors(fact.parameters, envelope.arguments)
+        problems = await misfits_of(fact.parameters, dict(envelope.arguments))
     except CheckFailed:
         return  # a schema beyond ours: the server checks by itself
     if problems:
-        raise refused(fact, problems)
+        raise refused(fact, [*problems])
+
+
+async def _misshapen(tool: wire.Tool, result: wire.CallToolResult) -> str:
+    """How a result is not what the server itself promised; empty when it is, or nobody can say."""
+    if tool.output_schema is None:
+        return ""
+    if result.structured_content is None:
+        return "the server promised structured content and sent none"
+    try:
+        problems = await misfits_of(tool.output_schema, result.structured_content)
+    except CheckFailed:
+        return ""
+    return f"the answer is not what the server promised ({'; '.join(problems)})" if problems else ""
 
 
 def _fact(full: str, tool: wire.Tool, entry: ServerEntry) -> ToolFact:

@@ -6,6 +6,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError as SchemaError
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from perdure.adapters.checks.result import CheckFailed
+from perdure.adapters.checks.schemas import prepare_schema
 from perdure.domain.errors import ToolFailure
 from perdure.domain.tools import ToolFact
 
@@ -13,9 +15,19 @@ _SHOWN_PROBLEMS = 5
 _SHOWN_VALUE = 80
 
 
-def check(fact: ToolFact, arguments: Mapping[str, JsonValue]) -> None:
-    """Raise `ToolFailure` (`invalid_arguments`) naming every problem, its place and its cure."""
-    validator = Draft202012Validator(dict(fact.parameters))
+def check(fact: ToolFact, arguments: Mapping[str, JsonValue], *, made: bool = False) -> None:
+    """Raise `ToolFailure` (`invalid_arguments`) naming every problem, its place and its cure.
+
+    The schema of a tool that a model `made` has only patterns of the linear-time engine.
+    """
+    try:
+        validator = prepare_schema(fact.parameters)
+    except CheckFailed as error:
+        if made:
+            raise ToolFailure(
+                f"The parameters of {fact.name} cannot be checked: {error}", reason="failed"
+            ) from error
+        validator = Draft202012Validator(dict(fact.parameters))
     problems = sorted(validator.iter_errors(dict(arguments)), key=lambda found: found.json_path)
     if problems:
         raise refused(fact, [_sentence(problem) for problem in problems])

@@ -36,7 +36,7 @@ class MadeTools:
             return _not_granted(name)
         try:
             tool, code = await self._pinned(name, grant.generated[name])
-            check(tool.fact, envelope.arguments)
+            check(tool.fact, envelope.arguments, made=True)
         except ToolFailure as failure:
             return ToolOutput(outcome="error", text=failure.message, code=failure.reason)
         except PerdureError as error:
@@ -50,7 +50,7 @@ class MadeTools:
             return Rehearsal(refused=_not_granted(name))
         try:
             tool, _ = await self._pinned(name, grant.generated[name])
-            check(tool.fact, envelope.arguments)
+            check(tool.fact, envelope.arguments, made=True)
         except ToolFailure as failure:
             told = ToolOutput(outcome="error", text=failure.message, code=failure.reason)
             return Rehearsal(refused=told)

@@ -1,19 +1,17 @@
 """Looks at files that are handed over: there, not empty, finished, readable as what they are."""
 
-import ast
 import asyncio
-import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-import yaml
+import re2
 from pydantic import JsonValue
 
-from perdure.adapters.checks.schemas import schema_errors
 from perdure.adapters.files.beneath import Beneath
 from perdure.adapters.files.paths import protected
+from perdure.adapters.foreign.process import TooMuch, work_now
+from perdure.adapters.foreign.schemas import misfits_of
 from perdure.domain.delegation.completion import FileFact
 from perdure.domain.delegation.confidence import placeholders
 from perdure.domain.delegation.json_text import value_of
@@ -22,7 +20,8 @@ from perdure.domain.errors import PerdureError, ToolFailure
 READ_BYTES = 2 * 1024 * 1024
 MARKS_NAMED = 8
 MISFITS_NAMED = 12
-_LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
+# In bytes and in linear time: `[a](` a thousand times over has no end to be found.
+_LINK = re2.compile(rb"(!?)\[[^\[\]\n]*\]\(([^()\s]+)\)")
 _ELSEWHERE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|#|/)", re.IGNORECASE)
 
 
@@ -40,34 +39,19 @@ class Deliverables:
     async def misfits(self, text: str, schema: Mapping[str, JsonValue]) -> tuple[str, ...]:
         """How a text misses a JSON schema."""
         try:
-            errors = await asyncio.to_thread(schema_errors, schema, value_of(text))
+            value = await asyncio.to_thread(value_of, text)
+            errors = await misfits_of(schema, value)
         except PerdureError as error:
-            errors = [str(error)]
-        return tuple(errors[:MISFITS_NAMED])
+            errors = (str(error),)
+        return errors[:MISFITS_NAMED]
 
 
 def problem_of(path: str, text: str) -> str:
     """Why a text cannot be read as what its name says it is; empty when it can."""
-    suffix = PurePosixPath(path).suffix.lower()
     try:
-        match suffix:
-            case ".py":
-                ast.parse(text)
-            case ".json":
-                json.loads(text)
-            case ".jsonl":
-                for line in filter(str.strip, text.splitlines()):
-                    json.loads(line)
-            case ".yaml" | ".yml":
-                for _ in yaml.safe_load_all(text):
-                    pass
-            case ".toml":
-                tomllib.loads(text)
-            case _:
-                return ""
-    except (SyntaxError, ValueError, RecursionError, yaml.YAMLError) as error:
-        return f"does not parse: {' '.join(str(error).split())}"
-    return ""
+        return str(work_now("document", path, text))
+    except TooMuch as error:
+        return f"could not be read as {PurePosixPath(path).suffix}: {error}"
 
 
 def _facts(root: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
@@ -116,14 +100,19 @@ def _lost_links(files: Beneath, parts: tuple[str, ...], text: str) -> str:
     if not parts[-1].lower().endswith((".md", ".markdown")):
         return ""
     lost: list[str] = []
-    for match in _LINK.finditer(text):
-        target = match["target"].partition("#")[0]
-        if not target or _ELSEWHERE.match(match["target"]):
+    for match in _LINK.finditer(text.encode(errors="replace")):
+        goal = (match[2] or b"").decode(errors="replace")
+        target = goal.partition("#")[0]
+        if match[1] or not target or _ELSEWHERE.match(goal):
             continue
         place = _parts("/".join((*parts[:-1], target)))
         if place is None or files.entry(place) is None:
             lost.append(target)
-    return f"links to what is not there: {', '.join(dict.fromkeys(lost))}" if lost else ""
+    return (
+        f"links to what is not there: {', '.join([*dict.fromkeys(lost)][:MISFITS_NAMED])}"
+        if lost
+        else ""
+    )
 
 
 def _parts(path: str) -> tuple[str, ...] | None:

@@ -9,6 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from perdure.adapters.verifying.suites import bounded
+
 Level = Literal["error", "warning"]
 _LINE = re.compile(
     r"^(?P<path>[^\s:][^:\n]*):(?P<row>\d+)(?::\d+)?:?\s+(?P<said>\S.*)$", re.MULTILINE
@@ -67,7 +69,7 @@ def read_lint(text: str, *, folders: Sequence[str] = ()) -> tuple[Remark, ...] |
     """
     remarks = _json(text) if text.lstrip().startswith("[") else None
     if remarks is None:
-        remarks = _lines(text)
+        remarks = _lines(bounded(text))
     if remarks is None:
         return None
     return tuple(Remark(one.level, one.said, _inside(one.location, folders)) for one in remarks)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SHOWN_FAILURES = 10
+LINE_CHARACTERS = 500
 _PYTEST_ENDS = frozenset(
     {"passed", "failed", "error", "errors", "skipped", "xfailed", "xpassed", "deselected"}
 )
@@ -30,11 +31,21 @@ class Suite:
 
 def read_suite(text: str) -> Suite | None:
     """The first report that is recognised in a text, or None."""
+    text = bounded(text)
     for reader in READERS:
         found = reader(text)
         if found is not None:
             return found
     return None
+
+
+def bounded(text: str) -> str:
+    """The text with long lines cut and blank ones joined, so that no pattern takes long on it."""
+    kept: list[str] = [""]
+    for line in text.splitlines():
+        if line.strip() or kept[-1]:
+            kept.append(line[:LINE_CHARACTERS] if line.strip() else "")
+    return "\n".join(kept[1:])
 
 
 def _pytest(text: str) -> Suite | None:

@@ -1,8 +1,10 @@
 """Three-way merge of stored trees: path by path, and line by line where both sides changed."""
 
-import difflib
+import asyncio
 from collections.abc import Sequence
 
+from perdure.adapters.foreign.process import TooMuch
+from perdure.adapters.workspaces.comparing import steps_between
 from perdure.adapters.workspaces.trees import LINK, Leaf, Tree, changed_paths
 from perdure.domain.ports import BlobStore
 
@@ -42,7 +44,11 @@ async def merge_trees(
 
 
 def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
-    """Both sides' changes of a text, or None where they touch the same lines."""
+    """Both sides' changes of a text, or None where they touch the same lines.
+
+    Raises:
+        TooMuch: the lines are such that comparing them takes too long.
+    """
     mine, new = _edits(base, ours), _edits(base, theirs)
     result: Lines = []
     at = 0
@@ -61,9 +67,10 @@ def _touches(mine: Sequence[Edit], new: Sequence[Edit], place: int) -> bool:
 
 
 def _edits(base: Lines, other: Lines) -> list[Edit]:
-    matcher = difflib.SequenceMatcher(None, base, other, autojunk=False)
     return [
-        (i1, i2, other[j1:j2]) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"
+        (i1, i2, other[j1:j2])
+        for tag, i1, i2, j1, j2 in steps_between(base, other)
+        if tag != "equal"
     ]
 
 
@@ -76,7 +83,10 @@ async def _merged(
     base, ours, theirs = texts
     if base is None or ours is None or theirs is None:
         return None
-    lines = merge_lines(base, ours, theirs)
+    try:
+        lines = await asyncio.to_thread(merge_lines, base, ours, theirs)
+    except TooMuch:
+        return None  # for a person to merge
     if lines is None:
         return None
     mode = new.mode if new.mode != old.mode else mine.mode

@@ -1,16 +1,17 @@
 """The unified diff between two trees, as `git apply` reads it; binary files are named only."""
 
+import asyncio
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from perdure.adapters.foreign.process import TooMuch
+from perdure.adapters.workspaces.comparing import Step, steps_between
 from perdure.adapters.workspaces.trees import Leaf, Tree, changed_paths
 from perdure.domain.ports import BlobStore
 
 CONTEXT = 3
 _TEXT_CAP = 2 * 1024 * 1024
-# Beyond this many lines on each side the middle is shown as replaced: difflib would take minutes.
-_DIFF_LINES = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,16 @@ async def unified_patch(blobs: BlobStore, base: Tree, tree: Tree) -> str:
             # Git has no change of kind: the file goes and the link comes.
             parts += [*_file(path, old, None), *_file(path, None, new)]
         else:
-            parts.extend(_file(path, old, new))
+            parts += await asyncio.to_thread(_whole, path, old, new)
     return "".join(parts)
 
 
 async def _side(blobs: BlobStore, leaf: Leaf | None) -> _Side | None:
     return None if leaf is None else _Side(leaf, await blobs.get(leaf.blob))
+
+
+def _whole(path: str, old: _Side | None, new: _Side | None) -> list[str]:
+    return [*_file(path, old, new)]
 
 
 def _file(path: str, old: _Side | None, new: _Side | None) -> Iterator[str]:
@@ -75,9 +80,9 @@ def _modes(old: _Side | None, new: _Side | None) -> Iterator[str]:
         yield f"old mode {old.leaf.mode}\nnew mode {new.leaf.mode}\n"
 
 
-def hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+def hunks(old: Sequence[str], new: Sequence[str], *, context: int = CONTEXT) -> Iterator[str]:
     """The hunks between two lists of lines; lines keep their line feeds."""
-    for group in _groups(old, new):
+    for group in _groups(old, new, context):
         first, last = group[0], group[-1]
         yield f"@@ -{_span(first[1], last[2])} +{_span(first[3], last[4])} @@\n"
         for tag, i1, i2, j1, j2 in group:
@@ -88,28 +93,17 @@ def hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
                 yield from (_line("+", line) for line in new[j1:j2])
 
 
-Step = tuple[str, int, int, int, int]
-
-
-def _groups(old: Sequence[str], new: Sequence[str]) -> Iterator[list[Step]]:
-    """Steps in groups with context; equal ends are cut off first, since most edits are small."""
-    start = 0
-    shorter = min(len(old), len(new))
-    while start < shorter and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < shorter - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    start, end = max(0, start - CONTEXT), max(0, end - CONTEXT)
-    middle_old, middle_new = old[start : len(old) - end], new[start : len(new) - end]
-    if max(len(middle_old), len(middle_new)) > _DIFF_LINES:
-        yield [("replace", start, len(old) - end, start, len(new) - end)]
-        return
-    matcher = difflib.SequenceMatcher(None, middle_old, middle_new)
-    for group in matcher.get_grouped_opcodes(CONTEXT):
-        yield [
-            (tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in group
-        ]
+def _groups(old: Sequence[str], new: Sequence[str], context: int) -> Iterator[list[Step]]:
+    """Steps in groups with context."""
+    try:
+        steps = steps_between(old, new)
+    except TooMuch:
+        steps = [("replace", 0, len(old), 0, len(new))]
+    # Grouping is difflib's, over steps that were found already.
+    matcher = difflib.SequenceMatcher(None, "", "")
+    vars(matcher)["opcodes"] = [*steps]
+    for group in matcher.get_grouped_opcodes(context):
+        yield [*group]
 
 
 def _line(mark: str, line: str) -> str:

@@ -1,6 +1,5 @@
 """Commands over the text of files: cat, head, tail, wc, sort, uniq, cut, diff."""
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -18,6 +17,7 @@ from perdure.adapters.tools.shell.grammar import (
 )
 from perdure.adapters.tools.shell.lexer import refused
 from perdure.adapters.tools.shell.sources import Place
+from perdure.adapters.workspaces.patches import hunks
 
 _DIFF_LINES = 5_000
 _SIGNED = matching(r"\+?[0-9]{1,6}")
@@ -239,10 +239,14 @@ def diff(place: Place, given: Parsed) -> None:
     labels = [*given.flags.get("label", []), *given.operands[len(given.flags.get("label", [])) :]]
     known = {fold(line): line for line in old}
     shown = [known.get(fold(line), line) for line in new]
-    for line in difflib.unified_diff(
-        old, shown, labels[0], labels[1], n=given.number("U", 3), lineterm=""
-    ):
-        place.put(line)
+    place.put(f"--- {labels[0]}")
+    place.put(f"+++ {labels[1]}")
+    for line in hunks(_closed(old), _closed(shown), context=given.number("U", 3)):
+        place.put(line.removesuffix("\n"))
+
+
+def _closed(lines: list[str]) -> list[str]:
+    return [f"{line}\n" for line in lines]
 
 
 def _folding(given: Parsed) -> Callable[[str], str]:
