@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError as SchemaError
+from jsonschema.protocols import Validator
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from perdure.adapters.checks.result import CheckFailed
@@ -20,17 +21,19 @@ def check(fact: ToolFact, arguments: Mapping[str, JsonValue], *, made: bool = Fa
 
     The schema of a tool that a model `made` has only patterns of the linear-time engine.
     """
-    try:
-        validator = prepare_schema(fact.parameters)
-    except CheckFailed as error:
-        if made:
-            raise ToolFailure(
-                f"The parameters of {fact.name} cannot be checked: {error}", reason="failed"
-            ) from error
-        validator = Draft202012Validator(dict(fact.parameters))
+    validator = _made(fact) if made else Draft202012Validator(dict(fact.parameters))
     problems = sorted(validator.iter_errors(dict(arguments)), key=lambda found: found.json_path)
     if problems:
         raise refused(fact, [_sentence(problem) for problem in problems])
+
+
+def _made(fact: ToolFact) -> Validator:
+    try:
+        return prepare_schema(fact.parameters)
+    except CheckFailed as error:
+        raise ToolFailure(
+            f"The parameters of {fact.name} cannot be checked: {error}", reason="failed"
+        ) from error
 
 
 def parse(fact: ToolFact, model: type[BaseModel], arguments: Mapping[str, JsonValue]) -> BaseModel:
