@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 from perdure.domain.ports import BlobStore
 from perdure.domain.steps import Frame
+from perdure.domain.tolerance import read
 
 FRAMES_KEPT = 64
 
@@ -19,7 +20,7 @@ class Frames:
         """Return the frame, from memory where it is known."""
         frame = self._kept.get(address)
         if frame is None:
-            frame = Frame.model_validate_json(await self._blobs.get(address))
+            frame = read(Frame, await self._blobs.get(address))
             self._kept[address] = frame
             while len(self._kept) > FRAMES_KEPT:
                 self._kept.popitem(last=False)

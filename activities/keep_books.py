@@ -31,6 +31,7 @@ from perdure.domain.steps import (
     SnapshotReport,
     SnapshotRequest,
 )
+from perdure.domain.tolerance import read
 from perdure.domain.usage import Account
 
 
@@ -107,7 +108,7 @@ class Finish:
 
 def ended_run(step: FinishRequest, stored: StoredRun) -> EndedRun:
     """The run as memory knows it."""
-    result = RunResult.model_validate_json(step.result)
+    result = read(RunResult, step.result)
     return EndedRun(
         id=step.run,
         kind=stored.kind,

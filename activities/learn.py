@@ -35,6 +35,7 @@ from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.result import IterationRecord
 from perdure.domain.steps import Frame
 from perdure.domain.tokens import estimate
+from perdure.domain.tolerance import read
 
 SKILLS_LOOKED_AT = 1_000
 NO_MODEL = "the run names no learner model"
@@ -64,10 +65,7 @@ class Review:
     async def review(self, step: ReviewRequest) -> ReviewReport:
         """Store lessons and episode, tell what the run used how it ended, prepare the question."""
         source = step.source
-        stored = [
-            IterationRecord.model_validate_json(text)
-            for text in await self._records.records(source.id)
-        ]
+        stored = [read(IterationRecord, text) for text in await self._records.records(source.id)]
         course = course_of(source, stored)
         kept = await keep(self._memory, lessons_of(course))
         await self._memory.put(episode_of(course))

@@ -35,6 +35,7 @@ from perdure.domain.ports import (
     Sealed,
 )
 from perdure.domain.steps import Frame, ModelCallRequest
+from perdure.domain.tolerance import read
 from perdure.domain.usage import Account, Usage
 
 COMMIT_TRIES = 30
@@ -133,7 +134,7 @@ class MeteredModel:
         return None if found is None else await self._replayed(found)
 
     async def _replayed(self, found: Replayed) -> Metered:
-        reply = ModelReply.model_validate_json(await self._blobs.get(found.reply))
+        reply = read(ModelReply, await self._blobs.get(found.reply))
         return Metered(reply, found.account, reply.usage.prompt_tokens, replayed=True)
 
     async def _attempted(
@@ -195,7 +196,7 @@ class MeteredModel:
         account = await self._journal.account(attempt.key)
         known = None if first else await self._journal.answered(attempt.key, attempt.request_hash)
         if known is not None:
-            reply = ModelReply.model_validate_json(await self._blobs.get(known.reply))
+            reply = read(ModelReply, await self._blobs.get(known.reply))
         return Metered(reply, account, reply.usage.prompt_tokens)
 
     async def _commit(

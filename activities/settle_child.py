@@ -8,6 +8,7 @@ from perdure.domain.children import is_below
 from perdure.domain.ports import Journal, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord
 from perdure.domain.resuming import booked, booked_report
+from perdure.domain.tolerance import read
 
 MOST_RUNS_BELOW = 10_000
 
@@ -43,7 +44,7 @@ class Settling:
 
     async def _iterations(self, run: str) -> list[IterationRecord]:
         texts = await self._records.records(run)
-        return [IterationRecord.model_validate_json(text) for text in texts]
+        return [read(IterationRecord, text) for text in texts]
 
 
 class SettleChild:

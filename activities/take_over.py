@@ -10,6 +10,7 @@ from perdure.domain.lives import Orphan, TakeOverReport, TakeOverRequest, first_
 from perdure.domain.ports import AttemptRow, Journal, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord
 from perdure.domain.resuming import booked
+from perdure.domain.tolerance import read
 
 MOST_RUNS_BELOW = 10_000
 
@@ -67,7 +68,7 @@ class TakeOver:
     async def _drop_records(self, step: TakeOverRequest) -> int:
         """Forget the iterations that are done again; returns how many tools they called."""
         texts = await self._records.drop_records(step.run, after=step.records)
-        return sum(IterationRecord.model_validate_json(text).tool_calls for text in texts)
+        return sum(read(IterationRecord, text).tool_calls for text in texts)
 
     async def _reopen(self, row: StoredRun) -> None:
         """Make the row that of an open run; what a repeat finds open stays as it is."""

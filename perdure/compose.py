@@ -256,6 +256,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
             timing=Timing(
                 heartbeat=settings.heartbeat_s, inline_output=settings.inline_output_bytes
             ),
+            version=VERSION,
             notifies=bool(settings.notify_webhook or settings.notify_command),
         ),
         resolve=Resolver(

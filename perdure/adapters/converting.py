@@ -6,9 +6,12 @@ in the blob store and fetched back: a net below the rule that content travels by
 keys, everything is sealed before it leaves the process.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
+import structlog
 from pydantic import ValidationError
 from pydantic_core import from_json
 from temporalio.api.common.v1 import Payload
@@ -31,9 +34,13 @@ from perdure.adapters.failures import EncodedFailures, ShortFailures
 from perdure.adapters.handing_on import HandedOn, TolerantConverter, why_unreadable
 from perdure.domain.base import StepMessage, WorkflowInput
 from perdure.domain.message_forms import Misread, Unreadable
+from perdure.domain.messages import Message
 from perdure.domain.ports import BlobStore
 from perdure.domain.problems import problems_of
+from perdure.domain.run import LoopInput
+from perdure.domain.tolerance import without_unknown
 
+_log = structlog.get_logger(__name__)
 PROBLEMS_TOLD = 8
 EXTERNAL_THRESHOLD_BYTES = 256 * 1024
 ADDRESS = "address"
@@ -50,6 +57,39 @@ class CompactConverter(PydanticJSONPlainPayloadConverter):
                 data=value.model_dump_json(exclude_defaults=True).encode(),
             )
         return super().to_payload(value)
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> object:
+        """Decode one value; what another version of Perdure added to it is left out.
+
+        Messages of people, and inputs that they write, stay strict: theirs are typing errors.
+        """
+        try:
+            return super().from_payload(payload, type_hint)
+        except ValidationError as error:
+            if _by_hand(payload, type_hint):
+                raise
+            data, unknown = without_unknown(payload.data, error)
+            _tell(type_hint, unknown)
+            known = Payload(metadata=payload.metadata, data=data.encode())
+            return super().from_payload(known, type_hint)
+
+
+def _by_hand(payload: Payload, type_hint: type | None) -> bool:
+    """Whether people may have written it: a verb, or the input of a run that no door started."""
+    if not isinstance(type_hint, type):
+        return False
+    if issubclass(type_hint, LoopInput):
+        given = json.loads(payload.data)
+        site = given.get("site") if isinstance(given, dict) else None
+        return not (isinstance(site, dict) and site.get("version"))
+    return issubclass(type_hint, Message)
+
+
+@cache
+def _tell(type_hint: type | None, unknown: tuple[str, ...]) -> None:
+    """Say it once: a replay reads the same input many times."""
+    what = getattr(type_hint, "__name__", str(type_hint))
+    _log.warning("unknown_fields_left_out", what=what, fields=unknown)
 
 
 class PerdurePayloads(CompositePayloadConverter):

@@ -5,6 +5,7 @@ PerdureError
 ├── ServiceUnavailable      service_unavailable  exit 3   server, worker, model or store is away
 │   ├── RuntimeUnavailable  runtime_unavailable           an embedded service does not start
 │   ├── NoReadyWorker       no_ready_worker               nobody answers on a queue
+│   ├── VersionsApart       versions_apart                doors and workers are of other versions
 │   ├── NamespaceUnfit      namespace_unfit               it lacks Perdure's search attributes
 │   └── ModelUnavailable    model_unavailable             no worker can call a model of the run
 ├── NotFound                not_found            exit 4
@@ -77,6 +78,12 @@ class NoReadyWorker(ServiceUnavailable):
     """Nobody answered the readiness probe of a queue."""
 
     code = "no_ready_worker"
+
+
+class VersionsApart(ServiceUnavailable):
+    """Door and workers are more than one minor version apart; the cure says what to upgrade."""
+
+    code = "versions_apart"
 
 
 class NamespaceUnfit(ServiceUnavailable):

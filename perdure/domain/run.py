@@ -183,7 +183,8 @@ class Site(Frozen):
 
     A run that works for another has a `root` and a `parent`; it plays a `role`, as the `worker` of
     that name, its task in full is the blob `briefing`, and its working copy begins with the
-    snapshot `tree`.
+    snapshot `tree`. `version` is that of the door which started the tree; who writes an input
+    by hand leaves it out, and is told of every unknown field.
     """
 
     loops: str
@@ -199,6 +200,7 @@ class Site(Frozen):
     worker: str | None = None
     tree: str | None = None
     briefing: str | None = None
+    version: str = ""
 
 
 class LoopInput(WorkflowInput):

@@ -26,6 +26,7 @@ from perdure.domain.ports import BlobStore, DefinitionStore, RecordStore
 from perdure.domain.roles.library import StoredDefinition
 from perdure.domain.run import RUN_SPEC, Spec
 from perdure.domain.status import RunStatus
+from perdure.domain.tolerance import read_as
 from perdure.interfaces.execution import trusted_places
 from perdure.interfaces.gateway.facts import RunFilter
 from perdure.interfaces.services import RunGateway
@@ -181,7 +182,7 @@ class Loops:
         row = await self.records.run(run)
         if row is None or row.spec is None:
             raise NotFound(f"The store has no specification of the run {run}.")
-        return RUN_SPEC.validate_json(await self.blobs.get(row.spec))
+        return read_as(RUN_SPEC, await self.blobs.get(row.spec))
 
     def _message(
         self, action: LoopAction, note: str, *, request: str = "", by: str = ""

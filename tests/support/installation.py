@@ -22,7 +22,7 @@ from perdure.adapters.runtime.services import temporal_binary
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal import connect
-from perdure.compose import Parts, open_parts
+from perdure.compose import VERSION, Parts, open_parts
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import RUN_SPEC, Timing
 from perdure.domain.status import RunStatus
@@ -122,8 +122,8 @@ class Installation:
     async def worker_process(self, **environment: str) -> AsyncGenerator["WorkerProcess"]:
         """A worker in a process of its own, which a test may kill."""
         process = WorkerProcess(self, environment)
-        await process.start()
         try:
+            await process.start()
             yield process
         finally:
             await process.end()
@@ -247,7 +247,11 @@ async def installation(
             blobs=parts.stores.blobs,
             records=parts.stores.records,
             journal=parts.stores.journal,
-            facts=SiteFacts(address=address, timing=timing or Timing(heartbeat=loaded.heartbeat_s)),
+            facts=SiteFacts(
+                address=address,
+                timing=timing or Timing(heartbeat=loaded.heartbeat_s),
+                version=VERSION,
+            ),
             resolve=Resolver(
                 parts.models,
                 parts.default_model,

@@ -11,6 +11,7 @@ from perdure.adapters.runtime.processes import ProcessRef, is_alive
 from perdure.domain.base import Frozen
 from perdure.domain.errors import RuntimeUnavailable
 from perdure.domain.ports import Endpoints
+from perdure.domain.tolerance import read
 
 PartStatus = Literal["starting", "running", "restarting", "failed", "stopped"]
 RuntimeStatus = Literal["starting", "ready", "stopping", "stopped", "failed"]
@@ -96,7 +97,7 @@ class HomeFiles:
 def read_state(files: HomeFiles) -> RuntimeState | None:
     """The last state written, whoever wrote it; None when there is none or it is unreadable."""
     try:
-        return RuntimeState.model_validate_json(files.state.read_text(encoding="utf-8"))
+        return read(RuntimeState, files.state.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValidationError):
         return None
 

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.tables import attempts
 from perdure.domain.ports import Attempt, AttemptRow, AttemptState
+from perdure.domain.tolerance import read
 from perdure.domain.usage import Account, Usage
 
 # What an attempt may use at most that never left this process.
@@ -72,7 +73,7 @@ class Row:
             model=found["model"],
             request_hash=found["request_hash"],
             state=_STATE.validate_python(found["state"]),
-            usage=Usage.model_validate_json(found["usage"]),
+            usage=read(Usage, found["usage"]),
             cost_usd=found["cost_usd"],
             at_estimate=found["at_estimate"],
             settled=found["settled"],

@@ -12,6 +12,7 @@ from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import made_tool_makers, made_tools
 from perdure.domain.delegation.tools.record import MadeState, MadeTool, Maker
 from perdure.domain.errors import NotFound, StoreError
+from perdure.domain.tolerance import read
 
 LOCK = "made tools"
 FOUND_AT_ONCE = 100
@@ -99,7 +100,7 @@ class SqlMadeTools:
 
 def _readable(row: str) -> MadeTool | None:
     try:
-        return MadeTool.model_validate_json(row)
+        return read(MadeTool, row)
     except ValidationError as error:
         _log.warning("made_tool_unreadable", fault=told(error)[:200])
         return None
@@ -110,7 +111,7 @@ async def _row(connection: AsyncConnection, hash: str) -> MadeTool | None:
     if row is None:
         return None
     try:
-        return MadeTool.model_validate_json(row)
+        return read(MadeTool, row)
     except ValidationError as error:
         raise StoreError(
             f"The made tool {hash} cannot be read by this version.",

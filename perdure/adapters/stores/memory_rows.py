@@ -9,6 +9,7 @@ from perdure.domain.errors import StoreError
 from perdure.domain.memory.entries import MEMORY_ENTRY, MemoryEntry, Skill
 from perdure.domain.memory.fading import fades_at
 from perdure.domain.memory.words import searchable, terms
+from perdure.domain.tolerance import read_as
 
 _log = structlog.get_logger(__name__)
 
@@ -37,7 +38,7 @@ def row_of(entry: MemoryEntry) -> dict[str, object]:
 def entry_of(row: str, *, name: str) -> MemoryEntry:
     """The entry of a row's JSON; raises `StoreError`, with the id, when it cannot be read."""
     try:
-        return MEMORY_ENTRY.validate_json(row)
+        return read_as(MEMORY_ENTRY, row)
     except ValidationError as error:
         raise StoreError(
             f"The entry {name} of memory cannot be read by this version: {_fact(error)}.",

@@ -10,6 +10,7 @@ from perdure.adapters.stores.link_cache import LinkCache
 from perdure.domain.errors import InvalidInput, StoreError
 from perdure.domain.ports import BlobStore
 from perdure.domain.tokens import TokenSizes
+from perdure.domain.tolerance import read
 from perdure.domain.transcript import Head, Link, Message, message_tokens
 
 CACHE_BYTES = 32 * 1024 * 1024
@@ -59,7 +60,7 @@ class LinkedTranscripts:
             return cached
         data = await self._blobs.get(address)
         try:
-            link = Link.model_validate_json(data)
+            link = read(Link, data)
         except ValidationError as error:
             raise StoreError(
                 f"The blob {address} is not a link of a transcript.",

@@ -13,6 +13,7 @@ from datetime import datetime
 from perdure.domain.errors import NotAllowed, PerdureError
 from perdure.domain.ports import Journal, RecordStore, StoredRun
 from perdure.domain.status import RunStatus
+from perdure.domain.tolerance import read
 from perdure.interfaces.gateway.server import Look, Server
 
 
@@ -89,7 +90,7 @@ class Claims:
             return
         if not absent:
             return
-        status = RunStatus.model_validate_json(row.status or "")
+        status = read(RunStatus, row.status or "")
         told = status.model_copy(update={"dispatch": f"not started: {error.message}"})
         ended = {
             "lifecycle": "failed",

@@ -39,6 +39,7 @@ class SiteFacts:
         namespace: the namespace of all runs.
         ui_url: where Temporal's Web UI answers, or None.
         timing: the figures that each run is started with.
+        version: of the door, which workers must go together with; empty: not looked at.
         notifies: whether a channel is configured that tells people of gates.
         worker_command: says how to start the worker of a workspace folder (None: of no folder in
             particular); follows "Start one with".
@@ -49,6 +50,7 @@ class SiteFacts:
     ui_url: str | None = None
     timing: Timing = field(default_factory=Timing)
     notifies: bool = False
+    version: str = ""
     worker_command: Callable[[str | None], str] = worker_command
 
 

@@ -19,6 +19,7 @@ from perdure.domain.names import learn_run_id, tools_queue
 from perdure.domain.ports import AttemptRow, BlobStore, Journal, RecordStore, StoredRun
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
+from perdure.domain.tolerance import read
 from perdure.interfaces.gateway.books import known_sentence, result_with_books, with_books
 from perdure.interfaces.gateway.dispatch import DISPATCHED, PENDING, dispatch_of
 from perdure.interfaces.gateway.server import Ended, Look, Server
@@ -66,7 +67,7 @@ class Looking:
         row = await self._records.run(run)
         stored = row is not None and row.ended_at is not None and row.result
         if row is not None and stored and await self._newer_life(row) is None:
-            return await self._whole(RunResult.model_validate_json(stored))
+            return await self._whole(read(RunResult, stored))
         if not wait:
             look = await self._server.look(run)
             if look is not None and look.open:
@@ -93,7 +94,7 @@ class Looking:
     async def records(self, run: str) -> list[IterationRecord]:
         """See `Gateway.records`."""
         texts = await self._records.records(run)
-        return [IterationRecord.model_validate_json(text) for text in texts]
+        return [read(IterationRecord, text) for text in texts]
 
     async def costs(self, run: str | None) -> CostReport:
         """See `Gateway.costs`."""

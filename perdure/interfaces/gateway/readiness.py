@@ -5,11 +5,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from perdure.domain.errors import ModelUnavailable, NoReadyWorker, ServiceUnavailable
+from perdure.domain.errors import (
+    ModelUnavailable,
+    NoReadyWorker,
+    ServiceUnavailable,
+    VersionsApart,
+)
 from perdure.domain.notices import ServedModels
 from perdure.domain.run import Site
 from perdure.domain.serving import unserved
 from perdure.domain.steps import ReadyReport
+from perdure.domain.versions import standing
 from perdure.interfaces.gateway.facts import QueueState, SiteFacts, Spec, Waits
 from perdure.interfaces.gateway.probing import NothingToAskWith
 from perdure.interfaces.gateway.server import Server
@@ -36,6 +42,7 @@ class Readiness:
         self._waits = waits
         self._worker_command = facts.worker_command
         self._clock = clock
+        self._version = facts.version
         self._asking: dict[Question, asyncio.Task[ReadyReport | None]] = {}
         self._known: dict[str, tuple[float, QueueState]] = {}
 
@@ -49,6 +56,7 @@ class Readiness:
         Raises:
             NoReadyWorker: a queue has nobody who fetches work.
             ModelUnavailable: the workers cannot call a model that the run needs.
+            VersionsApart: the workers are too old or too new for this door.
         """
         known = [self._answer(state.queue) for state in _queues(site)]
         if all(known):
@@ -99,10 +107,13 @@ class Readiness:
 
     def _judge(self, states: Sequence[QueueState], spec: Spec) -> str | None:
         for state in states:
+            _require_near(state, self._version)
             if without := unserved(spec, state.lacks):
                 raise _uncallable(without)
         busy = [state for state in states if state.busy]
-        return _busy_note(busy, self._waits.patience) if busy else None
+        notes = [_busy_note(busy, self._waits.patience)] if busy else []
+        notes += _older_notes(states, self._version)
+        return "; ".join(notes) or None
 
     def _keep(self, state: QueueState) -> QueueState:
         if state.served:
@@ -165,6 +176,28 @@ def _nobody(missing: Sequence[QueueState], *, of: int) -> NoReadyWorker:
         "Nothing was started.",
         cure=cure,
     )
+
+
+def _require_near(state: QueueState, door: str) -> None:
+    if not state.version or standing(state.version, door) != "apart":
+        return
+    raise VersionsApart(
+        f"The workers of {state.queue} are of version {state.version}, this door is of {door}: "
+        "they go together within one minor version. Nothing was started.",
+        cure=f"Upgrade whichever is older: the workers to {door}, or the door to {state.version} "
+        "(docs/operations.md, Upgrade).",
+    )
+
+
+def _older_notes(states: Sequence[QueueState], door: str) -> list[str]:
+    """That older workers leave out what only this door knows."""
+    versions = {one.version for one in states if one.version}
+    return [
+        f"the workers are of version {version}, older than {door}: what only {door} knows is left "
+        "out. Upgrade the workers."
+        for version in sorted(versions)
+        if standing(version, door) == "older"
+    ]
 
 
 def _uncallable(without: Sequence[str]) -> ModelUnavailable:

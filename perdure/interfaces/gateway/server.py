@@ -44,6 +44,7 @@ from perdure.domain.names import WORKFLOW_TYPES
 from perdure.domain.result import RunResult
 from perdure.domain.run import LoopInput
 from perdure.domain.steps import ReadyReport
+from perdure.domain.tolerance import read
 from perdure.interfaces.gateway.dispatch import Unfetched, unfetched
 from perdure.interfaces.gateway.facts import RUN_FAILED, Waits
 from perdure.interfaces.gateway.faults import no_answer, sentence, translated, unreachable
@@ -384,6 +385,6 @@ def _result_of_failure(error: WorkflowFailureError) -> RunResult:
     if isinstance(cause, ApplicationError) and cause.type == RUN_FAILED and cause.details:
         given = cause.details[0]
         if isinstance(given, str):
-            return RunResult.model_validate_json(given)
+            return read(RunResult, given)
         return RunResult.model_validate(given)
     raise Ended(type(cause).__name__.removesuffix("Error").lower(), sentence(cause)) from error

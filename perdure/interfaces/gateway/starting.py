@@ -132,6 +132,7 @@ class Starter:
             writable=spec.tools.access == "full",
             timing=self._facts.timing,
             notifies=self._facts.notifies,
+            version=self._facts.version,
         )
 
     async def _begin(self, row: StoredRun, order: Order, beginning: Beginning | None) -> bool:

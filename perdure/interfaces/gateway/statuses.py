@@ -13,6 +13,7 @@ from perdure.domain.result import IterationRecord, Mark, RunResult
 from perdure.domain.roles.limits import planned_rounds
 from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec
 from perdure.domain.status import BudgetStatus, Point, RunStatus
+from perdure.domain.tolerance import read
 from perdure.domain.views import metadata_of
 from perdure.interfaces.gateway.dispatch import PENDING
 from perdure.interfaces.gateway.facts import Spec
@@ -54,11 +55,11 @@ def _limit(spec: Spec) -> int | None:
 
 def stored_status(row: StoredRun) -> RunStatus:
     """The status of a run from its row alone."""
-    kept = RunStatus.model_validate_json(row.status) if row.status else _bare(row)
+    kept = read(RunStatus, row.status) if row.status else _bare(row)
     kept = kept.model_copy(update={"source": "store"})
     if row.ended_at is None:
         return kept
-    result = RunResult.model_validate_json(row.result) if row.result else None
+    result = read(RunResult, row.result) if row.result else None
     kept = kept.model_copy(
         update={
             "phase": "ended",

@@ -24,6 +24,7 @@ from perdure.domain.names import LoopKind
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.rubric import Rubric
 from perdure.domain.run import RUN_SPEC
+from perdure.domain.tolerance import read_as
 from perdure.interfaces.gateway.facts import BulkReport
 from perdure.interfaces.gateway.faults import unknown_run
 from perdure.interfaces.gateway.retrying import Retrying
@@ -82,7 +83,7 @@ class Steering:
         row = await self._records.run(run)
         if row is None or row.spec is None:
             return
-        spec = edited(RUN_SPEC.validate_json(await self._blobs.get(row.spec)), message)
+        spec = edited(read_as(RUN_SPEC, await self._blobs.get(row.spec)), message)
         kept = await self._blobs.put(spec.model_dump_json(by_alias=True).encode())
         await self._records.edit_run(run, goal=spec.goal, label=spec.metadata.label, spec=kept)
 

@@ -1,7 +1,9 @@
 """What the store keeps of a run so that another can begin from it: specification and states."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -16,9 +18,12 @@ from perdure.domain.roles.resuming import completed as with_its_records
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run import RUN_SPEC
 from perdure.domain.state import AgentState, CoreState
+from perdure.domain.tolerance import read, read_as
 from perdure.domain.transcript import Head, Link
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.gateway.faults import unknown_run
+
+S = TypeVar("S", bound=CoreState)
 
 
 class StoredStates:
@@ -43,12 +48,12 @@ class StoredStates:
                 "an older version started it, or no door of Perdure did.",
                 cure="Run its task again.",
             )
-        return RUN_SPEC.validate_json(await self._blobs.get(row.spec))
+        return read_as(RUN_SPEC, await self._blobs.get(row.spec))
 
     async def records(self, run: str) -> list[IterationRecord]:
         """All iterations of a run."""
         texts = await self._records.records(run)
-        return [IterationRecord.model_validate_json(text) for text in texts]
+        return [read(IterationRecord, text) for text in texts]
 
     async def after(
         self, row: StoredRun, iteration: int
@@ -96,18 +101,22 @@ class StoredStates:
             ) from error
 
 
+def _state(model: type[S], data: bytes) -> S:
+    return read(model, json.dumps(read(StoredState, data).state))
+
+
 def _read(kind: str, address: str, data: bytes, iteration: int, at: datetime) -> CoreState:
     """A stored state; for an agent's turn the link of its transcript says everything."""
     if kind == "refine":
-        return RefineState.model_validate(StoredState.model_validate_json(data).state)
+        return _state(RefineState, data)
     if kind == "delegation":
-        return DelegationState.model_validate(StoredState.model_validate_json(data).state)
+        return _state(DelegationState, data)
     if kind == "roles":
-        return RoleState.model_validate(StoredState.model_validate_json(data).state)
+        return _state(RoleState, data)
     try:
-        return AgentState.model_validate(StoredState.model_validate_json(data).state)
+        return _state(AgentState, data)
     except ValidationError:
-        link = Link.model_validate_json(data)
+        link = read(Link, data)
         head = Head(hash=address, messages=link.messages_total, tokens=link.tokens_total)
         return agent_state(head, iteration=iteration, at=at)
 

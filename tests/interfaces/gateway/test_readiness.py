@@ -23,7 +23,10 @@ SITE = RunSite(loops="loops", models="models", tools="tools")
 class Queues:
     """Answers probes as told: `busy` queues after the first question, `gone` ones never."""
 
-    def __init__(self, *, busy: int = 0, lacks: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, busy: int = 0, lacks: Mapping[str, str] | None = None, version: str = "1"
+    ) -> None:
+        self.version = version
         self.lacks = dict(lacks or {})
         self.asked: list[tuple[str, float]] = []
         self.silent = busy
@@ -33,7 +36,7 @@ class Queues:
         self.asked.append((queue, seconds))
         await self.open.wait()
         if queue != "models" or len([q for q, _ in self.asked if q == queue]) > self.silent:
-            return ReadyReport(version="1", queue=queue, lacks=self.lacks)
+            return ReadyReport(version=self.version, queue=queue, lacks=self.lacks)
         return None
 
     async def polled(self, queue: str) -> bool:

@@ -1,0 +1,73 @@
+"""What another version added is left out; what is wrong stays wrong."""
+
+import json
+from typing import Annotated, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field, TypeAdapter, ValidationError
+
+from perdure.domain.base import Frozen
+from perdure.domain.run import RUN_SPEC
+from perdure.domain.tolerance import read, read_as
+
+
+class Leaf(Frozen):
+    kind: Literal["leaf"] = "leaf"
+    size: int = 0
+
+
+class Twig(Frozen):
+    kind: Literal["twig"] = "twig"
+    leaves: tuple[Leaf, ...] = ()
+
+
+class Tree(Frozen):
+    name: str = ""
+    parts: dict[str, Annotated[Leaf | Twig, Field(discriminator="kind")]] = {}
+    labels: dict[str, str] = {}
+
+
+TREE = Tree(
+    name="oak",
+    parts={"leaf": Leaf(size=3), "b": Twig(leaves=(Leaf(size=1), Leaf(size=2)))},
+    labels={"new": "stays"},
+)
+
+
+@given(st.sets(st.sampled_from(["top", "leaf", "twig", "deep"])))
+def test_unknown_fields_are_left_out_wherever_they_are(places: set[str]) -> None:
+    data = json.loads(TREE.model_dump_json())
+    spots = {
+        "top": data,
+        "leaf": data["parts"]["leaf"],
+        "twig": data["parts"]["b"],
+        "deep": data["parts"]["b"]["leaves"][1],
+    }
+    for place in places:
+        spots[place] |= {"new": {"nested": [1]}, "other": None}
+    assert read(Tree, json.dumps(data)) == TREE
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{"name": 3}, {"name": 3, "new": 1}, {"parts": {"a": {"kind": "root"}}, "new": 1}],
+    ids=["wrong", "wrong-and-new", "unknown-tag"],
+)
+def test_what_is_wrong_stays_wrong(data: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        read(Tree, json.dumps(data))
+
+
+def test_a_specification_of_another_version_is_read_and_a_file_stays_strict() -> None:
+    given = {"kind": "agent", "goal": "g", "novelty": 1, "metadata": {"label": "a", "mine": "b"}}
+    with pytest.raises(ValidationError):
+        RUN_SPEC.validate_python(given)
+    spec = read_as(RUN_SPEC, json.dumps(given))
+    assert spec.metadata.model_extra == {"mine": "b"}
+
+
+def test_a_plain_union_is_read_too() -> None:
+    adapter: TypeAdapter[tuple[Leaf, ...]] = TypeAdapter(tuple[Leaf, ...])
+    assert read_as(adapter, '[{"size": 1, "new": 2}]') == (Leaf(size=1),)

@@ -1,0 +1,57 @@
+"""A second tree of the product, one minor version ahead: every durable value has a field more."""
+
+import re
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("perdure", "workflows", "activities")
+VERSION = "0.2.0"
+FIELD = '    novelty: str = "of the next version"\n'
+GROWN = {
+    "perdure/domain/run.py": (
+        "class ModelsSpec",
+        "class CommonSpec",
+        "class Site",
+        "class LoopInput",
+    ),
+    "perdure/domain/state.py": ("class CoreState",),
+    "perdure/domain/status.py": ("class RunStatus",),
+    "perdure/domain/result.py": ("class IterationRecord", "class RunResult"),
+    "perdure/domain/steps.py": ("class Frame",),
+    "perdure/domain/transcript.py": ("class Link", "class Head"),
+    "perdure/domain/models.py": ("class ModelReply",),
+}
+
+
+def next_version(folder: Path) -> Path:
+    """Copy the sources and let every durable value grow; the folder is for `PYTHONPATH`."""
+    for name in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for name, classes in GROWN.items():
+        for opening in classes:
+            _grow(folder / name, opening)
+    _replace(folder / "perdure/compose.py", 'version("perdure")', repr(VERSION))
+    # Step messages travel without their defaults: theirs is written all the same.
+    _grow(folder / "perdure/domain/base.py", "class StepMessage")
+    _replace(
+        folder / "perdure/adapters/converting.py",
+        "data=value.model_dump_json(exclude_defaults=True).encode()",
+        'data=value.model_dump_json(exclude_defaults=True).replace("{", \'{"novelty": "x", \', 1)'
+        '.replace(", }", "}", 1).encode()',
+    )
+    return folder
+
+
+def _grow(path: Path, opening: str) -> None:
+    text = path.read_text("utf-8")
+    head = re.search(rf'^{opening}\b.*?:\n(?:    """.*?"""\n)?', text, re.DOTALL | re.MULTILINE)
+    assert head is not None, (path, opening)
+    path.write_text(f"{text[: head.end()]}\n{FIELD}{text[head.end() :]}", "utf-8")
+
+
+def _replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text("utf-8")
+    assert old in text, (path, old)
+    path.write_text(text.replace(old, new), "utf-8")
