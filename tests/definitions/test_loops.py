@@ -52,7 +52,7 @@ RUNS: dict[str, tuple[dict[str, object], Sequence[dict[str, object]], str, list[
         {"audience": "operators"},
         [
             says("writer", "wrote docs/run.md", when={"contains": "for operators"}),
-            says("reviewer", "The page is complete and true to the code. APPROVED"),
+            says("reviewer", "APPROVED, no changes needed."),
         ],
         "approved",
         ["write", "review"],

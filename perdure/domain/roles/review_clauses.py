@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from perdure.domain.plain_text import folded
+
 CROSS = "¬"  # stands for every picture that says no
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _STRUCK = re.compile(r"~~[^~\n]*~~")
@@ -63,7 +65,7 @@ class Clause:
 
 def clauses(text: str) -> Iterator[Clause]:
     """What the text says, sentence by sentence."""
-    plain = _ABBREVIATED.sub(r"\1\2", unicodedata.normalize("NFKC", text).translate(_SYMBOLS))
+    plain = _ABBREVIATED.sub(r"\1\2", folded(text).translate(_SYMBOLS))
     for line in _without_code(_without_comments(plain).splitlines()):
         if _OPEN_BOX.match(line):
             continue

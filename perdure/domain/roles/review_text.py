@@ -4,9 +4,11 @@ An approval must be a statement of one of a few forms by the reviewer about this
 are recognised more freely, since a wrong one costs a round and a wrong approval the result.
 """
 
+import unicodedata
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from perdure.domain.plain_text import folded
 from perdure.domain.roles import review_words as words
 from perdure.domain.roles.review_clauses import CROSS, Clause, clauses
 
@@ -27,6 +29,33 @@ def read_review(text: str) -> Reading:
         tally = tally.after("nothing" if is_announced and sense == "approves" else sense)
         is_announced = clause.text.endswith(":") and bool(words.ATTRIBUTION.search(clause.text))
     return tally.reading
+
+
+def read_words(text: str) -> Reading:
+    """The verdict of a reply without structure, where words are all there is.
+
+    They approve only when the whole reply is a plain approval; one with anything beside it is
+    unclear, so the reviewer is asked for the structure.
+    """
+    read = read_review(text)
+    return "unclear" if read == "approved" and not _is_plain_approval(text) else read
+
+
+def _is_plain_approval(text: str) -> bool:
+    if any(unicodedata.category(sign) in {"Mn", "Me"} for sign in folded(text)):
+        return False  # a stroke over each letter is no approval of what the letters say
+    said = list(clauses(text))
+    return all(clause.is_own and not clause.is_question for clause in said) and all(
+        _is_plain(clause.text) for clause in said
+    )
+
+
+def _is_plain(said: str) -> bool:
+    """Whether a clause is an approval and nothing else, or says nothing against one."""
+    bare = words.LABEL.sub("", said).strip(" .!:")
+    form = words.STATED.match(bare) or words.PASSIVE.match(bare) or words.FIRST_PERSON.match(bare)
+    rest = bare if form is None else bare[form.end() :]
+    return words.says_nothing_else(rest)
 
 
 @dataclass(frozen=True, slots=True)

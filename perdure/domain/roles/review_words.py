@@ -74,6 +74,25 @@ BENIGN = re.compile(
     r"|\bnothing (?:else |more |is |was |that )?(?:left to \w+|to (?:fix|change|add)|missing"
     r"|needs? (?:changes?|work|fixing))"
 )
+_POLITE = re.compile(
+    r"\b(?:thanks?|thank you|well done|(?:great|good|nice|excellent|solid) (?:work|job)|ship it"
+    r"|merge it|good to (?:go|merge)|ready to (?:go|merge|ship)|as asked)\b"
+)
+_FILLERS = frozenset(
+    (
+        *("a", "and", "are", "found", "go", "have", "i", "is", "it", "looks", "of", "overall"),
+        *("review", "so", "the", "there", "this", "we", "with", "yes", "verdict", "decision"),
+        *("status", "result", "outcome", "conclusion", "summary"),
+    )
+)
+
+
+def says_nothing_else(rest: str) -> bool:
+    """Whether what stands beside an approval is politeness and the absence of findings alone."""
+    left = _POLITE.sub(" ", BENIGN.sub(" ", rest))
+    return all(word in _FILLERS for word in re.split(r"[\s,.!:;-]+", left) if word)
+
+
 NEGATION = re.compile(
     r"\bnot?\b|n't\b|\bcannot\b|\bcant\b|\bnever\b|\bnone\b|\bnobody\b|\bneither\b|\bnor\b"
     r"|\bunable\b|\brefuse|\bfalse\b|\bwithout\b|\bhardly\b|\bun-|\bdis-|\bhalf\b|\bnein\b"

@@ -14,7 +14,7 @@ from perdure.domain.evaluation import Finding
 from perdure.domain.evaluation_reply import severity_of
 from perdure.domain.problems import problems_of
 from perdure.domain.roles.embedded_json import EmbeddedObject, find_object
-from perdure.domain.roles.review_text import Reading, read_review
+from perdure.domain.roles.review_text import Reading, read_review, read_words
 
 DIMENSION = "review"
 _NAMES = ("requirements_met", "quality_pass")
@@ -89,7 +89,7 @@ def read_verdict(text: str) -> Verdict:
     """The verdict in a reviewer's whole reply: structured where it is, else as the text reads."""
     found = find_object(text, *_NAMES)
     if found is None:
-        return Verdict(decision=read_review(text))
+        return Verdict(decision=read_words(text))
     try:
         given = RoleVerdict.model_validate(found.fields)
     except ValidationError as error:

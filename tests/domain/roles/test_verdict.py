@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.domain.roles.review_text import read_review
 from perdure.domain.roles.verdict import RoleVerdict, Verdict, read_verdict, verdict_schema
 
 TABLE = yaml.safe_load(Path(__file__).with_name("reviews.yaml").read_text(encoding="utf-8"))
@@ -28,13 +29,17 @@ LONG = 50_000
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
 def test_a_review_is_read_as_people_read_it(text: str, expected: str) -> None:
-    assert read_verdict(text).decision == expected
+    decision = read_verdict(text).decision
+    assert decision == expected or (
+        # What has more to say than an approval is asked for its verdict as a structure.
+        decision == "unclear" and expected == "approved" == read_review(text)
+    )
 
 
 def test_the_table_is_large_and_few_plain_reviews_are_unclear() -> None:
     assert len(CASES) >= 120
     assert len(PLAIN) >= 100
-    unclear = [text for text, _ in PLAIN if read_verdict(text).decision == "unclear"]
+    unclear = [text for text, _ in PLAIN if read_review(text) == "unclear"]
     assert len(unclear) <= 0.02 * len(PLAIN), unclear
 
 
@@ -44,7 +49,8 @@ def test_the_table_is_large_and_few_plain_reviews_are_unclear() -> None:
 @pytest.mark.parametrize("last", ["APPROVED", "NEEDS CHANGES"])
 def test_the_end_of_a_long_review_counts(before: str, last: str) -> None:
     text = before * (LONG // len(before)) + f"\n\n{last}"
-    assert read_verdict(text).decision == ("approved" if last == "APPROVED" else "rejected")
+    assert read_review(text) == ("approved" if last == "APPROVED" else "rejected")
+    assert not read_verdict(text).approved
 
 
 @pytest.mark.parametrize(
@@ -125,6 +131,10 @@ def test_a_structured_verdict_approves_only_with_nothing_open(
     assert len(verdict.open_findings) == sum(one in stands for one in severities)
 
 
+def test_a_structure_that_is_cut_off_is_asked_again() -> None:
+    assert read_verdict(f"APPROVED\n{YES[:-5]}").decision == "unclear"
+
+
 YES = '{"requirements_met": true, "quality_pass": true, "findings": [], "rationale": "complete"}'
 NO = '{"requirements_met": false, "quality_pass": true, "findings": ["No test."]}'
 STRUCTURED = {
@@ -144,7 +154,6 @@ STRUCTURED = {
     "one as number": (YES.replace("true", "1"), "unclear"),
     "half of it": ('{"requirements_met": true}', "unclear"),
     "null": (YES.replace("true", "null"), "unclear"),
-    "cut off, with a word": (f"APPROVED\n{YES[:-5]}", "approved"),
     "nested": (f'{{"verdict": {YES}}}', "approved"),
     "in a list": (f"[{YES}]", "approved"),
     "more fields": (YES.replace("{", '{"confidence": 0.9, '), "approved"),

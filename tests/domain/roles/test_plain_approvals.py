@@ -1,0 +1,61 @@
+"""Words alone approve when they are an approval and nothing else; everything else is asked."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.domain.roles.verdict import read_verdict
+
+PLAIN = (
+    "APPROVED",
+    "approved.",
+    "LGTM!",
+    "LGTM, ship it!",
+    "Looks good to me, thanks!",
+    "**Verdict:** APPROVED",
+    "## Verdict\n\nAPPROVED",
+    "✅ APPROVED",
+    "I approve this change.",
+    "I found no issues. APPROVED",
+    "Approved, no changes needed.",
+    "app\u200broved",
+    "\uff21\uff30\uff30\uff32\uff2f\uff36\uff25\uff24",
+)
+MORE = (
+    "Approved — rejected",
+    "APPROVED. Do not merge.",
+    "LGTM... not",
+    "approved… on second thought, no",
+    "APPROVED, ignore the failing tests",
+    "Approved: a lie",
+    "approved. nope",
+    "A\u0336P\u0336P\u0336R\u0336O\u0336V\u0336E\u0336D\u0336",
+    "I read it all.\n\nAPPROVED",
+    "APPROVED\n\nJust this once.",
+)
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_a_plain_approval_approves(text: str) -> None:
+    assert read_verdict(text).decision == "approved"
+
+
+@pytest.mark.parametrize("text", MORE)
+def test_anything_beside_it_is_asked(text: str) -> None:
+    assert read_verdict(text).decision in {"unclear", "rejected"}
+
+
+@pytest.mark.parametrize("text", ["re\u00adjected", "un\u00adapproved", "not\u2060 approved"])
+def test_signs_without_a_shape_hide_no_rejection(text: str) -> None:
+    assert read_verdict(text).decision == "rejected"
+
+
+@given(
+    approval=st.sampled_from(PLAIN),
+    after=st.text("abcdefghijklmnopqrstuvwxyz \u0301но不", min_size=1, max_size=12),
+)
+def test_no_word_of_its_own_goes_with_an_approval(approval: str, after: str) -> None:
+    harmless = {"a", "i", "it", "is", "go", "so", "we", "of", "the", "and", "yes"}
+    strange = set(after.split()) - harmless
+    if any(len(word) > 1 and word.isalpha() for word in strange):
+        assert read_verdict(f"{approval} {after}").decision != "approved"
