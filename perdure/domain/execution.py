@@ -23,7 +23,7 @@ def execution_needs(spec: Mapping[str, JsonValue]) -> tuple[str, ...]:
 
     Args:
         spec: a specification or a definition of a loop as JSON; what it leaves out asks for
-            nothing.
+            nothing, and a parameter's place for all that it could become.
     """
     return tuple(dict.fromkeys(_needs(dict(spec), "")))
 
@@ -54,6 +54,10 @@ def _needs(value: JsonValue, path: str) -> Iterator[str]:
 
 def _of_field(name: str, value: JsonValue, path: str) -> Iterator[str]:
     match name, value:
+        case (("access" | "check" | "allow" | "tools" | "loop" | "definition"), str()) if is_open(
+            value
+        ):
+            yield path
         case "check", str() if value in PROGRAMS:
             yield path
         case "access", "full":
@@ -70,5 +74,10 @@ def _of_field(name: str, value: JsonValue, path: str) -> Iterator[str]:
             yield from _needs(value, path)
 
 
+def is_open(value: str) -> bool:
+    """Whether whoever starts the loop says what this is: a parameter's place."""
+    return "{{" in value
+
+
 def _is_trusted(pattern: str) -> bool:
-    return any(fnmatchcase(tool, pattern) for tool in TRUSTED_TOOLS)
+    return is_open(pattern) or any(fnmatchcase(tool, pattern) for tool in TRUSTED_TOOLS)

@@ -11,7 +11,7 @@ from perdure.interfaces.api.bodies import BoundedRoute, Fields
 from perdure.interfaces.api.caller import Operator, Reader, Site
 from perdure.interfaces.api.loops import PREFIX
 from perdure.interfaces.api.paging import PAGE, CursorText, Limit, cursors
-from perdure.interfaces.api.trust import require_harmless, require_served
+from perdure.interfaces.api.trust import require_harmless_loop, require_served
 from perdure.interfaces.api.views import Page
 
 PATH = f"{PREFIX}/definitions"
@@ -93,7 +93,7 @@ async def create_definition(
 ) -> Definition:
     """Add a definition under the name in its fields."""
     await require_served(site, caller, workspace)
-    require_harmless(caller, fields, "The definition")
+    await require_harmless_loop(site, caller, fields, workspace)
     only_new = (if_none_match or "").strip() == "*"
     made = await site.services.definitions.create(fields, only_new=only_new, workspace=workspace)
     response.headers["location"] = f"{PATH}/{made.name}"
@@ -112,7 +112,7 @@ async def update_definition(
 ) -> Definition:
     """Replace a definition; runs that are under way keep theirs."""
     await require_served(site, caller, workspace)
-    require_harmless(caller, fields, "The definition")
+    await require_harmless_loop(site, caller, fields, workspace)
     changed = await site.services.definitions.update(
         name, fields, version=_version(if_match), workspace=workspace
     )

@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from perdure.domain.execution import execution_needs
 from perdure.domain.problems import shown
+from perdure.domain.roles.written import written_needs
 from perdure.interfaces.api.caller import Caller
 from perdure.interfaces.api.facts import ApiSite
 from perdure.interfaces.api.problems import invalid
@@ -53,6 +54,18 @@ def require_harmless(caller: Caller, given: Spec, told: str) -> None:
         return
     if places := execution_needs(given):
         caller.need("execute", f" {told} asks for it at {', '.join(places[:5])}.")
+
+
+async def require_harmless_loop(
+    site: ApiSite, caller: Caller, fields: Spec, workspace: str | None
+) -> None:
+    """The same of a definition, with all that its roles, parameters and inner loops could bring."""
+    if caller.has("execute"):
+        return
+    library = await site.services.definitions.library(workspace)
+    if places := written_needs(dict(fields), library):
+        told = f" The definition asks for it at {', '.join(places[:5])}."
+        caller.need("execute", told)
 
 
 def _is_folder(text: str) -> bool:
