@@ -4,7 +4,6 @@ Problems are sentences for the one time that the judge is asked again. A reply t
 then is a failed evaluator, never a score.
 """
 
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +13,7 @@ from perdure.domain.evaluation import DimensionScore, Finding, Severity
 from perdure.domain.labelled_reply import read_labelled
 from perdure.domain.problems import problems_of
 from perdure.domain.progress import is_score, rounded
+from perdure.domain.strict_json import RepeatedName, read_json
 
 SCORE_CHOICES = tuple(round(tenth / 10, 1) for tenth in range(11))
 _SEVERITIES: dict[str, Severity] = {
@@ -145,7 +145,10 @@ def severity_of(word: str) -> Severity:
 
 
 def _parse(text: str, dimensions: Sequence[str]) -> GivenReply | BadReply:
-    value = _json_in(text)
+    try:
+        value = _json_in(text)
+    except RepeatedName as error:
+        return BadReply((f"The reply cannot be read: {error}.",))
     if value is None:
         value = read_labelled(text, dimensions)
     if value is None:
@@ -162,7 +165,9 @@ def _json_in(text: str) -> JsonValue | None:
     if start < 0 or end < start:
         return None
     try:
-        value: JsonValue = json.loads(text[start : end + 1])
+        value = read_json(text[start : end + 1])
+    except RepeatedName:
+        raise
     except (ValueError, RecursionError):
         return None
     return value

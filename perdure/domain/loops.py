@@ -13,6 +13,7 @@ from perdure.domain.base import Frozen
 from perdure.domain.errors import InvalidInput
 from perdure.domain.problems import nearest_name
 from perdure.domain.status import RunStatus
+from perdure.domain.strict_json import read_json
 
 LoopAction = Literal["pause", "resume", "stop", "retry"]
 ACTIONS: tuple[LoopAction, ...] = ("pause", "resume", "stop", "retry")
@@ -131,7 +132,7 @@ def parameters_of(given: JsonValue) -> dict[str, JsonValue]:
     value = given
     if isinstance(given, str):
         try:
-            value = json.loads(given) if given.strip() else {}
+            value = read_json(given) if given.strip() else {}
         except ValueError as error:
             raise InvalidInput(
                 f"parameters: found {given[:80]!r}, which is no JSON ({error}).",

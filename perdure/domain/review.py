@@ -1,6 +1,5 @@
 """A person's scores: what is asked, and how the answer is read."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from perdure.domain.evaluation import IMPORTANT_CAP, DimensionScore, Finding
 from perdure.domain.progress import is_score, rounded
 from perdure.domain.refs import Ref
 from perdure.domain.rubric import Rubric
+from perdure.domain.strict_json import read_json
 
 _NUMBER = re.compile(
     r"\s*(?P<score>[-+]?(\d+(\.\d*)?|\.\d+))(?![\w.,%/]*\d|\s*%)(?P<rest>.*)", re.DOTALL
@@ -55,7 +55,7 @@ def read_scores(text: str, names: Sequence[str]) -> tuple[DimensionScore, ...] |
 
 def _from_json(text: str) -> dict[str, tuple[float, str]]:
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except (ValueError, RecursionError):
         return {}
     if not isinstance(value, dict):

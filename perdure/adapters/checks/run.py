@@ -18,6 +18,7 @@ from perdure.domain.checks import (
     LengthUnit,
     RegexCheck,
 )
+from perdure.domain.strict_json import once_each
 
 SHOWN_CHARACTERS = 120
 _UNITS: dict[LengthUnit, tuple[str, str]] = {
@@ -130,7 +131,7 @@ def _same_json(text: str, wanted: JsonValue) -> bool:
 
 def _read_json(text: str) -> JsonValue:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=once_each)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 

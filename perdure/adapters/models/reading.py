@@ -1,6 +1,5 @@
 """Gather a streamed answer block by block, with the usage known so far at every moment."""
 
-import json
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -14,6 +13,7 @@ from anthropic.types import Usage as WireUsage
 from pydantic import JsonValue, TypeAdapter
 
 from perdure.domain.models import StopReason
+from perdure.domain.strict_json import read_json
 from perdure.domain.transcript import Block, TextBlock, ThinkingBlock, ToolUseBlock
 from perdure.domain.usage import Usage
 
@@ -131,7 +131,7 @@ def _tool_use(block: _OpenBlock, *, tolerant: bool) -> ToolUseBlock | None:
         return None
     try:
         arguments = _OBJECT.validate_python(
-            json.loads(written) if written else block.native.get("input") or {}
+            read_json(written) if written else block.native.get("input") or {}
         )
     except ValueError:
         if tolerant:

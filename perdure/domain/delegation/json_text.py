@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from perdure.domain.strict_json import RepeatedName, read_json, strict_decoder
+
 MOST_CHARACTERS = 400_000
 MOST_STARTS = 40
 MOST_CUTS = 200
@@ -14,7 +16,8 @@ LEFT_OUT = "[… nested too deeply …]"
 
 _FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\n(?P<body>.*?)```", re.DOTALL)
 _CLOSING = {"{": "}", "[": "]"}
-_DECODER = json.JSONDecoder()
+_DECODER = strict_decoder()
+_LENIENT = json.JSONDecoder()  # says where an object ends that is not taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ def value_of(text: str) -> JsonValue:
     if stripped[:1] not in {"{", "["}:
         return text
     try:
-        value: JsonValue = json.loads(stripped)
+        value = read_json(stripped)
     except (ValueError, RecursionError):
         return text
     return storable(value)
@@ -80,6 +83,8 @@ def _objects(text: str) -> tuple[Found, ...]:
         tried += 1
         try:
             value, end = _DECODER.raw_decode(text, start)
+        except RepeatedName:
+            end = _end_of(text, start)
         except (ValueError, RecursionError):
             fields, ends = _unfinished(text, start)
             if fields:
@@ -91,15 +96,25 @@ def _objects(text: str) -> tuple[Found, ...]:
     return tuple(found)
 
 
+def _end_of(text: str, start: int) -> int:
+    """Where an object ends that gives a name twice: nothing in it is taken either."""
+    try:
+        return _LENIENT.raw_decode(text, start)[1]
+    except (ValueError, RecursionError):
+        return len(text)  # cut off as well
+
+
 def _unfinished(text: str, start: int) -> tuple[dict[str, JsonValue], bool]:
     """What is whole of an object that cannot be read, and whether its brackets close at all."""
     places, ends = _places(text, start)
     for end, closers in reversed(places[-MOST_CUTS:]):
         try:
-            fields: dict[str, JsonValue] = json.loads(f"{text[start:end]}{closers}")
+            fields = read_json(f"{text[start:end]}{closers}")
+        except RepeatedName:
+            return {}, ends  # a shorter piece would leave out what contradicts it
         except (ValueError, RecursionError):
             continue
-        return _fields(fields), ends
+        return _fields(fields) if isinstance(fields, dict) else {}, ends
     return {}, ends
 
 

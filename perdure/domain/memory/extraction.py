@@ -1,6 +1,5 @@
 """What a learner model is asked after a run, and what it may answer; its reply is data."""
 
-import json
 from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -13,6 +12,7 @@ from perdure.domain.memory.lessons import learning
 from perdure.domain.problems import problems_of
 from perdure.domain.refine.prompts import quoted
 from perdure.domain.result import IterationRecord
+from perdure.domain.strict_json import read_json
 
 LEARNER_SYSTEM = (
     "You look back at one finished piece of work, to help whoever does the next one of its kind. "
@@ -88,7 +88,7 @@ def read_learnings(text: str) -> tuple[Extracted, ...] | BadReply:
     if start < 0 or end < start:
         return BadReply((_EMPTY,))
     try:
-        value: object = json.loads(text[start : end + 1])
+        value: object = read_json(text[start : end + 1])
     except (ValueError, RecursionError) as error:
         return BadReply((f"the reply is no JSON: {error}",))
     try:

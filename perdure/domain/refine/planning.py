@@ -1,6 +1,5 @@
 """The plan of a refine run: what a planner is asked, what it may answer, and its fix steps."""
 
-import json
 from collections.abc import Sequence
 from typing import Literal
 
@@ -11,6 +10,7 @@ from perdure.domain.evaluation import Evaluation
 from perdure.domain.evaluation_reply import BadReply
 from perdure.domain.problems import problems_of
 from perdure.domain.steps import ModelCallRequest, StructuredReport
+from perdure.domain.strict_json import read_json
 
 PLANNER_SYSTEM = (
     "You plan one task that another model will carry out. Answer with a short plan: at most six "
@@ -95,7 +95,7 @@ def read_plan(text: str) -> Plan | BadReply:
     if start < 0 or end < start:
         return BadReply(("reply with a JSON object that has steps and risks",))
     try:
-        value: object = json.loads(text[start : end + 1])
+        value: object = read_json(text[start : end + 1])
     except (ValueError, RecursionError) as error:
         return BadReply((f"the reply is no JSON: {error}",))
     try:

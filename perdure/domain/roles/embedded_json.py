@@ -1,11 +1,13 @@
 """Finds the JSON object that a reply carries, between fences or words as well."""
 
-import json
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from perdure.domain.strict_json import strict_decoder
+
 _LAST = 3
+_DECODER = strict_decoder()
 _BRACES = 24
 _FRAME = "` \t\r\n{}[]"
 
@@ -61,7 +63,7 @@ def _candidates(text: str, names: tuple[str, ...]) -> list[int]:
 
 def _object_at(text: str, start: int) -> EmbeddedObject | None:
     try:
-        value, end = json.JSONDecoder().raw_decode(text, start)
+        value, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):

@@ -9,6 +9,7 @@ from perdure.domain.delegation.tools.draft import ToolDraft
 from perdure.domain.delegation.tools.imports import importable
 from perdure.domain.delegation.tools.refusals import ToolRefused
 from perdure.domain.evaluation_reply import BadReply
+from perdure.domain.strict_json import read_json
 
 REPAIR_SYSTEM = (
     "You repair one small Python tool that did not pass a check. Change as little as the check "
@@ -78,10 +79,10 @@ def read_repair(text: str, draft: ToolDraft) -> ToolDraft | BadReply:
     if start < 0 or end < start:
         return BadReply(("reply with a JSON object that has code and schema",))
     try:
-        value: object = json.loads(text[start : end + 1])
+        value: object = read_json(text[start : end + 1])
         given = _GivenRepair.model_validate(value)
         schema = given.parameters or None
-        parameters: object = json.loads(schema) if isinstance(schema, str) else schema
+        parameters: object = read_json(schema) if isinstance(schema, str) else schema
     except ValidationError:
         return BadReply(("the reply needs code, a text, and schema, an object",))
     except (ValueError, RecursionError) as error:
