@@ -19,6 +19,11 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+# Before all that it finds.
+import perdure.own_packages  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+# isort: split
+
 from activities.ask_verdict import AskVerdict
 from activities.asked_calls import AskedCalls
 from activities.brief import Brief
