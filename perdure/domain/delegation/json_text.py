@@ -82,18 +82,26 @@ def _objects(text: str) -> tuple[Found, ...]:
     while start >= 0 and tried < MOST_STARTS:
         tried += 1
         try:
-            value, end = _DECODER.raw_decode(text, start)
+            one, end = _object_at(text, start)
         except RepeatedName:
-            end = _end_of(text, start)
-        except (ValueError, RecursionError):
-            fields, ends = _unfinished(text, start)
-            if fields:
-                found.append(Found(fields, cut=True))
-            end = len(text) if fields and not ends else start + 1
-        else:
-            found.append(Found(_fields(value)))
+            one, end = None, _end_of(text, start)
+        if one is not None:
+            found.append(one)
         start = text.find("{", end)
     return tuple(found)
+
+
+def _object_at(text: str, start: int) -> tuple[Found | None, int]:
+    """What begins at a brace, and where to look on."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except RepeatedName:
+        raise
+    except (ValueError, RecursionError):
+        fields, ends = _unfinished(text, start)
+        whole = len(text) if fields and not ends else start + 1
+        return Found(fields, cut=True) if fields else None, whole
+    return Found(_fields(value)), end
 
 
 def _end_of(text: str, start: int) -> int:
@@ -111,7 +119,7 @@ def _unfinished(text: str, start: int) -> tuple[dict[str, JsonValue], bool]:
         try:
             fields = read_json(f"{text[start:end]}{closers}")
         except RepeatedName:
-            return {}, ends  # a shorter piece would leave out what contradicts it
+            raise  # a shorter piece would leave out what contradicts it
         except (ValueError, RecursionError):
             continue
         return _fields(fields) if isinstance(fields, dict) else {}, ends
