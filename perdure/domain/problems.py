@@ -79,6 +79,13 @@ def shown(value: object) -> str:
     return text if len(text) <= FOUND_CHARACTERS else text[: FOUND_CHARACTERS - 1] + "…"
 
 
+OBJECT = "an object with named fields"
+# Where pydantic names the class that it would build, which no reader of a task file knows.
+OBJECT_TYPES = frozenset(
+    {"model_type", "model_attributes_type", "dataclass_type", "dict_type", "mapping_type"}
+)
+
+
 def _problem(detail: ErrorDetails, value: object, root: str, names: list[str]) -> Problem:
     is_field = detail["type"] in {"extra_forbidden", "missing"}
     path = path_of(root, _real_steps(detail["loc"], value, keep_last=is_field))
@@ -90,6 +97,12 @@ def _problem(detail: ErrorDetails, value: object, root: str, names: list[str]) -
             return Problem(path=path, found=f"the field {last}", allowed=allowed, nearest=near)
         case "missing":
             return Problem(path=path, found="nothing", allowed="a value, the field is required")
+        case "union_tag_not_found":
+            field = str(detail.get("ctx", {}).get("discriminator", "type")).strip("'")
+            path = f"{path}.{field}" if path else field
+            return Problem(path=path, found="nothing", allowed="a value, it says what this is")
+        case kind if kind in OBJECT_TYPES:
+            return Problem(path=path or "input", found=shown(detail["input"]), allowed=OBJECT)
         case "union_tag_invalid":
             return _wrong_tag(detail, path)
         case _:

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from perdure.domain.base import Frozen
 from perdure.domain.problems import Problem, path_of, problems_of, shown
@@ -49,9 +49,7 @@ class Home(Frozen):
             "pest: found the field pest; allowed: one of kind, pets. Did you mean pets?",
             id="typo",
         ),
-        pytest.param(
-            "x", 'input: found "x"; allowed: a valid dictionary or instance of Home.', id="no"
-        ),
+        pytest.param("x", 'input: found "x"; allowed: an object with named fields.', id="no"),
     ],
 )
 def test_problems(value: object, expected: str) -> None:
@@ -70,3 +68,36 @@ def test_a_long_value_is_cut_and_an_odd_one_is_shown() -> None:
     assert len(shown("x" * 500)) == 80
     assert shown({1, 2}.__class__).startswith("<class")
     assert str(Problem(path="a", found="1", allowed="2")) == "a: found 1; allowed: 2."
+
+
+class _Inner(BaseModel):
+    kind: Literal["a"] = "a"
+
+
+class _Other(BaseModel):
+    kind: Literal["b"] = "b"
+
+
+class _Outer(BaseModel):
+    inner: _Inner = _Inner()
+    either: Annotated[_Inner | _Other, Field(discriminator="kind")] = _Inner()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"inner": "Done."}, "an object with named fields"),
+        ({"inner": ["x"]}, "an object with named fields"),
+        ({"either": "x"}, "an object with named fields"),
+        ({"either": {}}, "either.kind"),
+        ("x", "an object with named fields"),
+    ],
+)
+def test_no_class_of_ours_is_named(given: object, told: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        _Outer.model_validate(given)
+    words = " ".join(str(problem) for problem in problems_of(caught.value, given))
+    assert told in words
+    assert not [
+        word for word in ("_Inner", "_Outer", "instance of", "discriminator") if word in words
+    ]

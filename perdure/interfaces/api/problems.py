@@ -21,7 +21,7 @@ from perdure.domain.errors import (
     StoreError,
 )
 from perdure.domain.model_errors import ModelError
-from perdure.domain.problems import path_of, shown
+from perdure.domain.problems import OBJECT, OBJECT_TYPES, path_of, shown
 from perdure.interfaces.api.cures import cure_of, over_http
 
 MEDIA_TYPE = "application/problem+json"
@@ -182,7 +182,7 @@ async def _of_our_tree(request: Request, error: Exception) -> Response:
 async def _of_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     errors = [
-        (_place(detail["loc"]), _words(detail["msg"], detail.get("input")))
+        (_place(detail["loc"]), _words(_said(detail), detail.get("input")))
         for detail in error.errors()
     ]
     listed = "; ".join(f"{path}: {words}" for path, words in errors)
@@ -222,6 +222,15 @@ def _place(steps: tuple[str | int, ...]) -> str:
     if root == "body":
         return path_of("", [step for step in rest if not isinstance(step, str) or step]) or "body"
     return path_of(str(root), rest)
+
+
+def _said(detail: Mapping[str, object]) -> str:
+    """What is wrong, without the names of our classes."""
+    if detail["type"] in OBJECT_TYPES:
+        return f"Input should be {OBJECT}"
+    if detail["type"] == "union_tag_not_found":
+        return "The field that says what this is, is missing"
+    return str(detail["msg"])
 
 
 def _words(message: str, found: object) -> str:
