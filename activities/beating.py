@@ -12,6 +12,9 @@ from typing import Generic, TypeVar
 
 from temporalio import activity
 
+from perdure.domain.patience import PATIENCE, WAITS, Patience
+from perdure.working_time import ended_in_time
+
 R = TypeVar("R")
 
 BEATS_PER_TIMEOUT = 4
@@ -41,7 +44,7 @@ async def within(
     """
     task = asyncio.ensure_future(work)
     try:
-        done, _ = await asyncio.wait({task}, timeout=seconds)
+        done = await ended_in_time(task, seconds=seconds)
     except asyncio.CancelledError:
         ended = await _end(task, by="cancelled")
         if not cancelled_by_workflow():
@@ -77,21 +80,30 @@ def cancelled_by_shutdown() -> bool:
 
 @asynccontextmanager
 async def heartbeats() -> AsyncGenerator[None]:
-    """Beat while the body runs, where the step has a heartbeat timeout."""
+    """Beat while the body runs, where the step has a heartbeat timeout; such a step has patience.
+
+    While it waits for its store, the beats say so: status and the Web UI show them.
+    """
     timeout = activity.info().heartbeat_timeout
     if timeout is None:
         yield
         return
-    beats = asyncio.ensure_future(_beat(timeout.total_seconds() / BEATS_PER_TIMEOUT))
+    patience = Patience()
+    token = PATIENCE.set(patience)
+    beats = asyncio.ensure_future(_beat(timeout.total_seconds() / BEATS_PER_TIMEOUT, patience))
     try:
         yield
     finally:
         beats.cancel()
+        PATIENCE.reset(token)
 
 
-async def _beat(every: float) -> None:
+async def _beat(every: float, patience: Patience) -> None:
     while True:
-        activity.heartbeat()
+        if patience.why:
+            activity.heartbeat({WAITS: patience.why})
+        else:
+            activity.heartbeat()
         await asyncio.sleep(every)
 
 

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 from temporalio import activity
 
+from activities.attempting import call_context, offers_of
 from activities.composing import Composer
 from activities.frames import Frames
 from activities.keep_records import RecordKeeper
-from activities.metering import Metered, MeteredModel, NotSent, call_context, offers_of
+from activities.metering import Metered, MeteredModel, NotSent
 from activities.translate import translated
 from perdure.domain.agent.calls import CallAsked, canonical_json, normalize_name
 from perdure.domain.agent.compaction import compact
@@ -62,6 +63,9 @@ class CallModel:
         temperature: float | None = None,
     ) -> ModelCallReport:
         """The same for other activities: a schema asks for structured output."""
+        key = call_context(step, run="").key
+        if (lost := await self._metered.broke_its_workers(key)) is not None:
+            return ModelCallReport(status="lost_workers", account=lost)
         frame = await self._frames.load(step.frame)
         before = await self._append(step, frame=frame)
         await self._write_records(step, frame=frame, before=before)

@@ -1,16 +1,21 @@
 """The activity `call_tool`: run one call inside its grant, and store what it gave."""
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities.asked_calls import AskedCalls
-from activities.beating import Finished, Interrupted, within
+from activities.beating import Finished, Interrupted, to_the_end, within
 from activities.frames import Frames
 from activities.stopwatch import Stopwatch
 from activities.translate import translated
+from perdure.domain.errors import PerdureError
 from perdure.domain.ports import BlobStore, ToolHost, TranscriptStore
+from perdure.domain.refs import Ref
 from perdure.domain.steps import ToolCallReport, ToolCallRequest
 from perdure.domain.termination import leading_number
 from perdure.domain.tools import ToolOutput
+
+EFFECT_UNCERTAIN = "effect_uncertain"
 
 
 class CallTool:
@@ -35,11 +40,29 @@ class CallTool:
                 given = output
             case Interrupted(by=reason):
                 given = ToolOutput(outcome="interrupted", text=f"[ended early: {reason}]")
-        ref = await self._blobs.put_text(given.text) if given.text else None
         return ToolCallReport(
             outcome=given.outcome,
-            ref=ref,
+            ref=await to_the_end(self._kept(step.name, given.text)) if given.text else None,
             code=given.code,
             seconds=watch.seconds,
             number=leading_number(given.text) if given.outcome == "ok" else None,
         )
+
+    async def _kept(self, name: str, text: str) -> Ref:
+        """Store what a tool gave: it has run, and this is the only word of its effect.
+
+        The store is waited for with the result in hand. Where that fails for good, an attempt that
+        may not be repeated ends as an uncertain effect, never as an error to be tried again.
+        """
+        try:
+            return await self._blobs.put_text(storable(text))
+        except PerdureError as error:
+            raise ApplicationError(
+                f"{name} has run, and its result could not be stored: {error}",
+                type=EFFECT_UNCERTAIN,
+            ) from error
+
+
+def storable(text: str) -> str:
+    """The text with a question mark for what no text file can hold (lone surrogates)."""
+    return text.encode("utf-8", "replace").decode()

@@ -6,8 +6,8 @@ from functools import partial
 
 from temporalio import activity
 
+from activities.attempting import call_context
 from activities.frames import Frames
-from activities.metering import call_context
 from activities.structured import StructuredCalls
 from activities.translate import translated
 from perdure.domain.evaluation_reply import (

@@ -1,20 +1,36 @@
-"""The text of a model call in progress, written to the store in batches; advisory only."""
+"""A model call in progress: its text for those who watch, and what is booked if it is lost.
+
+Both are written in batches, and neither may fail or delay a paid call.
+"""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Self
 
 from perdure.domain.errors import PerdureError
-from perdure.domain.ports import Attempt, RecordStore
+from perdure.domain.patience import impatient
+from perdure.domain.ports import Attempt, RecordStore, UsageSoFar
+from perdure.domain.usage import Usage
 
 BATCH_S = 0.2
+BATCHES_PER_NOTE = 5
 SHOWN_CHARACTERS = 4_000
 
 
 class LiveText:
     """Collects deltas and replaces the run's live row; a retried attempt starts it anew."""
 
-    def __init__(self, records: RecordStore, *, run: str, attempt: Attempt) -> None:
+    def __init__(
+        self,
+        records: RecordStore,
+        *,
+        run: str,
+        attempt: Attempt,
+        expects: Callable[[Usage | None], Awaitable[None]],
+    ) -> None:
+        self._expects = expects
+        self._used: UsageSoFar | None = None
+        self._noted: Usage | None = None
         self._records = records
         self._run = run
         self._attempt = attempt
@@ -26,6 +42,15 @@ class LiveText:
         """Take a text delta."""
         self._text = (self._text + delta)[-SHOWN_CHARACTERS:]
 
+    def answers(self, used: UsageSoFar) -> None:
+        """The answer has begun; `used` tells what it has come to at any time."""
+        self._used = used
+
+    @property
+    def seen(self) -> Usage | None:
+        """What the attempt has used by now, None before the answer began."""
+        return None if self._used is None else self._used()
+
     async def __aenter__(self) -> Self:
         self._writer = asyncio.ensure_future(self._write())
         return self
@@ -35,22 +60,38 @@ class LiveText:
             self._writer.cancel()
             await asyncio.wait({self._writer})
         if self._written:
-            await self._quietly(self._records.clear_live_text(self._run))
+            with impatient():
+                await self._quietly(self._records.clear_live_text(self._run))
 
     async def _write(self) -> None:
-        while True:
-            await asyncio.sleep(BATCH_S)
-            if self._text != self._written:
-                self._written = self._text
-                await self._quietly(
-                    self._records.set_live_text(
-                        self._run, self._attempt.key, self._attempt.attempt, self._text
-                    )
-                )
+        batch = 0
+        with impatient():
+            while True:
+                await asyncio.sleep(BATCH_S)
+                await self._show()
+                batch += 1
+                if batch % BATCHES_PER_NOTE == 0:
+                    await self._note()
+
+    async def _show(self) -> None:
+        if self._text == self._written:
+            return
+        self._written = self._text
+        attempt = self._attempt
+        await self._quietly(
+            self._records.set_live_text(self._run, attempt.key, attempt.attempt, self._text)
+        )
+
+    async def _note(self) -> None:
+        seen = self.seen
+        if seen == self._noted:
+            return
+        self._noted = seen
+        await self._quietly(self._expects(seen))
 
     @staticmethod
     async def _quietly(work: Awaitable[None]) -> None:
-        # A viewer's text is not worth failing a paid call for.
+        # Neither a viewer's text nor a finer estimate is worth failing a paid call for.
         try:
             await work
         except PerdureError:

@@ -5,23 +5,26 @@ leaves open between two of these steps is marked lost by the next attempt, at it
 """
 
 import asyncio
-import hashlib
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
 from temporalio import activity
 
+from activities.attempting import (
+    Terms,
+    affordable,
+    attempt_of,
+    request_hash,
+    terms_of,
+    within_allowance,
+)
 from activities.beating import Finished, Interrupted, to_the_end, within
 from activities.live_text import LiveText
 from activities.stopwatch import Stopwatch
 from activities.translate import UNREADABLE, model_failure, unreadable
-from perdure.domain.budget import worst_cost
-from perdure.domain.errors import StoreError
 from perdure.domain.model_errors import ModelError, ModelFacts
-from perdure.domain.models import CallContext, ModelReply, ModelRequest, Price
+from perdure.domain.models import ModelReply, ModelRequest
 from perdure.domain.ports import (
     Attempt,
     Begin,
@@ -33,16 +36,12 @@ from perdure.domain.ports import (
     RecordStore,
     Replayed,
     Sealed,
+    fits,
 )
-from perdure.domain.steps import Frame, ModelCallRequest
+from perdure.domain.retries import LOST_WORKERS, MODEL_SLACK_S, own_limit
+from perdure.domain.steps import Allowance, Frame, ModelCallRequest
 from perdure.domain.tolerance import read
 from perdure.domain.usage import Account, Usage
-
-COMMIT_TRIES = 30
-COMMIT_PAUSE_S = 1.0
-LEAST_SHARE_OF_OUTPUT = 0.75
-NOT_ASKED = {"allowance", "records", "state"}
-UNKNOWN_USAGE_KINDS = frozenset({"timeout", "cut", "bad_reply"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +64,9 @@ class Metered:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """No reply: it did not fit, was interrupted, or the run is closed for spending."""
+    """No reply: it did not fit, was interrupted, lost its workers, or the run may not spend."""
 
-    status: Literal["does_not_fit", "interrupted", "sealed"]
+    status: Literal["does_not_fit", "interrupted", "sealed", "lost_workers"]
     account: Account
     prompt_tokens: int
 
@@ -109,9 +108,10 @@ class MeteredModel:
         counted = await self._count(request)
         prompt = counted if counted is not None else estimate
         price = frame.cards[request.model].price
-        request = _within_allowance(step, request, prompt=prompt, price=price)
-        attempt = self._attempt(step, request, frame=frame, prompt=prompt)
-        if not _fits(step, prompt=prompt, max_tokens=request.max_tokens, price=price):
+        request = within_allowance(step, request, prompt=prompt, price=price)
+        terms = terms_of(step, request, frame=frame, prompt_tokens=prompt)
+        attempt = attempt_of(step, request, frame=frame, terms=terms)
+        if not affordable(step, prompt=prompt, max_tokens=request.max_tokens, price=price):
             # The key ends here for good, so an attempt that a kill left open is booked now.
             account = await self._journal.reconcile(attempt.key)
             return NotSent(status="does_not_fit", account=account, prompt_tokens=prompt)
@@ -124,7 +124,19 @@ class MeteredModel:
             case Sealed():
                 return NotSent("sealed", Account(), prompt)
             case Proceed():
-                return await self._attempted(step, request, attempt=attempt, price=price)
+                return await self._attempted(step, request, attempt=attempt, terms=terms)
+
+    async def broke_its_workers(self, key: str) -> Account | None:
+        """What a call used that took its last worker with it; None for one that may go on.
+
+        Asked before anything is read for the call: the input itself may be what breaks them.
+        """
+        number = activity.info().attempt
+        if number <= LOST_WORKERS:
+            return None
+        if number - 1 - await self._journal.failures(key) < LOST_WORKERS:
+            return None
+        return await self._journal.reconcile(key)
 
     async def _known(self, step: ModelCallRequest, request: ModelRequest) -> Metered | None:
         """The reply of an attempt before this one, which is paid for whatever fits by now."""
@@ -138,36 +150,45 @@ class MeteredModel:
         return Metered(reply, found.account, reply.usage.prompt_tokens, replayed=True)
 
     async def _attempted(
-        self,
-        step: ModelCallRequest,
-        request: ModelRequest,
-        *,
-        attempt: Attempt,
-        price: Price | None,
+        self, step: ModelCallRequest, request: ModelRequest, *, attempt: Attempt, terms: Terms
     ) -> Metered | NotSent:
         watch = Stopwatch()
-        live = LiveText(self._records, run=request.context.run, attempt=attempt)
+        live = LiveText(
+            self._records,
+            run=request.context.run,
+            attempt=attempt,
+            expects=lambda seen: self._expects(attempt, terms, seen),
+        )
         client = self._models.resolve(request.model)
+        limit = own_limit(activity.info().start_to_close_timeout)
+        patience = None if limit is None else limit - MODEL_SLACK_S
+        active = step.allowance.active_time_s
         try:
             async with live:
                 ended = await within(
-                    client.call(request, on_text=live.add), seconds=step.allowance.active_time_s
+                    client.call(request, on_text=live.add, on_answer=live.answers),
+                    seconds=min((s for s in (active, patience) if s is not None), default=None),
                 )
+            out_of_time = isinstance(ended, Interrupted) and ended.by == "active_time"
+            if out_of_time and patience and (active is None or patience < active):
+                raise ModelError(_too_late(patience, live.seen))
         except ModelError as error:
             seconds = watch.seconds
-            raise await to_the_end(self._failed(attempt, error.facts, price, seconds)) from error
+            raise await to_the_end(
+                self._failed(step.allowance, attempt, error.facts, terms=terms, seconds=seconds)
+            ) from error
         except asyncio.CancelledError:
-            await self._lost(attempt, watch.seconds)
+            await self._lost(attempt, live, terms, seconds=watch.seconds)
             raise
         seconds = watch.seconds
         match ended:
             case Interrupted():
-                await self._lost(attempt, seconds)
+                await self._lost(attempt, live, terms, seconds=seconds)
                 account = await self._journal.reconcile(attempt.key)
                 return NotSent("interrupted", account, attempt.estimate.input_tokens)
             case Finished(value=reply):
                 return await to_the_end(
-                    self._answered(attempt, reply, price=price, seconds=seconds)
+                    self._answered(attempt, reply, terms=terms, seconds=seconds)
                 )
 
     async def _begin(self, attempt: Attempt) -> Begin:
@@ -183,151 +204,93 @@ class MeteredModel:
             raise
 
     async def _answered(
-        self, attempt: Attempt, reply: ModelReply, *, price: Price | None, seconds: float
+        self, attempt: Attempt, reply: ModelReply, *, terms: Terms, seconds: float
     ) -> Metered:
-        cost = None if price is None else price.cost(reply.usage)
+        usage, cost = reply.usage, terms.cost(reply.usage)
+        if not reply.confirmed:
+            usage, cost = terms.used(reply.usage)
+            reply = reply.model_copy(update={"usage": usage})
         try:
             content = reply.model_dump_json().encode()
         except UNREADABLE as error:
             # Paid for, and never to be stored: booked as it is, and not paid for again.
-            await self._journal.fail(attempt, usage=reply.usage, cost_usd=cost, seconds=seconds)
+            await self._journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds)
             raise unreadable(error) from error
-        first = await self._commit(attempt, reply, content, cost=cost, seconds=seconds)
+        # The reply is paid for: while the store is away it stays in hand.
+        first = await self._journal.answer(
+            attempt,
+            usage=usage,
+            cost_usd=cost,
+            reply=await self._blobs.put(content),
+            seconds=seconds,
+            confirmed=reply.confirmed,
+        )
         account = await self._journal.account(attempt.key)
         known = None if first else await self._journal.answered(attempt.key, attempt.request_hash)
         if known is not None:
             reply = read(ModelReply, await self._blobs.get(known.reply))
         return Metered(reply, account, reply.usage.prompt_tokens)
 
-    async def _commit(
-        self,
-        attempt: Attempt,
-        reply: ModelReply,
-        content: bytes,
-        *,
-        cost: Decimal | None,
-        seconds: float,
-    ) -> bool:
-        # The reply is paid for: a full disk or a locked table is waited out while it is in hand.
-        for remaining in range(COMMIT_TRIES - 1, -1, -1):
-            try:
-                address = await self._blobs.put(content)
-                return await self._journal.answer(
-                    attempt, usage=reply.usage, cost_usd=cost, reply=address, seconds=seconds
-                )
-            except StoreError:
-                if remaining == 0:
-                    raise
-                await asyncio.sleep(COMMIT_PAUSE_S)
-        raise AssertionError
-
     async def _failed(
-        self, attempt: Attempt, facts: ModelFacts, price: Price | None, seconds: float
+        self,
+        allowance: Allowance,
+        attempt: Attempt,
+        facts: ModelFacts,
+        *,
+        terms: Terms,
+        seconds: float,
     ) -> Exception:
-        unknown = facts.usage == Usage() and facts.sent and facts.kind in UNKNOWN_USAGE_KINDS
-        cost = None if price is None else price.cost(facts.usage)
+        usage, cost = facts.usage, terms.cost(facts.usage)
+        if not facts.confirmed:
+            usage, cost = terms.used(facts.usage)
         await self._journal.fail(
             attempt,
-            usage=facts.usage,
+            usage=usage,
             cost_usd=cost,
             seconds=seconds,
-            lost=unknown,
             sent=facts.sent,
+            confirmed=facts.confirmed,
         )
         account = await self._journal.reconcile(attempt.key)
+        failures = allowance.tried + await self._journal.failures(attempt.key)
         return model_failure(
             facts,
             account,
+            failures=failures,
+            last=failures >= allowance.tries,
+            fits=fits(attempt, account) and _may_call(allowance, account),
             initial_s=self._backoff.initial_s,
             maximum_s=self._backoff.maximum_s,
         )
 
-    async def _lost(self, attempt: Attempt, seconds: float) -> None:
-        await to_the_end(
-            self._journal.fail(attempt, usage=Usage(), cost_usd=None, seconds=seconds, lost=True)
-        )
+    async def _expects(self, attempt: Attempt, terms: Terms, seen: Usage | None) -> None:
+        usage, cost = terms.used(seen)
+        await self._journal.expect(attempt, usage=usage, cost_usd=cost)
+
+    async def _lost(
+        self, attempt: Attempt, live: LiveText, terms: Terms, *, seconds: float
+    ) -> None:
+        usage, cost = terms.used(live.seen)
+        await to_the_end(self._lose(attempt, usage, cost, seconds))
+
+    async def _lose(
+        self, attempt: Attempt, usage: Usage, cost: Decimal | None, seconds: float
+    ) -> None:
+        await self._journal.expect(attempt, usage=usage, cost_usd=cost)
+        await self._journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds, lost=True)
 
     async def _count(self, request: ModelRequest) -> int | None:
         return await self._models.resolve(request.model).count(request)
 
-    def _attempt(
-        self, step: ModelCallRequest, request: ModelRequest, *, frame: Frame, prompt: int
-    ) -> Attempt:
-        context = request.context
-        worst = Usage(input_tokens=prompt, output_tokens=request.max_tokens)
-        price = frame.cards[request.model].price
-        return Attempt(
-            key=context.key,
-            attempt=context.attempt,
-            execution=activity.info().workflow_run_id or "",
-            root=frame.root,
-            run=frame.run,
-            phase=step.phase,
-            role=step.role,
-            iteration=step.iteration,
-            model=request.model,
-            request_hash=request_hash(step),
-            estimate=worst,
-            estimate_cost_usd=None if price is None else worst_cost(price, worst),
-            reservation_tokens=step.allowance.tokens,
-            reservation_cost_usd=step.allowance.cost_usd,
-            reservation_attempts=step.allowance.attempts,
-            reservation_output_tokens=step.allowance.output_tokens,
-        )
+
+def _may_call(allowance: Allowance, account: Account) -> bool:
+    return allowance.attempts is None or account.attempts < allowance.attempts
 
 
-def call_context(step: ModelCallRequest, *, run: str) -> CallContext:
-    """Name the logical call: the execution and the activity in it, stable over retries."""
-    info = activity.info()
-    return CallContext(
-        run=run,
-        role=step.role,
-        iteration=step.iteration,
-        key=f"{info.workflow_run_id}/{info.activity_id}",
-        attempt=info.attempt,
-        worker=step.worker,
+def _too_late(seconds: float, seen: Usage | None) -> ModelFacts:
+    return ModelFacts(
+        kind="timeout",
+        message=f"The model did not finish within {seconds:g} s.",
+        usage=seen or Usage(),
+        confirmed=False,
     )
-
-
-def request_hash(step: ModelCallRequest) -> str:
-    """The SHA-256 of what a reply depends on; allowances and what is only written do not.
-
-    Fields at their default are left out, so that a version that adds one asks the same question
-    under the same hash as the version before it.
-    """
-    content = step.model_dump(mode="json", exclude=NOT_ASKED, exclude_defaults=True)
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def offers_of(frame: Frame, names: Sequence[str] | None) -> list[str]:
-    """The tool names on offer in a call, in the frame's order."""
-    known = [tool.name for tool in frame.tools]
-    return known if names is None else [name for name in known if name in names]
-
-
-def _within_allowance(
-    step: ModelCallRequest, request: ModelRequest, *, prompt: int, price: Price | None
-) -> ModelRequest:
-    """The request with a little less room to answer, where the prompt is longer than was reserved.
-
-    Estimates are off by some percent; asking the workflow for a new reservation each time would
-    cost a step per call.
-    """
-    allowance, wanted = step.allowance, request.max_tokens
-    if allowance.tokens is None or prompt + wanted <= allowance.tokens:
-        return request
-    smaller = request.model_copy(update={"max_tokens": allowance.tokens - prompt})
-    enough = smaller.max_tokens >= wanted * LEAST_SHARE_OF_OUTPUT
-    fitting = enough and _fits(step, prompt=prompt, max_tokens=smaller.max_tokens, price=price)
-    return smaller if fitting else request
-
-
-def _fits(step: ModelCallRequest, *, prompt: int, max_tokens: int, price: Price | None) -> bool:
-    allowance = step.allowance
-    if allowance.tokens is not None and prompt + max_tokens > allowance.tokens:
-        return False
-    if allowance.cost_usd is None or price is None:
-        return True
-    worst = Usage(input_tokens=prompt, output_tokens=max_tokens)
-    return worst_cost(price, worst) <= allowance.cost_usd

@@ -6,7 +6,7 @@ whether an attempt is repeated, and when, is decided here and nowhere else.
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -26,26 +26,31 @@ from perdure.domain.errors import (
     StoreError,
 )
 from perdure.domain.model_errors import ModelFacts, retry_delay
+from perdure.domain.retries import own_limit
 from perdure.domain.steps import ModelFailure
 from perdure.domain.usage import Account
+from perdure.working_time import ended_in_time
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 MESSAGE_LIMIT = 2_000
 WORKER_SHUTDOWN = "worker_shutdown"
+TIMED_OUT = "timeout"
 UNREADABLE = (ValidationError, PydanticSerializationError, RecursionError, UnicodeError)
 NEVER_RETRIED = (InvalidInput, NotAllowed, NotFound)
 
 
-def translated(verb: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+def translated(
+    verb: Callable[P, Coroutine[object, object, R]],
+) -> Callable[P, Coroutine[object, object, R]]:
     """Wrap an activity: heartbeats, and every Perdure error leaves it as an `ApplicationError`."""
 
     @wraps(verb)
     async def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             async with heartbeats():
-                return await verb(*args, **kwargs)
+                return await _within_its_limit(verb(*args, **kwargs))
         except asyncio.CancelledError:
             if not cancelled_by_shutdown():
                 raise
@@ -58,6 +63,28 @@ def translated(verb: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
     return run
 
 
+async def _within_its_limit(work: Coroutine[object, object, R]) -> R:
+    """End a body that works longer than its step may; what it waits for its store is not counted.
+
+    The server's own limit has to leave room for any outage.
+    """
+    limit = own_limit(activity.info().start_to_close_timeout)
+    if limit is None:
+        return await work
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            if not await ended_in_time(task, seconds=limit):
+                break
+        except asyncio.CancelledError:
+            task.cancel()  # the body ends what it holds, and may still report
+    if task.done():
+        return task.result()
+    task.cancel()
+    await asyncio.wait({task})
+    raise ApplicationError(f"the step worked for more than {limit:g} s", type=TIMED_OUT)
+
+
 def unreadable(error: Exception) -> ApplicationError:
     """A value that cannot be read or encoded: it will not heal by doing the work again."""
     return ApplicationError(
@@ -68,26 +95,49 @@ def unreadable(error: Exception) -> ApplicationError:
 
 
 def model_failure(
-    facts: ModelFacts, account: Account, *, initial_s: float, maximum_s: float
+    facts: ModelFacts,
+    account: Account,
+    *,
+    failures: int,
+    last: bool,
+    fits: bool,
+    initial_s: float,
+    maximum_s: float,
 ) -> ApplicationError:
-    """A failed model attempt, with its account, retried when waiting may heal it."""
+    """A failed model attempt, with its account, retried when waiting may heal it.
+
+    Args:
+        facts: how it failed.
+        account: what the call used so far.
+        failures: how often the provider failed it, this time included.
+        last: the provider has had its attempts.
+        fits: another attempt fits what was reserved; else the workflow reserves anew for it.
+        initial_s: first pause, in seconds, where the provider names none.
+        maximum_s: longest such pause.
+    """
     info = activity.info()
     # Seeded by what names the attempt: the same for a replayed test, different between runs.
     seed = zlib.crc32(f"{info.workflow_run_id}/{info.activity_id}/{info.attempt}".encode())
     jitter = 0.8 + 0.4 * (seed % 1000) / 1000
     delay = retry_delay(
-        attempt=info.attempt,
+        attempt=failures,
         retry_after_s=facts.retry_after_s,
         initial_s=initial_s,
         maximum_s=maximum_s,
         jitter=jitter,
     )
+    again = facts.retryable and not last
     return ApplicationError(
         facts.message[:MESSAGE_LIMIT],
-        ModelFailure(facts=facts, account=account),
+        ModelFailure(
+            facts=facts,
+            account=account,
+            failures=failures,
+            again_after_s=delay if again and not fits else None,
+        ),
         type=f"model_{facts.kind}",
-        non_retryable=not facts.retryable,
-        next_retry_delay=timedelta(seconds=delay) if facts.retryable else None,
+        non_retryable=not (again and fits),
+        next_retry_delay=timedelta(seconds=delay) if again and fits else None,
     )
 
 

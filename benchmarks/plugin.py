@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from benchmarks.scene import ANSWER, TOOL, asks_for_tool, book, page
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest, Price
+from perdure.domain.ports import UsageSoFar, unheard
 from perdure.domain.transcript import Message, TextBlock, ToolUseBlock
 from perdure.domain.usage import Usage
 from perdure.tooling import ToolContext, tool
@@ -36,7 +37,13 @@ class BenchModel:
         """None: the loop estimates, as it does for providers that cannot count for free."""
         return None
 
-    async def call(self, request: ModelRequest, *, on_text: Callable[[str], None]) -> ModelReply:
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
         """Ask for the next page, or answer."""
         turns = int(request.model.partition(":")[2])
         turn = 1 + sum(1 for message in request.messages if message.tool_uses)

@@ -32,6 +32,7 @@ from perdure.adapters.sandbox.snippets import SnippetRunner
 from perdure.adapters.settings import Settings, search_path, variable
 from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.patient import patient
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal import address_of, connect
 from perdure.adapters.tools.builtin import builtin_tools, kept_tools
@@ -93,6 +94,8 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
     stores = await open_stores(
         settings.home, settings.database_url, encryption_keys=encryption_keys(settings)
     )
+    if plugins:
+        stores = patient(stores)
     sheet = settings.home / PRICE_SHEET
     prices = ModelPrices(load_price_sheet(sheet) if sheet.exists() else None)
     access = access_from(settings)

@@ -140,7 +140,7 @@ class Batches(ToolCalls):
             )
             self.show(None)
             for entry, done in zip(allowed, finished, strict=True):
-                self._take_result(state, entry, done)
+                self._take_result(state, entry, await self._again(state, entry, done))
             longest = max((_seconds(done) for done in finished), default=0.0)
             self.charge(budgets.work(self.core.budget, longest))
 
@@ -169,6 +169,18 @@ class Batches(ToolCalls):
         allowed = wave[:room]
         self.core.budget = budgets.count(self.core.budget, tool_calls=len(allowed))
         return allowed
+
+    async def _again(
+        self, state: TurnState, entry: PlannedCall, done: Done[ToolCallReport] | Broken
+    ) -> Done[ToolCallReport] | Broken:
+        """A harmless call that broke its workers, again as often as a person wants that."""
+        terms = self.terms_of(entry)
+        while isinstance(done, Broken) and done.lost and terms.idempotent:
+            if not await self.wanted_again(entry.call.name):
+                break
+            activity_id, handle = self.start_call(state, entry)
+            done = await self.watched(handle, activity_id=activity_id)
+        return done
 
     def _take_result(
         self, state: TurnState, entry: PlannedCall, done: Done[ToolCallReport] | Broken

@@ -134,26 +134,27 @@ class Completing(Working):
     ) -> InspectReport | None:
         """Look at what is handed over; None when that was not possible."""
         settings, final = self.spec.delegation, self.core.turnover.final
-        activity_id = self.next_activity_id()
-        handle = workflow.start_activity_method(
-            InspectWork.inspect_work,
-            InspectRequest(
-                wanted=wanted,
-                run=self.run_id,
-                root=self.core.root,
-                deliverables=deliverables,
-                final=final.hash if final else None,
-                goal=self.spec.goal,
-                criteria=settings.success_criteria,
-                output_schema=settings.output_schema,
-                smoke_test=settings.smoke_test,
-                active_time_s=self.active_time_left,
-            ),
-            **options.workspace_step(
-                self.site, activity_id=activity_id, summary=f"inspect: {wanted}"
-            ),
+        request = InspectRequest(
+            wanted=wanted,
+            run=self.run_id,
+            root=self.core.root,
+            deliverables=deliverables,
+            final=final.hash if final else None,
+            goal=self.spec.goal,
+            criteria=settings.success_criteria,
+            output_schema=settings.output_schema,
+            smoke_test=settings.smoke_test,
+            active_time_s=self.active_time_left,
         )
-        inspected = await self.watched(handle, activity_id=activity_id)
+        summary = f"inspect: {wanted}"
+        inspected = await self.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                InspectWork.inspect_work,
+                request,
+                **options.workspace_step(self.site, activity_id=activity_id, summary=summary),
+            ),
+            what=summary,
+        )
         if isinstance(inspected, Broken):
             return None
         self.charge(budgets.work(self.core.budget, inspected.report.seconds))

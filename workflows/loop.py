@@ -44,12 +44,7 @@ DELIVERY_S = 60.0
 
 
 class Loop(Opening):
-    """A durable loop; holds ids, scores, counters and hashes, never a conversation.
-
-    While `in_one_piece` a stage is under way that would begin anew after a roll.
-    """
-
-    in_one_piece: bool = False
+    """A durable loop; holds ids, scores, counters and hashes, never a conversation."""
 
     given: LoopInput
     published: dict[str, object]
@@ -251,22 +246,24 @@ class Loop(Opening):
         """Store the working folder of a run that writes; None for all others."""
         if self.core.base_tree is None:
             return None
-        activity_id = self.next_activity_id()
-        handle = workflow.start_activity_method(
-            Snapshot.snapshot,
-            SnapshotRequest(
-                run=self.run_id,
-                root=self.core.root,
-                patch_from=self.core.base_tree if patch_to is not None else None,
-                patch_to=patch_to or None,
-            ),
-            **options.workspace_step(
-                self.site, activity_id=activity_id, summary=f"snapshot (iteration {self.iteration})"
-            ),
+        summary = f"snapshot (iteration {self.iteration})"
+        request = SnapshotRequest(
+            run=self.run_id,
+            root=self.core.root,
+            patch_from=self.core.base_tree if patch_to is not None else None,
+            patch_to=patch_to or None,
         )
         # What a run delivers outlasts the interruption that ends it.
         patience = DELIVERY_S if patch_to is not None else 0.0
-        outcome = await self.watched(handle, activity_id=activity_id, patience=patience)
+        outcome = await self.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                Snapshot.snapshot,
+                request,
+                **options.workspace_step(self.site, activity_id=activity_id, summary=summary),
+            ),
+            what=summary,
+            patience=patience,
+        )
         return outcome.report if isinstance(outcome, Done) else None
 
     async def deliver(self, tree: str | None) -> SnapshotReport | None:

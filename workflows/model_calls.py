@@ -4,6 +4,7 @@ Whatever happens to the activity, what it used is settled: from its report, from
 details, or from the journal.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from perdure.domain.control import Phase
 from perdure.domain.gates import Gate
 from perdure.domain.names import short_model_name
 from perdure.domain.result import IterationRecord
+from perdure.domain.retries import LOST_WORKERS
 from perdure.domain.spend import charged
 from perdure.domain.steps import (
     Allowance,
@@ -36,8 +38,9 @@ from perdure.domain.transcript import Head
 from perdure.domain.usage import Account
 from workflows import options
 from workflows.loop import Loop, expired_to_end
-from workflows.steps import Broken, Done
+from workflows.steps import LOST, Broken, Done
 from workflows.structured import Structured
+from workflows.tries import Tried, Tries, Unpriced
 
 MAX_OUTPUT_TOKENS = 8_192
 RESERVATION_TRIES = 4
@@ -74,13 +77,6 @@ class Unanswered:
 
     code: str
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unpriced:
-    """A cost limit forbids a model whose price nobody knows."""
-
-    model: str
 
 
 Reported = ModelCallReport | StructuredReport
@@ -194,38 +190,45 @@ class Calling(Loop):
     async def _on_model(self, ask: Ask, model: str, *, compact: bool) -> Called:
         """One model of the chain; a call that did not fit is reserved anew.
 
-        A prompt may outgrow its estimate a few times; attempts that died with their worker are no
-        fault of the call: they end it when they are as many as one call may have attempts.
+        A prompt may outgrow its estimate a few times. Attempts that the provider failed count
+        over all reservations; those that died with their worker are no fault of the call, until a
+        person is asked whether its input breaks them.
         """
-        counted, outgrown, lost = 0, 0, 0
-        while outgrown < RESERVATION_TRIES and lost < self.site.timing.attempts:
+        tries = Tries()
+        while tries.outgrown < RESERVATION_TRIES:
             if await self.hold():
                 return Broken("", "interrupted", "the run was stopped while it was paused")
-            called = await self._reserved(ask, model, compact=compact, counted=counted)
-            report = called.call if isinstance(called, StructuredReport) else called
-            if not isinstance(report, ModelCallReport):
-                return called
-            match report.status:
-                case "replied":
-                    return called
-                case "does_not_fit":
-                    counted = max(counted, report.prompt_tokens)
-                    lost += report.account.lost_attempts
-                    outgrown += 0 if report.account.lost_attempts else 1
-                case "interrupted":
-                    return Broken("", "interrupted", "the call was ended early")
-                case "sealed":
-                    return Broken("", "sealed", "this execution may not spend any more")
-        return Broken("", "does_not_fit", "the prompt kept outgrowing its reservation")
+            called = await self._reserved(ask, model, compact=compact, tries=tries)
+            ended = tries.ended(called)
+            if ended is not None:
+                return ended
+            if tries.pause_s is not None:
+                await self._pause(tries.pause_s)
+            if tries.lost >= LOST_WORKERS:
+                if not await self.wanted_again(ask.summary):
+                    return Broken("", LOST, f"{tries.lost} workers were lost over this call")
+                tries.lost = 0
+        return tries.cause or Broken(
+            "", "does_not_fit", "the prompt kept outgrowing its reservation"
+        )
 
-    async def _reserved(self, ask: Ask, model: str, *, compact: bool, counted: int) -> Called:
+    async def _pause(self, seconds: float) -> None:
+        """Wait as long as the provider wants before it is asked again; an interruption ends it."""
+        with contextlib.suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self.core.control.stop is not None or self.interruption is not None,
+                timeout=seconds,
+                timeout_summary="the provider is asked again",
+            )
+
+    async def _reserved(self, ask: Ask, model: str, *, compact: bool, tries: Tries) -> Tried:
         card, core = self.core.cards[model], self.core
         if unpriced(core.budget, card):
             return Unpriced(model)
         factor = core.factors.get(model, 1.0)
         own = (ask.head.tokens.total if ask.head else 0) + core.system_tokens
         told = own + entries_tokens(ask.entries) + ask.extra_tokens
-        prompt = max(counted, round(told * factor))
+        prompt = max(tries.counted, round(told * factor))
         fit = budgets.fit_call(
             core.budget,
             prompt_tokens=prompt,
@@ -259,6 +262,9 @@ class Calling(Loop):
                 active_time_s=self.active_time_left,
                 attempts=None if calls is None else int(calls),
                 output_tokens=None if output is None else int(output),
+                tries=1 if ask.role == "recovery" else self.site.timing.attempts,
+                tried=tries.failed,
+                typical_output=self._typical_output(ask.role),
             ),
             records=tuple(thin(record, model=model, head=ask.head) for record in ask.records),
             compact=compact,
@@ -288,7 +294,7 @@ class Calling(Loop):
         *,
         model: str,
         activity_id: str,
-    ) -> Called:
+    ) -> Tried:
         self.show(None)
         if isinstance(called, Broken):
             account = (
@@ -303,7 +309,7 @@ class Calling(Loop):
         call = report.call if isinstance(report, StructuredReport) else report
         self._charge(activity_id, call.account, ask, model=model)
         if call.status == "replied":
-            self._learn_from(call, model=model)
+            self._learn_from(call, model=model, role=ask.role)
         return report
 
     def _charge(self, activity_id: str, account: Account, ask: Ask, *, model: str) -> None:
@@ -313,8 +319,17 @@ class Calling(Loop):
         core.by_phase = charged(core.by_phase, ask.phase, account)
         core.by_model = charged(core.by_model, model, account)
 
-    def _learn_from(self, call: ModelCallReport, *, model: str) -> None:
+    def _typical_output(self, role: str) -> int | None:
+        """The mean length of the run's replies in a role; None before there was one."""
+        replies, tokens = self.core.replies.get(role, (0, 0))
+        return round(tokens / replies) if replies else None
+
+    def _learn_from(self, call: ModelCallReport, *, model: str, role: str) -> None:
         core = self.core
+        if call.account.attempts == 1 and call.account.usage.output_tokens:
+            replies, tokens = core.replies.get(role, (0, 0))
+            said = call.account.usage.output_tokens
+            core.replies = {**core.replies, role: (replies + 1, tokens + said)}
         core.factors = {
             **core.factors,
             model: calibrate(

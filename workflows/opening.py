@@ -78,26 +78,29 @@ class Opening(Admitting):
 
     async def _open_workspace(self) -> Done[OpenWorkspaceReport] | Broken:
         self.show("open the workspace")
-        activity_id = self.next_activity_id()
-        handle = workflow.start_activity_method(
-            OpenWorkspace.open_workspace,
-            OpenWorkspaceRequest(
-                run=self.run_id,
-                source=self.site.folder,
-                tools=self.spec.tools,
-                tool_timeout_s=resolve(self.spec.agent).tool_timeout,
-                tree=self.core.tree or self.site.tree,
-                base=self.core.base_tree or self.site.tree,
-                needs=self.needs(),
-                root=self.site.root if self.spec.tools.generated else "",
-                session=self.belongs()[0],
-                project=self.belongs()[1],
-                seats=self.seats(),
-                orchestrates=self.orchestrates(),
-            ),
-            **options.workspace_step(self.site, activity_id=activity_id, summary="open workspace"),
+        request = OpenWorkspaceRequest(
+            run=self.run_id,
+            source=self.site.folder,
+            tools=self.spec.tools,
+            tool_timeout_s=resolve(self.spec.agent).tool_timeout,
+            tree=self.core.tree or self.site.tree,
+            base=self.core.base_tree or self.site.tree,
+            needs=self.needs(),
+            root=self.site.root if self.spec.tools.generated else "",
+            session=self.belongs()[0],
+            project=self.belongs()[1],
+            seats=self.seats(),
+            orchestrates=self.orchestrates(),
         )
-        opened = await self.watched(handle, activity_id=activity_id)
+        summary = "open workspace"
+        opened = await self.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                OpenWorkspace.open_workspace,
+                request,
+                **options.workspace_step(self.site, activity_id=activity_id, summary=summary),
+            ),
+            what=summary,
+        )
         self.show(None)
         return opened
 

@@ -1,33 +1,36 @@
-"""Timeouts, retry policies, queues and summaries per kind of activity."""
+"""Timeouts, queues and summaries per kind of activity; who is asked again is in the policies.
+
+Everything about attempts comes from `perdure.domain.retries`.
+"""
 
 from datetime import timedelta
 
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType, ActivityConfig
 
+from perdure.domain.retries import MODEL_SLACK_S, POLICIES, STORE_PATIENCE, StepKind
 from perdure.domain.run import Site
 
 # A value that is too large will not heal by doing the work, and paying for it, again. Our own
 # errors say themselves whether they are retried: naming them here would cost bytes in every step.
 NEVER_RETRIED = ["PayloadsTooLarge"]
 TOOL_SLACK_S = 15.0
+RECOVERY_S = 30.0
 SUMMARY_CHARACTERS = 180
-STORE_ATTEMPTS = 0
 NOTICE_S = 60.0
-NOTICE_ATTEMPTS = 3
 VERIFICATION_S = 3_600.0
 
 
 def model_call(site: Site, *, summary: str, role: str, activity_id: str) -> ActivityConfig:
     """A model call: long, streamed, heartbeating; the recovery model has half a minute."""
-    seconds = 30.0 if role == "recovery" else site.timing.model_call
+    seconds = RECOVERY_S if role == "recovery" else site.timing.model_call
     return _config(
-        site.models,
+        site,
+        "model",
+        queue=site.models,
         activity_id=activity_id,
         summary=summary,
-        seconds=seconds,
-        heartbeat=site.timing.heartbeat,
-        attempts=1 if role == "recovery" else site.timing.attempts,
+        seconds=seconds + MODEL_SLACK_S,
     )
 
 
@@ -36,83 +39,85 @@ def tool_call(
 ) -> ActivityConfig:
     """A tool call: repeated after a lost attempt only where the tool says that is harmless."""
     return _config(
-        site.tools,
+        site,
+        "repeatable_tool" if idempotent else "tool",
+        queue=site.tools,
         activity_id=activity_id,
         summary=summary,
         seconds=timeout_s + TOOL_SLACK_S,
-        heartbeat=site.timing.heartbeat,
-        attempts=site.timing.tool_attempts if idempotent else 1,
     )
 
 
 def workspace_step(site: Site, *, summary: str, activity_id: str) -> ActivityConfig:
     """Preparing, checking or storing what lies in the working folder."""
     return _config(
-        site.tools,
+        site,
+        "workspace",
+        queue=site.tools,
         activity_id=activity_id,
         summary=summary,
         seconds=site.timing.model_call,
-        heartbeat=site.timing.heartbeat,
-        attempts=site.timing.attempts,
     )
 
 
 def verification(site: Site, *, summary: str, activity_id: str) -> ActivityConfig:
     """Programs on a snapshot: each has its own time limit, and all of them this one."""
     return _config(
-        site.tools,
+        site,
+        "workspace",
+        queue=site.tools,
         activity_id=activity_id,
         summary=summary,
         seconds=max(site.timing.model_call, VERIFICATION_S),
-        heartbeat=site.timing.heartbeat,
-        attempts=site.timing.attempts,
     )
 
 
 def store_step(site: Site, *, summary: str, activity_id: str | None = None) -> ActivityConfig:
-    """Bookkeeping: it waits for its store as long as that takes.
+    """Bookkeeping: it is made again until its store is there.
 
     Each attempt is short: one that the server believes started, and nobody runs, is noticed only
     when its time is up.
     """
     return _config(
-        site.loops,
+        site,
+        "bookkeeping",
+        queue=site.loops,
         activity_id=activity_id,
         summary=summary,
         seconds=site.timing.store,
-        heartbeat=None,
-        attempts=STORE_ATTEMPTS,
     )
 
 
 def notice(site: Site, *, summary: str, activity_id: str) -> ActivityConfig:
     """A notice to people: a deaf channel must not hold the run."""
     return _config(
-        site.loops,
+        site,
+        "notice",
+        queue=site.loops,
         activity_id=activity_id,
         summary=summary,
         seconds=NOTICE_S,
-        heartbeat=None,
-        attempts=NOTICE_ATTEMPTS,
     )
 
 
 def _config(
-    queue: str,
+    site: Site,
+    kind: StepKind,
     *,
+    queue: str,
     activity_id: str | None,
     summary: str,
     seconds: float,
-    heartbeat: float | None,
-    attempts: int,
 ) -> ActivityConfig:
+    policy = POLICIES[kind]
+    limit = timedelta(seconds=seconds)
     config = ActivityConfig(
         task_queue=queue,
-        start_to_close_timeout=timedelta(seconds=seconds),
+        start_to_close_timeout=limit + STORE_PATIENCE if policy.beats else limit,
         retry_policy=RetryPolicy(
             initial_interval=timedelta(seconds=1),
             maximum_interval=timedelta(seconds=30),
-            maximum_attempts=attempts,
+            maximum_attempts=policy.attempts,
             non_retryable_error_types=NEVER_RETRIED,
         ),
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -120,6 +125,6 @@ def _config(
     )
     if activity_id is not None:
         config["activity_id"] = activity_id
-    if heartbeat is not None:
-        config["heartbeat_timeout"] = timedelta(seconds=heartbeat)
+    if policy.beats:
+        config["heartbeat_timeout"] = timedelta(seconds=site.timing.heartbeat)
     return config

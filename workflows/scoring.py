@@ -57,15 +57,16 @@ class Scoring(Calling):
 
     async def check_output(self, request: CheckRequest) -> CheckReport | Broken:
         """What code says of the text."""
-        activity_id = self.next_activity_id()
         summary = f"checks (iteration {self.iteration})"
         self.show(summary)
-        handle = workflow.start_activity_method(
-            Check.check,
-            request,
-            **options.workspace_step(self.site, activity_id=activity_id, summary=summary),
+        outcome = await self.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                Check.check,
+                request,
+                **options.workspace_step(self.site, activity_id=activity_id, summary=summary),
+            ),
+            what=summary,
         )
-        outcome = await self.watched(handle, activity_id=activity_id)
         self.show(None)
         if isinstance(outcome, Done):
             self.charge(budgets.work(self.core.budget, outcome.report.seconds))
@@ -78,32 +79,34 @@ class Scoring(Calling):
         """What commands, tests and linters say of a snapshot."""
         if not rubric.verified:
             return ()
-        activity_id = self.next_activity_id()
         summary = f"verify (iteration {self.iteration})"
         self.show(summary)
-        handle = workflow.start_activity_method(
-            Verify.verify,
-            VerifyRequest(
-                frame=self.core.frame or "",
-                output=output.hash if output else None,
-                tree=tree,
-                active_time_s=self.active_time_left,
-            ),
-            **options.verification(self.site, activity_id=activity_id, summary=summary),
+        request = VerifyRequest(
+            frame=self.core.frame or "",
+            output=output.hash if output else None,
+            tree=tree,
+            active_time_s=self.active_time_left,
         )
-        outcome = await self.watched(handle, activity_id=activity_id)
+        outcome = await self.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                Verify.verify,
+                request,
+                **options.verification(self.site, activity_id=activity_id, summary=summary),
+            ),
+            what=summary,
+        )
         self.show(None)
-        return self._verified(outcome, activity_id)
+        return self._verified(outcome)
 
     def _verified(
-        self, outcome: Done[VerifyReport] | Broken, activity_id: str
+        self, outcome: Done[VerifyReport] | Broken
     ) -> tuple[DimensionScore, ...] | Broken:
         if isinstance(outcome, Broken):
             return outcome
         report = outcome.report
         self.charge(budgets.work(self.core.budget, report.seconds))
         if report.interrupted is not None:
-            return Broken(activity_id, "interrupted", f"ended early: {report.interrupted}")
+            return Broken("", "interrupted", f"ended early: {report.interrupted}")
         return report.dimensions
 
     async def ask_judges(self, rubric: Rubric, question: Question) -> Verdict:

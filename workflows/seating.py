@@ -1,9 +1,9 @@
 """Which models play a role at present, and how far down its chain a role has come."""
 
-from workflows.asking import Asking
+from workflows.outlasting import Outlasting
 
 
-class Seating(Asking):
+class Seating(Outlasting):
     """Adds chains of models to a loop; a subclass may seat others for a while."""
 
     def chain(self, role: str) -> tuple[str, ...]:

@@ -49,24 +49,25 @@ class Skilled(Briefing):
             return
         core = self.core
         writes = core.base_tree is not None
-        activity_id = self.next_activity_id()
-        handle = workflow.start_activity_method(
-            SaveSkills.save_skills,
-            SaveSkillsRequest(
-                run=self.run_id,
-                root_run=self.site.root or self.run_id,
-                iteration=self.iteration,
-                texts=tuple(texts),
-                now=workflow.now(),
-                versions=core.shelf.versions(),
-                folder=core.root if writes else None,
-                category=self.spec.category,
-            ),
-            **options.workspace_step(
-                self.site, activity_id=activity_id, summary=f"save {len(texts)} skills"
-            ),
+        request = SaveSkillsRequest(
+            run=self.run_id,
+            root_run=self.site.root or self.run_id,
+            iteration=self.iteration,
+            texts=tuple(texts),
+            now=workflow.now(),
+            versions=core.shelf.versions(),
+            folder=core.root if writes else None,
+            category=self.spec.category,
         )
-        outcome = await self.watched(handle, activity_id=activity_id)
+        summary = f"save {len(texts)} skills"
+        outcome = await self.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                SaveSkills.save_skills,
+                request,
+                **options.workspace_step(self.site, activity_id=activity_id, summary=summary),
+            ),
+            what=summary,
+        )
         if isinstance(outcome, Broken):
             self.inform(f"What workers wrote down as skills was not kept: {outcome.message}")
             return

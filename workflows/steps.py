@@ -24,6 +24,8 @@ from perdure.domain.steps import ModelFailure
 from workflows.control import Controlled
 
 R = TypeVar("R")
+LOST = "worker_lost"
+STOPPED_WORKER = "worker_shutdown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,25 @@ class Done(Generic[R]):
 class Broken:
     """The step ended without a report.
 
-    `code` is the error's type, `timeout` or `cancelled`; `failure` is there when a model call said
-    what it had used.
+    `code` is the error's type, `worker_lost` or `cancelled`; `failure` is there when a model call
+    said what it had used.
     """
 
     activity_id: str
     code: str
     message: str
     failure: ModelFailure | None = None
+
+    @property
+    def wants_again(self) -> ModelFailure | None:
+        """What a model call failed with that may be made again under a new reservation."""
+        failed = self.failure
+        return failed if failed is not None and failed.again_after_s is not None else None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it ended with its worker, and nobody knows how far it had come."""
+        return self.code in {LOST, STOPPED_WORKER}
 
 
 class Stepping(Controlled):
@@ -133,7 +146,7 @@ def _broken(error: ActivityError, activity_id: str) -> Broken:
             return Broken(activity_id, cause.type or "error", cause.message, _failure(cause))
         case ActivityTimeout():
             kind = cause.type.name.lower() if cause.type else "unknown"
-            return Broken(activity_id, "timeout", f"the step timed out ({kind})")
+            return Broken(activity_id, LOST, f"the worker was lost (timeout: {kind})")
         case CancelledError():
             return Broken(activity_id, "cancelled", "the step was cancelled")
         case _:

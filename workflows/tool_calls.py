@@ -12,6 +12,9 @@ from workflows import options
 from workflows.model_calls import Calling
 from workflows.steps import Broken
 
+# The tool had begun, and what it gave was not stored.
+UNCERTAIN = frozenset({"timeout", "effect_uncertain"})
+
 
 class ToolCalls(Calling):
     """Adds single tool calls to a loop."""
@@ -83,7 +86,7 @@ class ToolCalls(Calling):
         """A call that ended without a report: said plainly, never repeated blindly."""
         if broken.code in {"cancelled", "unresponsive"}:
             return Settled(call_id=entry.call.id, outcome="interrupted", note=broken.message)
-        lost = broken.code in {"timeout", "worker_shutdown"}
+        lost = broken.lost or broken.code in UNCERTAIN
         if ran and lost and not self.terms_of(entry).idempotent:
             note = (
                 f"{entry.call.name} was lost while it ran. Its effect is uncertain: look before "

@@ -86,26 +86,25 @@ class ToolMaking(Calling):
             draft = repaired
 
     async def _validate_draft(self, worker: str, draft: str) -> Done[MakeToolReport] | Broken:
-        activity_id = self.next_activity_id()
         self.show(f"make a tool for {worker}")
-        handle = workflow.start_activity_method(
-            MakeTool.make_tool,
-            MakeToolRequest(
-                run=self.run_id,
-                root=self.site.root or self.run_id,
-                worker=worker,
-                draft=draft,
-                settings=self.factory,
-                taken=self.toolbox.pinned,
-                makers=self.toolbox.makers,
-            ),
-            **options.workspace_step(
-                self.site,
-                activity_id=activity_id,
-                summary=f"make a tool for {worker} (iteration {self.iteration})",
-            ),
+        request = MakeToolRequest(
+            run=self.run_id,
+            root=self.site.root or self.run_id,
+            worker=worker,
+            draft=draft,
+            settings=self.factory,
+            taken=self.toolbox.pinned,
+            makers=self.toolbox.makers,
         )
-        done = await self.watched(handle, activity_id=activity_id)
+        summary = f"make a tool for {worker} (iteration {self.iteration})"
+        done = await self.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                MakeTool.make_tool,
+                request,
+                **options.workspace_step(self.site, activity_id=activity_id, summary=summary),
+            ),
+            what=summary,
+        )
         self.show(None)
         if isinstance(done, Done):
             self.charge(budgets.work(self.core.budget, done.report.seconds))

@@ -26,6 +26,7 @@ from perdure.domain.delegation.stall import compared_with
 from perdure.domain.delegation.steps import (
     Assignment,
     BriefRequest,
+    MergeReport,
     MergeRequest,
     ReadWorkReport,
     ReadWorkRequest,
@@ -40,7 +41,7 @@ from workflows.children import ChildEnd, NotStarted
 from workflows.equipping import Equipping
 from workflows.model_calls import Ask
 from workflows.skilled import Skilled
-from workflows.steps import Broken
+from workflows.steps import Broken, Done
 from workflows.structured import WorkReviewing
 
 REVIEW_TOKENS = 1_024
@@ -184,16 +185,10 @@ class Working(Skilled, Equipping):
             tree = piece.tree
             if tree is None or tree == base:
                 continue
-            activity_id = self.next_activity_id()
             worker = piece.envelope.worker
-            handle = workflow.start_activity_method(
-                MergeWork.merge_work,
-                MergeRequest(run=self.run_id, root=self.core.root, base=base, tree=tree),
-                **options.workspace_step(
-                    self.site, activity_id=activity_id, summary=f"merge the files of {worker}"
-                ),
+            merged = await self._merged(
+                MergeRequest(run=self.run_id, root=self.core.root, base=base, tree=tree), worker
             )
-            merged = await self.watched(handle, activity_id=activity_id)
             if isinstance(merged, Broken):
                 self.inform(f"The files of {worker} were not taken over: {merged.message}")
                 continue
@@ -204,6 +199,17 @@ class Working(Skilled, Equipping):
             if report.conflicts:
                 paths = ", ".join(report.conflicts)
                 self.inform(f"{worker} changed the same lines as others; not taken over: {paths}")
+
+    async def _merged(self, request: MergeRequest, worker: str) -> Done[MergeReport] | Broken:
+        summary = f"merge the files of {worker}"
+        return await self.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                MergeWork.merge_work,
+                request,
+                **options.workspace_step(self.site, activity_id=activity_id, summary=summary),
+            ),
+            what=summary,
+        )
 
     async def _reviewed_pieces(self, pieces: Sequence[Piece]) -> list[Piece]:
         """Critique what has an acceptance; critical defects go back to the worker."""

@@ -14,6 +14,7 @@ PerdureError
 │   ├── PreconditionRequired  precondition_required       which version is meant was not said
 │   └── VersionConflict     version_conflict              somebody else changed it meanwhile
 ├── StoreError              store_error          exit 3   blobs or tables cannot be read or written
+│   └── StoreAway           store_away                    they will be, when the store is back
 ├── ModelError              see `perdure.domain.model_errors`
 └── ToolFailure             tool_error                    a tool refused or failed
 """
@@ -135,6 +136,12 @@ class StoreError(PerdureError):
 
     code = "store_error"
     exit_code = 3
+
+
+class StoreAway(StoreError):
+    """The store is away, full or locked: nothing is wrong with what was asked, and it heals."""
+
+    code = "store_away"
 
 
 class ToolFailure(PerdureError):

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 from perdure.domain.base import Frozen
-from perdure.domain.usage import Account, Usage
+from perdure.domain.usage import Account, Usage, add_cost
 
 AttemptState = Literal["started", "answered", "failed", "lost", "duplicate"]
 
@@ -13,10 +13,10 @@ AttemptState = Literal["started", "answered", "failed", "lost", "duplicate"]
 class Attempt(Frozen):
     """One try of a logical call, as it is opened in the journal.
 
-    `key` is `workflow_run_id/activity_id`; `execution` the workflow run id; `estimate` what is
-    booked if the attempt is lost; `reservation_tokens`, `reservation_output_tokens` and
-    `reservation_cost_usd` what all attempts of the key may use together, `reservation_attempts` how
-    many there may be (None: no limit).
+    `key` is `workflow_run_id/activity_id`; `execution` the workflow run id; `estimate` what it may
+    use at most; `expected` what is booked if it is lost (None: all of that); `reservation_tokens`,
+    `reservation_output_tokens` and `reservation_cost_usd` what all attempts of the key may use
+    together, `reservation_attempts` how many there may be (None: no limit).
     """
 
     key: str
@@ -31,6 +31,8 @@ class Attempt(Frozen):
     request_hash: str
     estimate: Usage
     estimate_cost_usd: Decimal | None
+    expected: Usage | None = None
+    expected_cost_usd: Decimal | None = None
     reservation_tokens: int | None = None
     reservation_cost_usd: Decimal | None = None
     reservation_attempts: int | None = None
@@ -95,6 +97,24 @@ class AttemptRow(Frozen):
         return self.at_estimate or self.state in {"lost", "duplicate"}
 
 
+def fits(attempt: Attempt, account: Account) -> bool:
+    """Whether the key's reservation covers what its attempts booked and this one's estimate.
+
+    A cost that is unknown is not compared: whether such a model may be called at all is the
+    budget's decision, made before.
+    """
+    if attempt.reservation_tokens is not None:
+        used = account.total_usage.counted_tokens() + attempt.estimate.counted_tokens()
+        if used > attempt.reservation_tokens:
+            return False
+    output = account.total_usage.output_tokens + attempt.estimate.output_tokens
+    if attempt.reservation_output_tokens is not None and output > attempt.reservation_output_tokens:
+        return False
+    cost = add_cost(account.total_cost_usd, attempt.estimate_cost_usd)
+    limit = attempt.reservation_cost_usd
+    return limit is None or cost is None or cost <= limit
+
+
 class Journal(Protocol):
     """Attempts and replies; the commit point of a model call is `answer`."""
 
@@ -110,6 +130,10 @@ class Journal(Protocol):
         """The reply that a key was answered with, if it was asked the same; it changes nothing."""
         ...
 
+    async def expect(self, attempt: Attempt, *, usage: Usage, cost_usd: Decimal | None) -> None:
+        """Note of an open attempt what is booked if it is lost from now on."""
+        ...
+
     async def answer(
         self,
         attempt: Attempt,
@@ -118,9 +142,11 @@ class Journal(Protocol):
         cost_usd: Decimal | None,
         reply: str,
         seconds: float,
+        confirmed: bool = True,
     ) -> bool:
         """Store row and reply in one transaction; False when another reply was first.
 
+        `confirmed` says whether the usage is the provider's own word.
         The later reply is kept as a `duplicate` row: it was paid for, and is never used.
         """
         ...
@@ -134,11 +160,17 @@ class Journal(Protocol):
         seconds: float,
         lost: bool = False,
         sent: bool = True,
+        confirmed: bool = True,
     ) -> None:
-        """Close an attempt that failed, with what it used; `lost` books the estimate instead.
+        """Close an attempt that failed, with what it used; `lost` books what was expected instead.
 
+        `confirmed` says whether the usage is the provider's own word.
         One that was never sent keeps its row, and is no call in any sum.
         """
+        ...
+
+    async def failures(self, key: str) -> int:
+        """How many attempts of a key the provider failed, those included that never reached it."""
         ...
 
     async def account(self, key: str) -> Account:

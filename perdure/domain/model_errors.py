@@ -38,8 +38,9 @@ class ModelFacts(Frozen):
     """What is known of a failed model call.
 
     `retry_after_s` is the provider's wish in seconds, already parsed from seconds or an HTTP date;
-    `usage` is what the attempt consumed before it failed; `sent` tells whether it reached the
-    provider at all.
+    `usage` is what the attempt consumed before it failed, `confirmed` where the provider told all
+    of it (an error status in place of an answer is billed nothing); `sent` tells whether it reached
+    the provider at all.
     """
 
     kind: ModelErrorKind
@@ -50,6 +51,7 @@ class ModelFacts(Frozen):
     request_id: str | None = None
     usage: Usage = Usage()
     sent: bool = True
+    confirmed: bool = True
 
     @property
     def retryable(self) -> bool:

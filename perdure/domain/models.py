@@ -58,13 +58,17 @@ class ModelRequest(Frozen):
 
 
 class ModelReply(Frozen):
-    """What a model said; `message` holds text, thinking and tool-use blocks in their order."""
+    """What a model said; `message` holds text, thinking and tool-use blocks in their order.
+
+    `confirmed`: the usage is the provider's own word; one that does not tell it is estimated.
+    """
 
     message: Message
     stop_reason: StopReason
     usage: Usage
     model: str
     request_id: str | None = None
+    confirmed: bool = True
 
 
 class Price(Frozen):

@@ -20,6 +20,7 @@ from perdure.domain.journal import Journal as Journal
 from perdure.domain.journal import Proceed as Proceed
 from perdure.domain.journal import Replayed as Replayed
 from perdure.domain.journal import Sealed as Sealed
+from perdure.domain.journal import fits as fits
 from perdure.domain.memory.store import MemoryStore as MemoryStore
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
 from perdure.domain.projects.stores import ArtifactStore as ArtifactStore
@@ -32,6 +33,7 @@ from perdure.domain.rubric import PartKind, Rubric
 from perdure.domain.servers import PinnedServer, ServerSpec
 from perdure.domain.tools import AccessClass, Grant, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
 from perdure.domain.transcript import Head, Message
+from perdure.domain.usage import Usage
 from perdure.domain.workspaces import Workspaces as Workspaces
 
 
@@ -205,6 +207,13 @@ class RecordStore(Protocol):
         ...
 
 
+UsageSoFar = Callable[[], Usage]
+
+
+def unheard(_used: UsageSoFar) -> None:
+    """For callers that do not want to know what an attempt has used on the way."""
+
+
 class ModelClient(Protocol):
     """One family of models (Messages API, embedded, scripted)."""
 
@@ -216,8 +225,18 @@ class ModelClient(Protocol):
         """The exact prompt tokens where the provider can tell without a charge, else None."""
         ...
 
-    async def call(self, request: ModelRequest, *, on_text: Callable[[str], None]) -> ModelReply:
-        """Call the model, streaming; `on_text` gets text deltas. Raises `ModelError`."""
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
+        """Call the model, streaming. Raises `ModelError`.
+
+        `on_text` gets text deltas. `on_answer` is called once, when the answer begins, with a
+        function that tells what the attempt has used by then: a caller books it if it is lost.
+        """
         ...
 
 

@@ -51,6 +51,7 @@ class CoreState(BaseModel):
     terms: list[ToolTerms] = []
     cards: dict[str, ModelCard] = {}
     factors: dict[str, float] = {}
+    replies: dict[str, tuple[int, int]] = {}
     chain_index: dict[str, int] = {}
     system_tokens: int = 0
     task_tokens: int = 0

@@ -5,7 +5,6 @@ in its *frame*, one blob that each request names by hash.
 """
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
@@ -13,6 +12,7 @@ from pydantic import Field, JsonValue
 from perdure.domain.admission import Needs
 from perdure.domain.agent.calls import CallAsked, Tallies, ToolTerms
 from perdure.domain.agent.settings import InitialMessage, ToolsSpec
+from perdure.domain.allowance import Allowance as Allowance
 from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.commission import Commission
 from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
@@ -223,23 +223,6 @@ Entry = Annotated[
 ]
 
 
-class Allowance(StepMessage):
-    """What all attempts of one call may use together, and the time left for it.
-
-    `factor` is the model's calibration of token estimates; `active_time_s` what remains of the
-    run's active time, `attempts` what remains of its model calls, `output_tokens` of its output
-    (None: unlimited).
-    """
-
-    max_tokens: int
-    tokens: int | None = None
-    cost_usd: Decimal | None = None
-    factor: float = 1.0
-    active_time_s: float | None = None
-    attempts: int | None = None
-    output_tokens: int | None = None
-
-
 class ModelCallRequest(StepMessage):
     """One logical model call; `records` of finished iterations travel along to be written.
 
@@ -262,7 +245,7 @@ class ModelCallRequest(StepMessage):
     state: dict[str, JsonValue] | None = None
 
 
-CallStatus = Literal["replied", "does_not_fit", "interrupted", "sealed"]
+CallStatus = Literal["replied", "does_not_fit", "interrupted", "sealed", "lost_workers"]
 
 
 class ModelCallReport(StepMessage):
@@ -288,10 +271,16 @@ class ModelCallReport(StepMessage):
 
 
 class ModelFailure(StepMessage):
-    """Why a model call failed, with the account of its attempts; rides in error details."""
+    """Why a model call failed, with the account of its attempts; rides in error details.
+
+    `failures` counts the provider's, over all reservations. `again_after_s`: another attempt does
+    not fit what was reserved for this one; with a new reservation it may be made after so long.
+    """
 
     facts: ModelFacts
     account: Account
+    failures: int = 1
+    again_after_s: float | None = None
 
 
 class JudgeRequest(StepMessage):

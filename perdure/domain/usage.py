@@ -47,7 +47,8 @@ class Account(Frozen):
     """The sum of attempts under one journal key, or of many keys.
 
     `cost_usd` is None as soon as one attempt's price is unknown. `unconfirmed*` is the part that
-    was booked at its estimate because the attempt died with its worker.
+    nobody confirmed: attempts that died with their worker (`lost_attempts`), or whose provider did
+    not tell what they used.
     """
 
     attempts: int = 0

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.metering import Backoff, Metered, MeteredModel, NotSent, call_context
+from activities.attempting import call_context
+from activities.metering import Backoff, Metered, MeteredModel, NotSent
 from perdure.adapters.stores import Stores, open_stores
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
+from perdure.domain.ports import ModelClient
 from perdure.domain.steps import Allowance, Frame, ModelCallRequest
 from perdure.domain.tools import Grant
 from perdure.domain.transcript import Message, TextBlock, user_text
@@ -25,7 +27,7 @@ class Counted:
         self.tokens = 10
         self.counts = self.calls = 0
 
-    def resolve(self, model: str) -> "Counted":
+    def resolve(self, model: str) -> ModelClient:
         return self
 
     async def card(self, model: str) -> ModelCard:
@@ -35,7 +37,9 @@ class Counted:
         self.counts += 1
         return self.tokens
 
-    async def call(self, request: ModelRequest, *, on_text: object) -> ModelReply:
+    async def call(
+        self, request: ModelRequest, *, on_text: object, on_answer: object = None
+    ) -> ModelReply:
         self.calls += 1
         return ModelReply(
             message=Message(role="assistant", blocks=(TextBlock(type="text", text="said"),)),

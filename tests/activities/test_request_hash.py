@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from pydantic import create_model
 
-from activities.metering import request_hash
+from activities.attempting import request_hash
 from perdure.domain.base import StepMessage
 from perdure.domain.steps import Allowance, Entry, ModelCallRequest, SayEntry
 from perdure.domain.tokens import TokenSizes

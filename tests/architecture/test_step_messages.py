@@ -29,6 +29,9 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "active_time_s": None,
             "attempts": None,
             "output_tokens": None,
+            "tries": 8,
+            "tried": 0,
+            "typical_output": None,
         },
         "CheckCallReport": {"left_out": 0, "ref": None, "refused": None, "shown": ""},
         "CheckReport": {
@@ -145,7 +148,12 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "worker": None,
             "state": None,
         },
-        "ModelFailure": {"facts": "required", "account": "required"},
+        "ModelFailure": {
+            "facts": "required",
+            "account": "required",
+            "failures": 1,
+            "again_after_s": None,
+        },
         "NotifyReport": {"delivered": False},
         "NotifyRequest": {
             "run": "required",

@@ -8,14 +8,14 @@ from provider import MODEL, Play
 from waiting import eventually
 
 from perdure.domain.messages import Answer
+from perdure.domain.retries import LOST_WORKERS
 
 SUPPORT = Path(__file__).parents[1] / "support"
-PILL_ATTEMPTS = 3
 HOUR_S = 3_600.0
 
 
-async def test_r30_an_input_that_breaks_every_worker_is_given_up(chaos: Ground) -> None:
-    """It costs so many workers and no more; the model is told, and other runs go on."""
+async def test_r30_an_input_that_breaks_every_worker_is_named(chaos: Ground) -> None:
+    """It costs so many workers and no more; a person gives it up, and other runs go on."""
     chaos.provider.plays = [
         Play(text="", calls=[("effect.pill", {})]),
         Play(text="without the pill"),
@@ -23,15 +23,19 @@ async def test_r30_an_input_that_breaks_every_worker_is_given_up(chaos: Ground) 
     ]
     async with chaos.process() as process:
         run = await chaos.start()
-        for death in range(1, PILL_ATTEMPTS + 1):
+        for death in range(1, LOST_WORKERS + 1):
             await chaos.effected(death)
             await process.gone()
             await process.start()
-        result = await chaos.check(run, kills=PILL_ATTEMPTS)
+        await eventually(lambda: _asked(chaos, run))
+        gate = (await chaos.site.status(run)).gates[0]
+        assert (gate.kind, gate.subject) == ("blocked", "effect.pill")
+        await chaos.verb(run, Answer(gate=gate.id, choice="end", by="me"))
+        result = await chaos.check(run, kills=LOST_WORKERS)
         other = await chaos.site.gateway.result(await chaos.start(goal="something else"))
     assert (result.outcome, result.output) == ("accepted", "without the pill")
     assert [call.outcome for call in result.iterations[0].calls] == ["error"]
-    assert len(chaos.effects.read_text().splitlines()) == PILL_ATTEMPTS
+    assert len(chaos.effects.read_text().splitlines()) == LOST_WORKERS
     assert other.output == "another run"
 
 

@@ -8,6 +8,9 @@ from ground import Ground
 from provider import Play
 from waiting import eventually
 
+from perdure.domain.gates import Gate
+from perdure.domain.messages import Answer
+
 POINTS = ("before_begin", "after_begin", "after_answer", "after_commit", "in_workflow_task")
 LOOK = ("effect.again", {"word": "a"})
 # Heartbeat, sticky queue and 3 s are what it takes; the rest is for a machine that has other work
@@ -17,6 +20,10 @@ RECOVERY_S = 2.0 + 1.0 + 3.0 + 54.0
 
 def two_turns() -> list[Play]:
     return [Play(text="", calls=[LOOK]), Play(text="", calls=[LOOK]), Play(text="done")]
+
+
+async def gates_of(ground: Ground, run: str) -> tuple[Gate, ...]:
+    return tuple((await ground.site.status(run)).gates)
 
 
 async def replace_when_dead(ground: Ground, process: object, times: int = 1) -> None:
@@ -75,7 +82,7 @@ async def test_r01_kill_while_the_provider_stalls(chaos: Ground) -> None:
 
 
 async def test_many_kills_of_one_call_end_nothing(chaos: Ground) -> None:
-    """Each death books its attempt and reserves anew; only the budget ends a run."""
+    """Each death books its attempt and reserves anew; after five a person is asked, by name."""
     chaos.provider.plays = [[Play(gate="never")] * 5 + [Play(text="at last")]]
     async with chaos.process() as process:
         run = await chaos.start(budget={"tokens": 2_000_000, "cost_usd": 20})
@@ -83,6 +90,12 @@ async def test_many_kills_of_one_call_end_nothing(chaos: Ground) -> None:
             await chaos.billed(death)
             await process.kill()
             await process.start()
+        await eventually(lambda: gates_of(chaos, run))
+        gate = (await gates_of(chaos, run))[0]
+        assert gate.kind == "blocked"
+        assert "lost 5 workers" in gate.prompt
+        assert len(chaos.provider.lines()) == 5, "nobody is broken again before the answer"
+        await chaos.verb(run, Answer(gate=gate.id, choice="retry", by="me"))
         result = await chaos.check(run, kills=5)
     assert result.output == "at last"
     assert len(chaos.provider.lines()) == 6

@@ -172,9 +172,9 @@ async def test_thinking_stays_native_in_the_transcript(
     asked: list[ModelRequest] = []
     play = ScriptedModel.call
 
-    async def thinking(self, request, *, on_text):
+    async def thinking(self, request, **heard):
         asked.append(request)
-        reply = await play(self, request, on_text=on_text)
+        reply = await play(self, request, **heard)
         thought = ThinkingBlock(
             type="thinking",
             model=request.model,
@@ -248,9 +248,9 @@ async def test_the_system_prompt_is_the_tasks(
     asked: list[ModelRequest] = []
     play = ScriptedModel.call
 
-    async def listening(self, request, *, on_text):
+    async def listening(self, request, **heard):
         asked.append(request)
-        return await play(self, request, on_text=on_text)
+        return await play(self, request, **heard)
 
     monkeypatch.setattr(ScriptedModel, "call", listening)
     await probe.run(task(agent={"system": "Speak like a pirate."}), script(echo("a"), DONE))

@@ -106,9 +106,9 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Usage]]:
     lines: dict[str, list[Usage]] = defaultdict(list)
     play = ScriptedModel.call
 
-    async def booked(self, request, *, on_text):
+    async def booked(self, request, **heard):
         try:
-            reply = await play(self, request, on_text=on_text)
+            reply = await play(self, request, **heard)
         except ModelError as error:
             if error.facts.sent:  # a refused connection asked nobody
                 lines[request.context.run].append(error.facts.usage)

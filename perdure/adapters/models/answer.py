@@ -12,7 +12,6 @@ from perdure.adapters.models.request import WireRequest
 from perdure.domain.model_errors import ModelError, ModelErrorKind, ModelFacts
 from perdure.domain.models import ModelReply, ModelRequest
 from perdure.domain.transcript import Block, Message, ToolUseBlock
-from perdure.domain.usage import Usage
 
 
 async def read_answer(
@@ -32,7 +31,7 @@ async def read_answer(
         on_text(text)
     if reading.provider_stop is None:
         message = "The model's answer ended before it was complete."
-        raise _error("cut", message, usage=reading.usage, request_id=request_id)
+        raise _error("cut", message, reading, request_id)
 
 
 async def _texts(
@@ -68,7 +67,8 @@ def reply_of(
     return ModelReply(
         message=Message(role="assistant", blocks=tuple(_renamed(block, wire) for block in blocks)),
         stop_reason=stop,
-        usage=reading.usage,
+        usage=reading.used(),
+        confirmed=reading.usage_told,
         model=reading.model or request.model,
         request_id=request_id,
     )
@@ -85,16 +85,30 @@ def failed(
 ) -> ModelError:
     """The error behind an exception, with what the reading had used by then."""
     return ModelError(
-        facts_of(error, usage=reading.usage, request_id=request_id, streaming=streaming)
+        facts_of(
+            error,
+            usage=reading.used(),
+            confirmed=reading.usage_told,
+            request_id=request_id,
+            streaming=streaming,
+        )
     )
 
 
 def _unusable(reading: Reading, request_id: str | None, why: str) -> ModelError:
     message = f"The provider's answer cannot be used: {why}."
-    return _error("bad_reply", message, usage=reading.usage, request_id=request_id)
+    return _error("bad_reply", message, reading, request_id)
 
 
 def _error(
-    kind: ModelErrorKind, message: str, *, usage: Usage, request_id: str | None
+    kind: ModelErrorKind, message: str, reading: Reading, request_id: str | None
 ) -> ModelError:
-    return ModelError(ModelFacts(kind=kind, message=message, usage=usage, request_id=request_id))
+    return ModelError(
+        ModelFacts(
+            kind=kind,
+            message=message,
+            usage=reading.used(),
+            confirmed=reading.usage_told,
+            request_id=request_id,
+        )
+    )

@@ -25,7 +25,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.domain.errors import InvalidInput
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
 from perdure.domain.notices import ServedModels
-from perdure.domain.ports import BlobStore, ModelClient, RecordStore
+from perdure.domain.ports import BlobStore, ModelClient, RecordStore, UsageSoFar, unheard
 from perdure.domain.problems import nearest_name
 
 if TYPE_CHECKING:
@@ -189,9 +189,16 @@ class ModelCatalog:
         """The exact prompt tokens where the provider can tell without a charge, else None."""
         return await self._resolved(request.model).count(request)
 
-    async def call(self, request: ModelRequest, *, on_text: Callable[[str], None]) -> ModelReply:
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
         """Call the model, streaming; raises `ModelError`."""
-        return await self._resolved(request.model).call(request, on_text=on_text)
+        client = self._resolved(request.model)
+        return await client.call(request, on_text=on_text, on_answer=on_answer)
 
     def served(self) -> ServedModels:
         """What whoever submits a run is told of the models here."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from perdure.adapters.redacting import told
 from perdure.domain.model_errors import ModelError
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
-from perdure.domain.ports import ModelClient
+from perdure.domain.ports import ModelClient, UsageSoFar, unheard
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,16 @@ class CleanModel:
         with _without_secrets():
             return await self.client.count(request)
 
-    async def call(self, request: ModelRequest, *, on_text: Callable[[str], None]) -> ModelReply:
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
         """Call the model, streaming."""
         with _without_secrets():
-            return await self.client.call(request, on_text=on_text)
+            return await self.client.call(request, on_text=on_text, on_answer=on_answer)
 
 
 @contextmanager

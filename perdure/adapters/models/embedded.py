@@ -15,6 +15,7 @@ from perdure.adapters.models.embedded_transport import EmbeddedTransport
 from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.messages import MessagesModel
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
+from perdure.domain.ports import UsageSoFar, unheard
 
 NAMES = frozenset({LOCAL_NAME, MODEL_NAME})
 NO_KEY_NEEDED = "local"
@@ -41,7 +42,13 @@ class EmbeddedModel:
         """The server's exact count, the framing of forced calls included; None when it is away."""
         return await self._client.count(_fitted(request)) if self._client else None
 
-    async def call(self, request: ModelRequest, *, on_text: Callable[[str], None]) -> ModelReply:
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
         """Make one streamed attempt; the reply is at most `max_output` tokens long."""
         if not self._client:
             raise refused(
@@ -49,7 +56,7 @@ class EmbeddedModel:
                 "or install it first with `perdure setup`.",
                 kind="unavailable",
             )
-        return await self._client.call(_fitted(request), on_text=on_text)
+        return await self._client.call(_fitted(request), on_text=on_text, on_answer=on_answer)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -29,19 +29,28 @@ _NOT_SENT = (
 
 
 def facts_of(
-    error: Exception, *, usage: Usage, request_id: str | None, streaming: bool
+    error: Exception,
+    *,
+    usage: Usage,
+    confirmed: bool,
+    request_id: str | None,
+    streaming: bool,
 ) -> ModelFacts:
     """The facts behind anything that a call to the SDK may raise.
 
     Args:
         error: as raised.
         usage: what the attempt had consumed by then.
+        confirmed: whether that is the provider's own word; an error status in place of an answer is
+            one, too: nothing was produced.
         request_id: the provider's id of the request, where the answer had begun.
         streaming: whether the answer had begun.
     """
     match error:
         case anthropic.APIStatusError():
-            return _status_facts(error, usage=usage, request_id=request_id)
+            return _status_facts(
+                error, usage=usage, confirmed=confirmed or not streaming, request_id=request_id
+            )
         case anthropic.APITimeoutError() | httpx2.TimeoutException():
             kind: ModelErrorKind = "timeout"
             message = "The model provider did not answer in time."
@@ -53,11 +62,18 @@ def facts_of(
             kind = "bad_reply"
             message = f"The provider's answer is not a message stream ({_named(error)})."
     reached = streaming or not isinstance(error.__cause__ or error, _NOT_SENT)
-    return ModelFacts(kind=kind, message=message, usage=usage, request_id=request_id, sent=reached)
+    return ModelFacts(
+        kind=kind,
+        message=message,
+        usage=usage,
+        confirmed=confirmed or not reached,
+        request_id=request_id,
+        sent=reached,
+    )
 
 
 def _status_facts(
-    error: anthropic.APIStatusError, *, usage: Usage, request_id: str | None
+    error: anthropic.APIStatusError, *, usage: Usage, confirmed: bool, request_id: str | None
 ) -> ModelFacts:
     status = error.status_code
     # The SDK declares a closed set of types; providers send others, and none at all.
@@ -75,6 +91,7 @@ def _status_facts(
         retry_after_s=retry_after_of(error.response.headers),
         request_id=error.request_id or request_id,
         usage=usage,
+        confirmed=confirmed,
     )
 
 

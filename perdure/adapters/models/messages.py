@@ -20,6 +20,7 @@ from perdure.adapters.models.reading import Reading
 from perdure.adapters.models.request import WireRequest, wire_request
 from perdure.domain.model_errors import ModelError
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest
+from perdure.domain.ports import UsageSoFar, unheard
 
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 300.0
@@ -83,7 +84,13 @@ class MessagesModel:
         except (ValueError, TypeError, AttributeError):  # an answer that is no count
             return None
 
-    async def call(self, request: ModelRequest, *, on_text: Callable[[str], None]) -> ModelReply:
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
         """Make one streamed attempt."""
         wire = wire_request(request, self._dialect)
         reading = Reading()
@@ -91,6 +98,7 @@ class MessagesModel:
         try:
             async with self._opened(wire) as stream:
                 request_id = stream.response.headers.get("request-id")
+                on_answer(reading.used)
                 await read_answer(stream, reading, on_text)
         except ModelError as error:
             raise await self._judged(request, error) from error.__cause__

@@ -1,5 +1,6 @@
 """Gather a streamed answer block by block, with the usage known so far at every moment."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -14,6 +15,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from perdure.domain.models import StopReason
 from perdure.domain.strict_json import read_json
+from perdure.domain.tokens import estimate
 from perdure.domain.transcript import Block, TextBlock, ThinkingBlock, ToolUseBlock
 from perdure.domain.usage import Usage
 
@@ -37,11 +39,14 @@ class _OpenBlock:
 class Reading:
     """One answer in the making.
 
-    Malformed events raise the ordinary errors of Python; the caller turns them into facts.
+    Malformed events raise the ordinary errors of Python; the caller turns them into facts. The
+    head of an answer tells its prompt and one token of output, its end the whole: until then
+    (`usage_told`) the output is what was streamed, by our own count.
     """
 
     model: str | None = None
     usage: Usage = field(default_factory=Usage)
+    usage_told: bool = False
     provider_stop: str | None = None
     _blocks: dict[int, _OpenBlock] = field(default_factory=dict[int, _OpenBlock])
 
@@ -59,10 +64,30 @@ class Reading:
                 return self._extend(event)
             case "message_delta":
                 self.provider_stop = event.delta.stop_reason or self.provider_stop
-                self.usage = _later_usage(self.usage, event.usage)
+                self._end(event.usage)
             case "content_block_stop" | "message_stop":
                 pass
         return None
+
+    def used(self) -> Usage:
+        """What the attempt has used by now; the provider's own word where `usage_told`."""
+        if self.usage_told:
+            return self.usage
+        streamed = estimate("".join(self._streamed())).total
+        return self.usage.model_copy(
+            update={"output_tokens": max(self.usage.output_tokens, streamed)}
+        )
+
+    def _streamed(self) -> Iterator[str]:
+        for block in self._blocks.values():
+            yield from (*block.text, *block.thinking, *block.arguments)
+
+    def _end(self, usage: MessageDeltaUsage | None) -> None:
+        # Some gateways leave the account out; the SDK does not check what it declares.
+        if usage is None:
+            return
+        self.usage = _later_usage(self.usage, usage)
+        self.usage_told = "output_tokens" in usage.model_fields_set and self.usage.prompt_tokens > 0
 
     @property
     def stop_reason(self) -> StopReason | None:
@@ -145,7 +170,9 @@ def _tool_use(block: _OpenBlock, *, tolerant: bool) -> ToolUseBlock | None:
     )
 
 
-def _first_usage(usage: WireUsage) -> Usage:
+def _first_usage(usage: WireUsage | None) -> Usage:
+    if usage is None:
+        return Usage()
     written = usage.cache_creation_input_tokens or 0
     split = usage.cache_creation
     hour = split.ephemeral_1h_input_tokens if split else 0

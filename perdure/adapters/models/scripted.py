@@ -19,7 +19,7 @@ from perdure.domain.errors import InvalidInput, StoreError
 from perdure.domain.errors import NotFound as BlobNotFound
 from perdure.domain.model_errors import ModelError, ModelFacts
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest, StopReason
-from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.ports import BlobStore, RecordStore, UsageSoFar, unheard
 from perdure.domain.tokens import estimate
 from perdure.domain.transcript import Block, Message, TextBlock, ToolUseBlock
 from perdure.domain.usage import Usage
@@ -65,12 +65,19 @@ class ScriptedModel:
             return None
         return _said(script, script.replies[index], request, index).usage.prompt_tokens
 
-    async def call(self, request: ModelRequest, *, on_text: Callable[[str], None]) -> ModelReply:
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
         """Play the next fitting entry; waits `delay_s` on the way, and can be cancelled there."""
         script = await self._script(request.model)
         address = _address(request.model)
         index, entry = await self._cursor.take(script, request, address=address)
         said = _said(script, entry, request, index)
+        on_answer(lambda: said.usage)
         await _stream(said.blocks, entry.delay_s, on_text)
         request_id = f"req_scripted_{_digest(request.context.key, str(request.context.attempt))}"
         if entry.failure and entry.failure.kind != REFUSAL:

@@ -28,11 +28,12 @@ ClosedState = Literal["answered", "failed", "duplicate"]
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """What an attempt used, as its provider reported it."""
+    """What an attempt used; `confirmed` where its provider reported that."""
 
     usage: Usage
     cost_usd: Decimal | None
     seconds: float
+    confirmed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,11 @@ class Row:
         )
 
     @property
+    def _was_lost(self) -> bool:
+        """Whether its worker was taken for dead; other estimates are of failures and of replies."""
+        return self.at_estimate and (self.settled or self.state in {"lost", "duplicate"})
+
+    @property
     def account(self) -> Account:
         """This row's part of a sum; an open attempt has used nothing that is known."""
         if self.at_estimate or self.state == "duplicate":
@@ -90,7 +96,7 @@ class Row:
                 attempts=1,
                 unconfirmed=self.usage,
                 unconfirmed_cost_usd=self.cost_usd,
-                lost_attempts=int(self.at_estimate),
+                lost_attempts=int(self._was_lost),
                 seconds=self.seconds,
             )
         return Account(
@@ -162,8 +168,10 @@ async def open_row(
         "state": "started",
         "usage": Usage().model_dump_json(),
         "cost_usd": Decimal(0),
-        "estimate": attempt.estimate.model_dump_json(),
-        "estimate_cost_usd": attempt.estimate_cost_usd,
+        "estimate": (attempt.expected or attempt.estimate).model_dump_json(),
+        "estimate_cost_usd": attempt.expected_cost_usd
+        if attempt.expected
+        else attempt.estimate_cost_usd,
         "at_estimate": False,
         "settled": False,
         "started_at": now,
@@ -181,7 +189,7 @@ async def close_row(
         booked = {
             "usage": booking.usage.model_dump_json(),
             "cost_usd": booking.cost_usd,
-            "at_estimate": False,
+            "at_estimate": not booking.confirmed,
             "seconds": booking.seconds,
         }
     await connection.execute(
@@ -192,6 +200,21 @@ async def close_row(
             attempts.c.opening == row.opening,
         )
         .values({"state": state, **booked})
+    )
+
+
+async def expect(
+    connection: AsyncConnection,
+    condition: ColumnElement[bool],
+    *,
+    usage: Usage,
+    cost_usd: Decimal | None,
+) -> None:
+    """Set what the open rows among these are booked at if they are lost."""
+    await connection.execute(
+        update(attempts)
+        .where(and_(condition, attempts.c.state == "started"))
+        .values(estimate=usage.model_dump_json(), estimate_cost_usd=cost_usd)
     )
 
 

@@ -6,7 +6,13 @@ from sqlite3 import Error as SqliteError
 from typing import Self
 
 from sqlalchemy import URL, Table, make_url
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    OperationalError,
+    SQLAlchemyError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -14,7 +20,7 @@ from perdure.adapters.stores.dialect import DatabaseDialect, Upsert
 from perdure.adapters.stores.migrations import is_current, migrate
 from perdure.adapters.stores.postgresql import PostgresqlDialect
 from perdure.adapters.stores.sqlite import SqliteDialect
-from perdure.domain.errors import InvalidInput, PerdureError, StoreError
+from perdure.domain.errors import InvalidInput, PerdureError, StoreAway, StoreError
 
 _SQLITE_DRIVER = "sqlite+aiosqlite"
 _POSTGRESQL_DRIVER = "postgresql+psycopg"
@@ -52,7 +58,7 @@ class Database:
         try:
             engine = dialect.engine(parsed)
         except OSError as error:
-            raise StoreError(
+            raise StoreAway(
                 f"The database {parsed.database} cannot be opened: {error.strerror or error}.",
                 cure="Check the folder, its rights and the free space.",
             ) from error
@@ -138,9 +144,14 @@ class _Translated:
                     cure="Remove NUL characters and lone surrogates from it.",
                 )
             case PoolTimeout():
-                return StoreError(
+                return StoreAway(
                     f"The database {self._place} was busy with too many queries of this process.",
                     cure="Try again, or run fewer steps at once.",
+                )
+            case OperationalError():
+                return StoreAway(
+                    f"The database {self._place} failed: {_fact(error)}.",
+                    cure="Nothing was written; it is tried again.",
                 )
             case SQLAlchemyError() | SqliteError():
                 return StoreError(

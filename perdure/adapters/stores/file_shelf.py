@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perdure.adapters.stores.vault import PLAIN, SEALED, kind
-from perdure.domain.errors import StoreError
+from perdure.domain.errors import StoreAway
 
 STALE_SECONDS = 3600
 SEALED_SUFFIX = ".sealed"
@@ -193,6 +193,4 @@ def _translated(path: Path, verb: str) -> Generator[None]:
     except OSError as error:
         cause = error.strerror or str(error)
         cure = _CURES.get(error.errno or 0, "Check the disk and the folder, and try again.")
-        raise StoreError(
-            f"The blob store file {path} cannot {verb}: {cause}.", cure=cure
-        ) from error
+        raise StoreAway(f"The blob store file {path} cannot {verb}: {cause}.", cure=cure) from error

@@ -19,6 +19,7 @@ from perdure.adapters.stores.attempts import (
     Booking,
     Row,
     close_row,
+    expect,
     find,
     latest_opening,
     lose,
@@ -39,8 +40,9 @@ from perdure.domain.ports import (
     Proceed,
     Replayed,
     Sealed,
+    fits,
 )
-from perdure.domain.usage import Account, Usage, add_cost
+from perdure.domain.usage import Account, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,11 @@ class SqlJournal:
             account = total(await find(connection, attempts.c.key == key))
             return Replayed(type="replayed", reply=reply.text, account=account)
 
+    async def expect(self, attempt: Attempt, *, usage: Usage, cost_usd: Decimal | None) -> None:
+        own = and_(attempts.c.key == attempt.key, attempts.c.attempt == attempt.attempt)
+        async with self._database.write() as connection:
+            await expect(connection, own, usage=usage, cost_usd=cost_usd)
+
     async def answer(
         self,
         attempt: Attempt,
@@ -92,6 +99,7 @@ class SqlJournal:
         cost_usd: Decimal | None,
         reply: str,
         seconds: float,
+        confirmed: bool = True,
     ) -> bool:
         async with self._writing(attempt) as connection:
             row = await self._find_or_open(connection, attempt)
@@ -100,7 +108,7 @@ class SqlJournal:
                 return first.text == reply
             if first is not None and row.state in ("duplicate", "failed"):
                 return False
-            booking = Booking(usage=usage, cost_usd=cost_usd, seconds=seconds)
+            booking = Booking(usage, cost_usd, seconds=seconds, confirmed=confirmed)
             await close_row(
                 connection,
                 row,
@@ -120,6 +128,7 @@ class SqlJournal:
         seconds: float,
         lost: bool = False,
         sent: bool = True,
+        confirmed: bool = True,
     ) -> None:
         async with self._writing(attempt) as connection:
             row = await self._find_or_open(connection, attempt)
@@ -129,10 +138,15 @@ class SqlJournal:
             if lost:
                 await lose(connection, _same_attempt(row), seconds=seconds)
                 return
-            booking = Booking(usage=usage, cost_usd=cost_usd, seconds=seconds)
+            booking = Booking(usage, cost_usd, seconds=seconds, confirmed=confirmed)
             await close_row(connection, row, state="failed", booking=booking)
             if not sent:
                 await mark_unsent(connection, _same_attempt(row))
+
+    async def failures(self, key: str) -> int:
+        failed = and_(attempts.c.key == key, attempts.c.state == "failed")
+        async with self._database.read() as connection:
+            return len(await find(connection, failed))
 
     async def account(self, key: str) -> Account:
         """The sum over all attempts of a key as they stand.
@@ -242,24 +256,6 @@ class SqlJournal:
             return own
         await open_row(connection, attempt, opening=0, now=self._now())
         return (await find(connection, _numbered(attempt.key, attempt.attempt, 0)))[0]
-
-
-def fits(attempt: Attempt, account: Account) -> bool:
-    """Whether the key's reservation covers what its attempts booked and this one's estimate.
-
-    A cost that is unknown is not compared: whether such a model may be called at all is the
-    budget's decision, made before.
-    """
-    if attempt.reservation_tokens is not None:
-        used = account.total_usage.counted_tokens() + attempt.estimate.counted_tokens()
-        if used > attempt.reservation_tokens:
-            return False
-    output = account.total_usage.output_tokens + attempt.estimate.output_tokens
-    if attempt.reservation_output_tokens is not None and output > attempt.reservation_output_tokens:
-        return False
-    cost = add_cost(account.total_cost_usd, attempt.estimate_cost_usd)
-    limit = attempt.reservation_cost_usd
-    return limit is None or cost is None or cost <= limit
 
 
 def _tried_enough(attempt: Attempt, rows: Sequence[Row]) -> bool:

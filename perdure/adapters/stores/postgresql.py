@@ -7,7 +7,7 @@ from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from perdure.domain.errors import InvalidInput, StoreError
+from perdure.domain.errors import InvalidInput, StoreAway, StoreError
 
 CONNECT_TIMEOUT_SECONDS = 10
 LOCK_TIMEOUT_MS = 10_000
@@ -98,7 +98,7 @@ class PostgresqlDialect:
         if known is None:
             return None
         fact, cure = known
-        return StoreError(f"The database {place} {fact}.", cure=cure)
+        return StoreAway(f"The database {place} {fact}.", cure=cure)
 
 
 def _given_options(url: URL) -> str:

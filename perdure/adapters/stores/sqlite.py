@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from perdure.domain.errors import InvalidInput, StoreError
+from perdure.domain.errors import InvalidInput, StoreAway, StoreError
 
 BUSY_TIMEOUT_MS = 10_000
 # Each of a dozen connections keeps pages of its own; the system's cache has them all anyway.
@@ -52,6 +52,10 @@ _MEANINGS = {
         "Name another file, or move this one away.",
     ),
 }
+
+
+# Waiting heals neither.
+_BROKEN = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB"})
 
 
 class SqliteDialect:
@@ -109,7 +113,8 @@ class SqliteDialect:
         if meaning is None:
             return None
         fact, cure = meaning
-        return StoreError(f"The database {place} {fact}.", cure=cure)
+        kind = StoreError if _code(error) in _BROKEN else StoreAway
+        return kind(f"The database {place} {fact}.", cure=cure)
 
 
 def _make_private(path: Path) -> None:

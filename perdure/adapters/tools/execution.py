@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perdure.domain.errors import ToolFailure
+from perdure.working_time import ended_in_time
 
 GRACE_S = 1.0
 
@@ -56,7 +57,7 @@ async def run(
     """
     task = asyncio.ensure_future(_call(function))
     try:
-        done, _ = await asyncio.wait({task}, timeout=timeout_s)
+        done = await ended_in_time(task, seconds=timeout_s)
     except asyncio.CancelledError:
         await _end(task, stop, grace_s=grace_s)
         raise

@@ -94,7 +94,9 @@ async def test_error_event_inside_a_stream_is_told_by_its_type(
     assert facts.kind == kind
     assert facts.status == 200
     assert facts.request_id == "req_1"
-    assert facts.usage == Usage(input_tokens=10, output_tokens=1, cache_read_tokens=5)
+    # Two tokens were streamed; the head of the answer told of one, and its end never came.
+    assert facts.usage == Usage(input_tokens=10, output_tokens=2, cache_read_tokens=5)
+    assert not facts.confirmed
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,93 @@
+"""Stores that are asked again while they are away, in steps that can wait with what they have.
+
+A step that beats holds a paid reply or the only word of an effect: giving up would lose it, and a
+failed attempt would look like the provider's. Everything else fails at once and says why.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import wraps
+from typing import TypeVar, cast
+
+import structlog
+from temporalio import activity
+
+from perdure.adapters.stores.opening import Stores
+from perdure.domain.errors import StoreAway
+from perdure.domain.patience import PATIENCE
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 5.0
+
+R = TypeVar("R")
+T = TypeVar("T")
+_log = structlog.get_logger(__name__)
+
+
+def patient(stores: Stores) -> Stores:
+    """The same stores, for a worker: each operation waits for its store where the step can."""
+    return replace(
+        stores,
+        blobs=_patient(stores.blobs),
+        transcripts=_patient(stores.transcripts),
+        journal=_patient(stores.journal),
+        records=_patient(stores.records),
+        verdicts=_patient(stores.verdicts),
+        memory=_patient(stores.memory),
+        made_tools=_patient(stores.made_tools),
+        sessions=_patient(stores.sessions),
+        projects=_patient(stores.projects),
+        artifacts=_patient(stores.artifacts),
+        todos=_patient(stores.todos),
+    )
+
+
+async def patiently(operation: Callable[[], Awaitable[R]]) -> R:
+    """The outcome of a store's operation, once the store is there.
+
+    Only operations that may be made twice are given here, which all of a step's are: the server
+    repeats whole steps.
+
+    Raises:
+        StoreAway: the step cannot wait, or its worker is being stopped.
+    """
+    patience = PATIENCE.get()
+    if patience is None:
+        return await operation()
+    pause = FIRST_PAUSE_S
+    while True:
+        try:
+            return await operation()
+        except StoreAway as error:
+            if activity.is_worker_shutdown():
+                raise
+            if pause == FIRST_PAUSE_S:
+                _log.warning("store_away", why=str(error))
+            with patience.wait(str(error), asyncio.get_running_loop().time):
+                await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+class _Patient:
+    """Stands before a store; what is no coroutine passes through."""
+
+    def __init__(self, store: object) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> object:
+        found: object = getattr(self._store, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        @wraps(found)
+        async def waiting(*args: object, **kwargs: object) -> object:
+            return await patiently(lambda: found(*args, **kwargs))
+
+        return waiting
+
+
+def _patient(store: T) -> T:
+    # It has the methods of the store that it stands before, and no others.
+    return cast(T, _Patient(store))

@@ -1,0 +1,28 @@
+"""What the workflow allows one model call, over all of its attempts."""
+
+from decimal import Decimal
+
+from perdure.domain.base import StepMessage
+from perdure.domain.retries import PROVIDER_ATTEMPTS
+
+
+class Allowance(StepMessage):
+    """What all attempts of one call may use together, and the time left for it.
+
+    `factor` is the model's calibration of token estimates; `active_time_s` what remains of the
+    run's active time, `attempts` what remains of its model calls, `output_tokens` of its output
+    (None: unlimited). The provider has `tries`, of which `tried` failed before, under another
+    reservation. `typical_output` is the mean of the run's replies in this role, None before there
+    was one.
+    """
+
+    max_tokens: int
+    tokens: int | None = None
+    cost_usd: Decimal | None = None
+    factor: float = 1.0
+    active_time_s: float | None = None
+    attempts: int | None = None
+    output_tokens: int | None = None
+    tries: int = PROVIDER_ATTEMPTS
+    tried: int = 0
+    typical_output: int | None = None

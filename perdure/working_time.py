@@ -1,0 +1,27 @@
+"""Limits of working time, for steps and tools: what they wait for a store is none of it."""
+
+import asyncio
+from typing import TypeVar
+
+from perdure.domain.patience import PATIENCE, Patience
+
+R = TypeVar("R")
+
+SHORTEST_LOOK_S = 0.25
+
+
+async def ended_in_time(task: "asyncio.Future[R]", *, seconds: float | None) -> bool:
+    """Wait for a task for so many seconds of work; those spent waiting for a store are none."""
+    clock = asyncio.get_running_loop().time
+    patience = PATIENCE.get() or Patience()
+    began, waited = clock(), patience.waited(clock())
+    while not task.done():
+        left = None
+        if seconds is not None:
+            left = seconds - (clock() - began) + (patience.waited(clock()) - waited)
+            if left <= 0:
+                return False
+        if left is not None and patience.waiting:
+            left = max(left, SHORTEST_LOOK_S)
+        await asyncio.wait({task}, timeout=left)
+    return True

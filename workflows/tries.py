@@ -1,0 +1,65 @@
+"""What happened to the tries of one model call so far, over all of its reservations."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from perdure.domain.budget import Refused
+from perdure.domain.retries import LOST_WORKERS
+from perdure.domain.steps import ModelCallReport, StructuredReport
+from workflows.steps import Broken
+
+
+@dataclass(frozen=True, slots=True)
+class Unpriced:
+    """A cost limit forbids a model whose price nobody knows."""
+
+    model: str
+
+
+Tried = ModelCallReport | StructuredReport | Refused | Unpriced | Broken
+
+
+@dataclass(slots=True)
+class Tries:
+    """Counts that never mix: outgrown estimates, failures of the provider, lost workers.
+
+    `counted` is the prompt as the provider counted it, `cause` the newest failure of the provider,
+    `pause_s` how long it is left alone now.
+    """
+
+    counted: int = 0
+    outgrown: int = 0
+    lost: int = 0
+    failed: int = 0
+    cause: Broken | None = None
+    pause_s: float | None = None
+
+    def ended(self, called: Tried) -> Tried | None:
+        """What the call has come to with this try; None when another one may be made."""
+        self.pause_s = None
+        if isinstance(called, Broken) and (failed := called.wants_again) is not None:
+            self.cause, self.pause_s = called, failed.again_after_s
+            self.failed = failed.failures
+            return None
+        if isinstance(called, Refused) and self.cause is not None:
+            note = f"{called.text}, after {self.cause.message}"
+            return called.model_copy(update={"note": note})
+        report = called.call if isinstance(called, StructuredReport) else called
+        if not isinstance(report, ModelCallReport):
+            return called
+        match report.status:
+            case "replied":
+                return called
+            case "does_not_fit":
+                self.counted = max(self.counted, report.prompt_tokens)
+                self.lost += report.account.lost_attempts
+                self.outgrown += 0 if report.account.lost_attempts else 1
+            case "lost_workers":
+                self.lost = LOST_WORKERS
+            case "interrupted":
+                return Broken("", "interrupted", "the call was ended early")
+            case "sealed":
+                return Broken("", "sealed", "this execution may not spend any more")
+            case _:
+                assert_never(report.status)
+        return None
