@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from perdure.adapters.settings import Settings
+from perdure.domain.names import SEARCH_ATTRIBUTES
+
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -60,6 +63,26 @@ def test_the_worker_reaches_the_services_by_their_names() -> None:
     assert environment["TEMPORAL_ADDRESS"] == "temporal:7233"
     assert "@postgresql:5432/" in environment["PERDURE_DATABASE_URL"]
     assert (ROOT / SERVICES["worker"]["build"]["dockerfile"]).is_file()
+
+
+def test_the_server_can_put_questions_to_workers() -> None:
+    flags = yaml.safe_load((ROOT / "ops/temporal-dynamic-config.yaml").read_text("utf-8"))
+    for name in ("activity.enableStandalone", "history.enableChasm"):
+        assert flags[name] == [{"value": True, "constraints": {}}]
+
+
+def test_the_namespace_job_adds_every_search_attribute() -> None:
+    script = (ROOT / "ops/temporal-namespace.sh").read_text("utf-8")
+    keywords = re.search(r"for name in ([\w ]+); do add", script)
+    assert keywords is not None
+    added = {f"Perdure{name}": "Keyword" for name in keywords[1].split()}
+    added |= dict(re.findall(r"^add (Perdure\w+) (\w+)$", script, re.MULTILINE))
+    assert added == SEARCH_ATTRIBUTES
+
+
+def test_a_worker_may_drain_before_it_is_killed() -> None:
+    grace = int(SERVICES["worker"]["stop_grace_period"].removesuffix("s"))
+    assert grace > Settings.model_fields["shutdown_grace_s"].default
 
 
 def test_the_image_copies_what_exists() -> None:
