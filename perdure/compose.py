@@ -227,6 +227,7 @@ def loops_of(parts: Parts) -> Loops:
         definitions_kept=found.definitions,
         records=found.records,
         blobs=found.blobs,
+        journal=found.journal,
         surroundings=Surroundings(
             folder=None,
             user_defaults=parts.settings.home / DEFAULTS_FILE,

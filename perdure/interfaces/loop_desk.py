@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from perdure.domain.conditions import leaves
 from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, PerdureError
+from perdure.domain.journal import Journal
 from perdure.domain.loops import (
     ALL,
     LoopAction,
@@ -27,7 +28,9 @@ from perdure.domain.roles.library import StoredDefinition
 from perdure.domain.run import RUN_SPEC, Spec
 from perdure.domain.status import RunStatus
 from perdure.domain.tolerance import read_as
+from perdure.interfaces.envelopes import Below, share_of
 from perdure.interfaces.execution import trusted_places
+from perdure.interfaces.gateway.claiming import key_digest
 from perdure.interfaces.gateway.facts import RunFilter
 from perdure.interfaces.services import RunGateway
 from perdure.interfaces.submission import (
@@ -43,6 +46,7 @@ STARTED_BY = "started_by"
 ROOT_RUN = "root_run"
 ROWS = 50
 OWN_LOOKED_AT = 200
+MOST_STARTED = 2_000
 NO_FLAGS = Flags()
 
 
@@ -55,6 +59,7 @@ class Loops:
         definitions_kept: the definitions that can be named.
         records: rows of runs, which say what a run was started with.
         blobs: specifications and the files they name.
+        journal: what runs spent.
         surroundings: where submissions are made.
         by: who steers, for audit trails.
         workspace: the folder that runs work on where none is named; None: scratch folders.
@@ -65,6 +70,7 @@ class Loops:
     definitions_kept: DefinitionStore
     records: RecordStore
     blobs: BlobStore
+    journal: Journal
     surroundings: Surroundings
     by: str
     workspace: str | None = None
@@ -101,7 +107,13 @@ class Loops:
             await self._require_harmless(ask, submission.spec.workspace)
         spec = await store(submission, self.blobs)
         if ask.caller:
-            spec = _below(spec, ask.caller, await self._spec(ask.caller))
+            above, started = await self._spec(ask.caller), await self._started_by(ask.caller)
+            key = key_digest(ask.key) if ask.key else None
+            again = [one.row.id for one in started if key and one.row.start_key == key]
+            if again:
+                return LoopStarted(id=again[0], notes=submission.notes)
+            share = await share_of(self.journal, caller=ask.caller, above=above, below=started)
+            spec = _below(spec, ask.caller, above, share=share)
         run = await self.gateway.start(spec, idempotency_key=ask.key)
         return LoopStarted(id=run, notes=submission.notes)
 
@@ -171,6 +183,20 @@ class Loops:
                 refused[row.id] = error.message
         return LoopControlled(action=action, taken=tuple(taken), refused=refused)
 
+    async def _started_by(self, caller: str) -> tuple[Below, ...]:
+        """The loops that a run started; the newest come first, and none is older than the run."""
+        row = await self.records.run(caller)
+        found: list[Below] = []
+        for one in await self.records.find_runs(prefix="roles-", limit=MOST_STARTED):
+            if row is not None and one.started_at < row.started_at:
+                break
+            if one.spec is None:
+                continue
+            spec = await self._spec(one.id)
+            if _started_by(spec) == caller:
+                found.append(Below(row=one, spec=spec))
+        return tuple(found)
+
     async def _is_below(self, run: str, caller: str) -> bool:
         try:
             spec = await self._spec(run)
@@ -223,7 +249,7 @@ def _started_by(spec: Spec) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _below(spec: Spec, caller: str, above: Spec) -> Spec:
+def _below(spec: Spec, caller: str, above: Spec, *, share: Decimal | None) -> Spec:
     """A run's specification one level below its caller's: its models, and no wider budget.
 
     Raises:
@@ -238,7 +264,7 @@ def _below(spec: Spec, caller: str, above: Spec) -> Spec:
     limits = spec.budget.model_copy(
         update={
             "depth": min(spec.budget.depth, depth - 1),
-            "cost_usd": _lower(spec.budget.cost_usd, above.budget.cost_usd),
+            "cost_usd": _lower(spec.budget.cost_usd, share),
         }
     )
     told = {**spec.metadata.model_dump(), STARTED_BY: caller, ROOT_RUN: _root_of(above, caller)}

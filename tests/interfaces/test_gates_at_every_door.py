@@ -110,6 +110,7 @@ def _desks(site: Installation) -> Mapping[str, Steer]:
         definitions_kept=services.definitions,
         records=services.records,
         blobs=services.blobs,
+        journal=services.journal,
         surroundings=Surroundings(folder=None, default_model=site.parts.default_model),
         by="tester",
     )

@@ -1,6 +1,7 @@
 """Agents that start and steer loops: only those asked to, only what they started, within bounds."""
 
 import json
+from decimal import Decimal
 
 import pytest
 import yaml
@@ -68,7 +69,7 @@ async def test_an_orchestrator_starts_a_loop_and_sees_it_end(looped: Installatio
     assert started.text.startswith("started roles-")
     [(below, spec)] = await started_by(looped, run)
     assert isinstance(spec, RolesSpec)
-    assert (spec.budget.depth, str(spec.budget.cost_usd)) == (1, "0.5")
+    assert (spec.budget.depth, spec.budget.cost_usd) == (1, Decimal("0.25"))
     assert spec.metadata.model_dump()["root_run"] == run
     assert (await looped.gateway.result(below)).outcome == "accepted"
 
@@ -178,3 +179,22 @@ async def test_a_repeated_start_is_one_run(looped: Installation) -> None:
     assert first.outcome == "ok", first.text
     assert first.text == second.text
     await looped.gateway.result(first.text.split()[1])
+
+
+async def test_loops_are_paid_from_the_envelope_of_the_run_that_starts_them(
+    looped: Installation,
+) -> None:
+    many = calls(
+        *(
+            call("loop_start", definition="pair", goal=f"say {n}", parameters=TOPIC)
+            for n in range(5)
+        )
+    )
+    run = await looped.start(
+        task(tools=ASKING, budget={"depth": 2, "cost_usd": 0.2}), played(many, DONE)
+    )
+    result = await looped.gateway.result(run)
+    assert result.outcome == "accepted"
+    limits = [spec.budget.cost_usd for _, spec in await started_by(looped, run)]
+    assert len(limits) == 5
+    assert all(limits) and sum(limit for limit in limits if limit) <= Decimal("0.2")

@@ -56,7 +56,14 @@ class LoopTools:
         return on_request(definitions)
 
     def _start(self) -> AnyTool:
-        @tool(name="loop_start", access="network", idempotent=True, aliases=("loop.start",))
+        # Alone: each start looks at what the ones before it left of the caller's envelope.
+        @tool(
+            name="loop_start",
+            access="network",
+            idempotent=True,
+            exclusive=True,
+            aliases=("loop.start",),
+        )
         async def start(
             definition: str,
             goal: str,

@@ -39,6 +39,7 @@ def door_over(site: Installation, *, tokens: bool = False) -> Door:
             definitions_kept=services.definitions,
             records=services.records,
             blobs=services.blobs,
+            journal=services.journal,
             surroundings=Surroundings(folder=None, default_model=site.parts.default_model),
             by=by,
         )

@@ -51,6 +51,7 @@ def loops_over(
         definitions_kept=services.definitions,
         records=services.records,
         blobs=services.blobs,
+        journal=services.journal,
         surroundings=surroundings(session),
         by=session.context.user,
         workspace=workspace,

@@ -74,6 +74,7 @@ def _loops(session: Session, services: Services, *, by: str, workspace: str | No
         definitions_kept=services.definitions,
         records=services.records,
         blobs=services.blobs,
+        journal=services.journal,
         surroundings=surroundings(session),
         by=by,
         workspace=workspace,
