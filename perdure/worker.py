@@ -81,6 +81,7 @@ from workflows.roles import RoleLoop
 
 WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, DelegationLoop, LearnLoop, PatternMining)
 REGISTRY_POLL_S = 1.0
+TASK_S = 8  # below the ten seconds after which the server gives a task to another worker
 M_ARENA_MAX = -8  # of mallopt(3)
 _log = structlog.get_logger(__name__)
 Activity = Callable[..., object]
@@ -272,7 +273,7 @@ class Fleet:
         per_second: float | None = None,
     ) -> Worker:
         settings = self._settings
-        return Worker(
+        worker = Worker(
             self._client,
             task_queue=queue,
             activities=activities,
@@ -290,6 +291,20 @@ class Fleet:
             max_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),
             default_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),
         )
+        if workflows:
+            allow_long_tasks(worker)
+        return worker
+
+
+def allow_long_tasks(worker: Worker) -> None:
+    """Give a workflow task most of the server's ten seconds, where the SDK allows two.
+
+    Ten thousand signals that waited for a worker come as one task. They take the SDK itself 0.8 s
+    of a quiet core; on a busy one the task would be taken for a deadlock, each time it is tried.
+    """
+    inner = worker._workflow_worker  # pyright: ignore[reportPrivateUsage]
+    if inner is not None and inner._deadlock_timeout_seconds is not None:  # pyright: ignore[reportPrivateUsage]
+        inner._deadlock_timeout_seconds = TASK_S  # pyright: ignore[reportPrivateUsage]
 
 
 async def run_worker(settings: Settings, stop: asyncio.Event) -> None:

@@ -1,5 +1,7 @@
 """`AgentLoop`: model and tools until the model answers in text, or a limit forces it to."""
 
+from dataclasses import replace
+
 from pydantic import JsonValue
 from temporalio import workflow
 
@@ -88,6 +90,8 @@ class AgentLoop(Turning):
 
     async def _close(self, end: TurnEnd) -> RunResult:
         """Take the last snapshot, and return what there is."""
+        settled = self.settled(Ending(outcome=end.outcome, reason=end.reason, detail=end.detail))
+        end = replace(end, outcome=settled.outcome, reason=settled.reason, detail=settled.detail)
         last = await self.deliver(None)
         self.core.tree = last.tree.hash if last else self.core.tree
         result = agent_result(

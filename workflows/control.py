@@ -18,6 +18,7 @@ from perdure.domain import message_forms as forms
 from perdure.domain.editing import edit_refusal, edited
 from perdure.domain.events import Event, EventType
 from perdure.domain.gates import Gate
+from perdure.domain.message_bounds import flooded
 from perdure.domain.message_forms import Misread
 from perdure.domain.messages import Amend, AnyMessage, EventsQuery, Receipt
 from perdure.domain.names import MEMO_GOAL_CHARACTERS
@@ -84,7 +85,7 @@ class Controlled(Given):
         message = _readable(verb, given)
         if rules.seen(self.core.control, message, _update_id()):
             return
-        why = self._refusal(message)
+        why = flooded(verb, handled=self.handled) or self._refusal(message)
         if why is not None:
             raise _refused(verb, why)
 

@@ -319,6 +319,7 @@ class DelegationLoop(Deciding):
         core = self.core
         if ending.outcome == "out_of_budget":
             await self.wrap_up()
+        ending = self.settled(ending)
         kept = returned(core, ending)
         tree = await self.deliver(kept.tree if kept else None)
         result = delegation_result(

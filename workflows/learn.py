@@ -124,7 +124,7 @@ class LearnLoop(Calling):
 
     async def _close(self, ending: Ending) -> RunResult:
         """Say what was learned, and end."""
-        core = self.core
+        core, ending = self.core, self.settled(ending)
         self.note(
             "learned",
             source=self.spec.source.id,

@@ -122,12 +122,33 @@ class Loop(Opening):
             )
             self.publish()
 
-    def _ending(self) -> Ending | None:
+    def _told_to_end(self) -> Ending | None:
         if self.core.control.stop is not None:
             cancelled = self.core.control.stopped_by == "cancellation"
             reason = "parent_closed" if cancelled and self.site.parent else "stopped"
             return Ending(outcome="stopped", reason=reason)
-        if self.deadline_passed or self._time_spent("wall_time"):
+        if self.deadline_passed:
+            return Ending(outcome="deadline", reason="wall_time")
+        return None
+
+    def settled(self, ending: Ending) -> Ending:
+        """The end as it stands for good: an accepted stop or the deadline, whatever came later.
+
+        What arrived after it is kept and counted. From here on no verb is taken any more, so that
+        none is accepted without effect.
+        """
+        told = self._told_to_end()
+        rules.end(self.core.control)
+        if told is None:
+            return ending
+        why = ending.detail if ending.outcome in {"failed", "blocked"} else ""
+        return told.model_copy(update={"detail": why})
+
+    def _ending(self) -> Ending | None:
+        told = self._told_to_end()
+        if told is not None:
+            return told
+        if self._time_spent("wall_time"):
             return Ending(outcome="deadline", reason="wall_time")
         if self._time_spent("active_time"):
             return Ending(outcome="deadline", reason="active_time")

@@ -282,6 +282,8 @@ class RefineLoop(Preparing):
     ) -> RunResult:
         """Return the best, whatever the reason."""
         core, kept = self.core, returned or self.core.kept
+        settled = self.settled(ending)
+        ending, explanation = settled, explanation if settled is ending else None
         tree = await self.deliver(kept.tree if kept else None)
         result = refine_result(
             core,

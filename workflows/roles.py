@@ -255,6 +255,8 @@ class RoleLoop(Reviewing):
 
     async def _close(self, ending: Ending, *, explanation: str | None = None) -> RunResult:
         """Return the best iteration, whatever the reason."""
+        settled = self.settled(ending)
+        ending, explanation = settled, explanation if settled is ending else None
         core, gate = self.core, rules.reviewer(self.definition, self.condition)
         kept = returned(core, gate=gate)
         tree = await self.deliver(kept.tree if kept else None)

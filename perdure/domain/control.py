@@ -15,7 +15,7 @@ from perdure.domain import gates as gating
 from perdure.domain.base import Frozen
 from perdure.domain.budget import Budget
 from perdure.domain.gates import Gate, GateAnswer, GateKind
-from perdure.domain.message_forms import message_bytes
+from perdure.domain.message_bounds import too_large, too_long, too_much
 from perdure.domain.messages import (
     AddInput,
     Amend,
@@ -26,7 +26,6 @@ from perdure.domain.messages import (
     Resume,
     Retry,
     Stop,
-    too_long,
 )
 from perdure.domain.outcomes import Lifecycle
 from perdure.domain.refs import Ref
@@ -49,7 +48,6 @@ Phase = Literal[
 ]
 
 REQUESTS_KEPT = 256
-MESSAGE_LIMIT_BYTES = 64 * 1024
 NOTES_KEPT = 20
 NOTE_CHARACTERS = 500
 
@@ -126,8 +124,8 @@ def refuse(
         return "the run has ended; after a failure `retry` goes on with it"
     if too_long(_text_of(message)):
         return "the text is above 8 KiB; send it with `perdure add`, which stores it as a blob"
-    if isinstance(message, Amend) and message_bytes(message) > MESSAGE_LIMIT_BYTES:
-        return "the amendment is above 64 KiB; a run carries it to its end"
+    if isinstance(message, Amend) and (why := too_large(message)):
+        return why
     match message:
         case Pause() | Resume() | Stop() | Escalate():
             return _refuse_transition(state, message)
@@ -141,10 +139,10 @@ def refuse(
             )
         case Amend():
             return _refuse_amend(
-                message, budget=budget, wall_time=wall_time, rubric_allowed=rubric_allowed
+                state, message, budget=budget, wall_time=wall_time, rubric_allowed=rubric_allowed
             )
         case AddInput():
-            return _refuse_input(message, inputs_allowed=inputs_allowed)
+            return _refuse_input(state, message, inputs_allowed=inputs_allowed)
         case Retry():
             return _refuse_retry(state)
         case _:
@@ -333,13 +331,15 @@ def _refuse_stop(state: Control, message: Stop) -> str | None:
 
 
 def _refuse_amend(
-    message: Amend, *, budget: Budget, wall_time: float, rubric_allowed: bool
+    state: Control, message: Amend, *, budget: Budget, wall_time: float, rubric_allowed: bool
 ) -> str | None:
     changes = message.budget or message.guidance or message.edits
     if not changes and message.rubric is None:
         return "amend needs a budget, a rubric or guidance"
     if message.rubric is not None and not rubric_allowed:
         return "only a refine run takes another rubric while it goes on"
+    if message.guidance and (why := too_much(*state.guidance, message.guidance)):
+        return why
     try:
         if message.rubric is not None:
             Rubric.model_validate(message.rubric)
@@ -349,10 +349,12 @@ def _refuse_amend(
     return None
 
 
-def _refuse_input(message: AddInput, *, inputs_allowed: bool) -> str | None:
+def _refuse_input(state: Control, message: AddInput, *, inputs_allowed: bool) -> str | None:
     if not inputs_allowed:
         return "this kind of run takes no input while it runs"
-    return None if message.text or message.ref else "the input is empty"
+    if not (message.text or message.ref):
+        return "the input is empty"
+    return too_much(*(given.text for given in state.inputs), message.text)
 
 
 def _text_of(message: AnyMessage) -> str | None:

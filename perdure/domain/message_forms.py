@@ -4,7 +4,6 @@ Anybody may send anything: nothing, a text, three values, bytes under a foreign 
 read is refused by a sentence that names the field and shows a message that would have been taken.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -182,8 +181,3 @@ def _short(value: object) -> str:
     if isinstance(value, dict | list | tuple):
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     return shown(value[:NAME_CHARACTERS] if isinstance(value, str) else value)
-
-
-def message_bytes(message: AnyMessage) -> int:
-    """How much of the run's state a message would take, in bytes of JSON."""
-    return len(json.dumps(message.model_dump(mode="json", exclude_defaults=True)).encode())

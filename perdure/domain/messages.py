@@ -10,7 +10,6 @@ from pydantic import Field, JsonValue
 from perdure.domain.base import Frozen
 from perdure.domain.refs import Ref
 
-TEXT_LIMIT_BYTES = 8 * 1024
 NAME_CHARACTERS = 256
 CHOICE_CHARACTERS = 1_024
 
@@ -110,8 +109,3 @@ class Receipt(Frozen):
 
 
 AnyMessage = Pause | Resume | Stop | Escalate | Answer | Amend | Retry | AddInput
-
-
-def too_long(text: str | None) -> bool:
-    """Whether a text is above what a signal may carry (8 KiB)."""
-    return text is not None and len(text.encode()) > TEXT_LIMIT_BYTES

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from perdure.domain.base import Frozen
-from perdure.domain.messages import CHOICE_CHARACTERS, TEXT_LIMIT_BYTES
+from perdure.domain.message_bounds import TEXT_LIMIT_BYTES
+from perdure.domain.messages import CHOICE_CHARACTERS
 from perdure.domain.result import IterationRecord
 from perdure.domain.status import RunStatus
 from perdure.domain.transcript import Message

@@ -7,6 +7,7 @@ from pydantic import JsonValue, ValidationError
 from perdure.domain.admission import RubricProblems
 from perdure.domain.editing import edited
 from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, PerdureError
+from perdure.domain.message_bounds import too_long
 from perdure.domain.messages import (
     AddInput,
     Amend,
@@ -18,7 +19,6 @@ from perdure.domain.messages import (
     Resume,
     Retry,
     Stop,
-    too_long,
 )
 from perdure.domain.names import LoopKind
 from perdure.domain.ports import BlobStore, RecordStore
