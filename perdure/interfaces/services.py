@@ -43,6 +43,7 @@ from perdure.interfaces.gateway.facts import (
     MiningSchedule,
     OpenGates,
     QueueState,
+    Repaired,
     Retained,
     RunFilter,
     RunPage,
@@ -122,6 +123,14 @@ class RunGateway(Protocol):
 
     async def verb(self, run: str, message: AnyMessage) -> Receipt:
         """Steer one run."""
+        ...
+
+    async def failing(self, *, limit: int) -> list[tuple[str, str]]:
+        """Open runs whose code keeps failing, each with why."""
+        ...
+
+    async def repair(self, run: str) -> Repaired:
+        """Take a run whose code keeps failing back to where it was sound."""
         ...
 
     async def verb_all(

@@ -50,6 +50,8 @@ async def diagnose(settings: Settings, connect: Connect) -> AsyncIterator[Check]
         yield check
     async for check in _lying_work(connect):
         yield check
+    async for check in _failing_runs(connect):
+        yield check
 
 
 def _python() -> Check:
@@ -227,6 +229,15 @@ async def _queues(connect: Connect) -> AsyncIterator[Check]:
                     )
         except PerdureError as error:
             yield Check(name="server", state="warning", found=error.message, cure=error.cure)
+
+
+async def _failing_runs(connect: Connect) -> AsyncIterator[Check]:
+    """Open runs whose code keeps failing in the worker: nobody else would say so."""
+    with suppress(PerdureError):  # an absent server was told already
+        async with connect(start=False, on_progress=lambda _: None) as services:
+            for run, trouble in await services.gateway.failing(limit=RUNS_LOOKED_AT):
+                found, _, cure = trouble.partition(" Read ")
+                yield Check(name=f"run {run}", state="failed", found=found, cure=f"Read {cure}")
 
 
 async def _lying_work(connect: Connect) -> AsyncIterator[Check]:

@@ -82,7 +82,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
     app.command(belonging.sessions_commands(LOOK))
     for command in (steer.pause, steer.resume, steer.stop, steer.escalate, steer.amend):
         app.command(command, group=STEER)
-    for command in (steer.answer, steer.add, steer.retry):
+    for command in (steer.answer, steer.add, steer.retry, steer.repair):
         app.command(command, group=STEER)
     for command in (files.new, defining.validate, files.schema, defining.definitions):
         app.command(command, group=WRITE)

@@ -141,6 +141,17 @@ class RunRow(Frozen):
     started_at: datetime | None = None
     ended_at: datetime | None = None
     source: Literal["run", "store"] = "run"
+    trouble: str | None = None
+
+
+class Repaired(Frozen):
+    """What a repair did: where the run goes on, and which messages it could not take."""
+
+    type: Literal["repaired"] = "repaired"
+    run: str
+    event: int
+    sent_again: int = 0
+    left_out: tuple[str, ...] = ()
 
 
 class RunPage(Frozen):

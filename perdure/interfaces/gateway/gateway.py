@@ -24,6 +24,7 @@ from perdure.interfaces.gateway.facts import (
     OpenGate,
     OpenGates,
     QueueState,
+    Repaired,
     ResolveModels,
     Retained,
     RunFilter,
@@ -39,6 +40,7 @@ from perdure.interfaces.gateway.listing import Listing
 from perdure.interfaces.gateway.looking import Looking
 from perdure.interfaces.gateway.mining import Mining
 from perdure.interfaces.gateway.readiness import Readiness
+from perdure.interfaces.gateway.repairing import Repairing
 from perdure.interfaces.gateway.retaining import Retaining
 from perdure.interfaces.gateway.retrying import Retrying
 from perdure.interfaces.gateway.server import Connect, Look, Prepare, Server
@@ -133,6 +135,7 @@ class Gateway:
             worker_command=facts.worker_command,
             now=now,
         )
+        self._repairing = Repairing(server=self._server)
         self._steering = Steering(
             server=self._server,
             blobs=blobs,
@@ -278,6 +281,18 @@ class Gateway:
             NoReadyWorker: no worker took it in time.
         """
         return await self._steering.verb(run, message)
+
+    async def failing(self, *, limit: int) -> list[tuple[str, str]]:
+        """Open runs whose tasks keep failing, with why: those the server noted, and the newest."""
+        return await self._repairing.failing(limit=limit)
+
+    async def repair(self, run: str) -> Repaired:
+        """Take a run whose tasks keep failing back to where it was sound; send what came since.
+
+        Raises:
+            NotAllowed: nothing of it fails, it fails for another cause, or no worker is there.
+        """
+        return await self._repairing.repair(run)
 
     async def verb_all(
         self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None

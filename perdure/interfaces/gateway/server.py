@@ -50,7 +50,13 @@ from perdure.interfaces.gateway.facts import RUN_FAILED, Waits
 from perdure.interfaces.gateway.faults import no_answer, sentence, translated, unreachable
 from perdure.interfaces.gateway.pollers import polled
 from perdure.interfaces.gateway.probing import probe
-from perdure.interfaces.gateway.troubles import REPORTED, Trouble, failing_code, repeated_step
+from perdure.interfaces.gateway.troubles import (
+    REPORTED,
+    Trouble,
+    failing_code,
+    repeated_step,
+    reported_trouble,
+)
 
 T = TypeVar("T")
 Connect = Callable[[], Awaitable[Client]]
@@ -87,7 +93,8 @@ class Look:
 
     `ending` is how the newest execution closed, in the server's words (`completed`, `failed`,
     `terminated`, `canceled`, `timed_out`), or None while it is open. `trouble` is what keeps it
-    from moving, `unfetched` work that no worker has taken; lists do not know them.
+    from moving, which a list knows only in part; `unfetched` work that no worker has taken and
+    `task_pending` a task that is due are known to a look at one run alone.
     """
 
     id: str
@@ -102,6 +109,7 @@ class Look:
     parent: str | None = None
     trouble: Trouble | None = None
     unfetched: Unfetched | None = None
+    task_pending: bool = False
 
     @property
     def open(self) -> bool:
@@ -184,6 +192,7 @@ class Server:
                 return replace(
                     await _look(described),
                     trouble=await self._trouble(described),
+                    task_pending=described.raw_description.HasField("pending_workflow_task"),
                     unfetched=unfetched(described.raw_description, now=datetime.now(UTC)),
                 )
         except NotFound:
@@ -283,6 +292,7 @@ class Server:
             )
             trouble = failing_code(
                 newest.history.events,
+                run=described.id,
                 attempt=raw.pending_workflow_task.attempt,
                 reported=described.typed_search_attributes.get(_REPORTED) or (),
             )
@@ -347,7 +357,7 @@ def _keywords(values: Mapping[str, str]) -> TypedSearchAttributes:
 
 
 async def _look(execution: WorkflowExecution) -> Look:
-    memo = await _memo(execution)
+    memo, ending = await _memo(execution), _ending(execution.status)
     facts: dict[str, str | int | float] = {}
     for pair in execution.typed_search_attributes:
         if isinstance(pair.value, str | int | float):
@@ -356,13 +366,18 @@ async def _look(execution: WorkflowExecution) -> Look:
         id=execution.id,
         execution=execution.run_id,
         kind=KINDS_BY_TYPE.get(execution.workflow_type, execution.workflow_type),
-        ending=_ending(execution.status),
+        ending=ending,
         history_length=execution.history_length,
         started_at=execution.start_time,
         closed_at=execution.close_time,
         facts=facts,
         memo={name: str(value) for name, value in memo.items() if value is not None},
         parent=execution.parent_id,
+        trouble=reported_trouble(
+            execution.id, execution.typed_search_attributes.get(_REPORTED) or ()
+        )
+        if ending is None
+        else None,
     )
 
 

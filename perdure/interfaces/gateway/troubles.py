@@ -20,6 +20,8 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from perdure.domain.causes import said_in_words
 
 REPORTED = "TemporalReportedProblems"
+FAILING = "code: "
+CERTAIN_ATTEMPTS = 3  # of a task, after which it is no accident
 MESSAGE_CHARACTERS = 300
 # The server's own housekeeping; the next attempt of the task goes through.
 _HARMLESS = frozenset(
@@ -54,23 +56,40 @@ class Trouble:
 
 
 def failing_code(
-    newest: Iterable[HistoryEvent], *, attempt: int, reported: Sequence[str] = ()
+    newest: Iterable[HistoryEvent],
+    *,
+    run: str,
+    attempt: int,
+    reported: Sequence[str] = (),
 ) -> Trouble | None:
     """The trouble of a run whose own code fails again and again.
 
     Args:
         newest: the end of its history, the newest event first.
+        run: its id.
         attempt: of the workflow task that is pending.
         reported: the server's search attribute on problems; later attempts leave no event.
     """
     why = _task_failure(newest) or _reported(reported)
+    if why is None and attempt >= CERTAIN_ATTEMPTS:
+        why = "why is in the worker's log"  # what came since hides the one event that says it
     if why is None:
         return None
     text = (
         f"the run cannot go on: its code failed in the worker ({why}); attempt {attempt} follows, "
-        "and the run is not lost. Read `perdure logs worker`."
+        "and the run is not lost. Read `perdure logs worker`; if it stays so: "
+        f"`perdure repair {run}`."
     )
-    return Trouble(mark=f"code: {why}", text=text)
+    return Trouble(mark=f"{FAILING}{why}", text=text)
+
+
+def reported_trouble(run: str, problems: Sequence[str]) -> Trouble | None:
+    """The trouble that a list knows of: the server notes it after some attempts."""
+    why = _reported(problems)
+    if why is None:
+        return None
+    text = f"its code keeps failing in the worker ({why}): `perdure status {run}` says how"
+    return Trouble(mark=f"{FAILING}{why}", text=text)
 
 
 def repeated_step(pending: Iterable[PendingActivityInfo], *, now: datetime) -> Trouble | None:
@@ -95,6 +114,10 @@ def _task_failure(newest: Iterable[HistoryEvent]) -> str | None:
                 if failed.cause in _HARMLESS:
                     return None
                 return _why(failed.failure)
+            case EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
+                timed_out = event.workflow_task_timed_out_event_attributes.timeout_type
+                if timed_out == TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE:
+                    return "the worker did not finish a task in time"
             case EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
                 return None
             case _:

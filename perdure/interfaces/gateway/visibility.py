@@ -79,6 +79,7 @@ def row_of(look: Look) -> RunRow:
         parent=look.parent,
         started_at=look.started_at,
         ended_at=look.closed_at,
+        trouble=look.trouble.text if look.trouble is not None else None,
     )
 
 

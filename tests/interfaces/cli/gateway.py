@@ -21,6 +21,7 @@ from perdure.interfaces.gateway.facts import (
     OpenGate,
     OpenGates,
     QueueState,
+    Repaired,
     Retained,
     RunFilter,
     RunPage,
@@ -144,6 +145,13 @@ class MemoryGateway:
             raise self.refusals[run]
         self.sent.append((run, message))
         return Receipt(verb=type(message).__name__.lower(), lifecycle="running")
+
+    async def failing(self, *, limit: int) -> list[tuple[str, str]]:
+        return []
+
+    async def repair(self, run: str) -> Repaired:
+        self.statuses[run]  # an unknown run is a fault of the test
+        return Repaired(run=run, event=9, sent_again=2, left_out=("pause 7",))
 
     async def verb_all(
         self, message: AnyMessage, *, kind: str | None = None, root: str | None = None

@@ -14,7 +14,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from waiting import eventually
 
 from perdure.domain.messages import Stop
-from perdure.interfaces.gateway.troubles import failing_code, repeated_step
+from perdure.interfaces.gateway.troubles import failing_code, repeated_step, reported_trouble
 from tests.interfaces.gateway.tiny import Site, spec
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -137,11 +137,28 @@ def test_one_attempt_is_one_trouble_and_the_next_another() -> None:
 def test_failing_code_is_told_with_its_cure(
     newest: list[HistoryEvent], reported: list[str], why: str
 ) -> None:
-    trouble = failing_code(newest, attempt=3, reported=reported)
+    trouble = failing_code(newest, run="r1", attempt=3, reported=reported)
     assert trouble is not None
     assert why in trouble.text
     assert "attempt 3" in trouble.text
     assert "perdure logs worker" in trouble.text
+    assert "`perdure repair r1`" in trouble.text
+
+
+def test_many_failed_attempts_are_told_although_what_came_since_hides_why() -> None:
+    flooded = [SIGNAL] * 20
+    assert failing_code(flooded, run="r1", attempt=2) is None
+    trouble = failing_code(flooded, run="r1", attempt=3)
+    assert trouble is not None
+    assert "in the worker's log" in trouble.text
+
+
+def test_a_list_knows_what_the_server_reports() -> None:
+    reported = ["category=WorkflowTaskFailed", "cause=WorkflowTaskFailedCauseNonDeterministicError"]
+    trouble = reported_trouble("r1", reported)
+    assert trouble is not None
+    assert "(NonDeterministicError): `perdure status r1`" in trouble.text
+    assert reported_trouble("r1", []) is None
 
 
 @pytest.mark.parametrize(
@@ -153,7 +170,7 @@ def test_failing_code_is_told_with_its_cure(
     ],
 )
 def test_tasks_that_only_come_again_are_no_trouble(newest: list[HistoryEvent]) -> None:
-    assert failing_code(newest, attempt=2) is None
+    assert failing_code(newest, run="r1", attempt=2) is None
 
 
 async def test_code_that_fails_is_told_while_following_and_in_the_status(site: Site) -> None:

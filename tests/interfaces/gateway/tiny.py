@@ -105,6 +105,13 @@ class TinyLoop:
             raise ApplicationError("it broke", result.model_dump(mode="json"), type="RunFailed")
         return result
 
+    @workflow.signal
+    def narrow(self, word: str) -> None:
+        """What no handler should be: it takes exactly one text, and none that says `poison`."""
+        if word == "poison":
+            raise RuntimeError("the handler cannot take this")
+        self._inputs.append(AddInput(text=word))
+
     def _set(self, lifecycle: str) -> None:
         workflow.upsert_search_attributes([LIFECYCLE.value_set(lifecycle)])
 

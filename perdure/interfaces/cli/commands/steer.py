@@ -27,7 +27,7 @@ from perdure.interfaces.cli.commands.given import Given, Ids, Kind, OneRun
 from perdure.interfaces.cli.session import ALL, Session, each_run
 from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.cli.views.layout import DIM
-from perdure.interfaces.cli.views.runs import bulk_view, receipt_view
+from perdure.interfaces.cli.views.runs import bulk_view, receipt_view, repaired_view
 from perdure.interfaces.cli.views.wording import safe
 from perdure.interfaces.gateway.facts import OpenGate
 from perdure.interfaces.services import Services
@@ -91,6 +91,21 @@ async def retry(*runs: Ids, note: str = "", session: Given) -> int:
     if code == 0:
         session.output.note(f"Watch it: perdure watch {runs[0]}", style=DIM)
     return code
+
+
+async def repair(run: OneRun, /, *, session: Given) -> int:
+    """Take a run whose tasks keep failing back to where it was sound.
+
+    What was sent to it since is sent again, without what it cannot take.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        (named,) = await each_run(services, (run,))
+        repaired = await services.gateway.repair(named)
+        session.output.show(repaired_view(repaired), repaired.model_dump(mode="json"))
+        return 0
 
 
 async def amend(

@@ -17,7 +17,7 @@ from perdure.interfaces.cli.views.layout import (
 )
 from perdure.interfaces.cli.views.listing import Listing
 from perdure.interfaces.cli.views.wording import ago, money, one_line, score
-from perdure.interfaces.gateway.facts import BulkReport, RunPage, RunRow
+from perdure.interfaces.gateway.facts import BulkReport, Repaired, RunPage, RunRow
 
 GOAL_WIDTH = 36
 
@@ -51,8 +51,21 @@ def bulk_view(report: BulkReport) -> RenderableType:
     return stack(took, *refused, _note(report.note))
 
 
+def repaired_view(repaired: Repaired) -> RenderableType:
+    """What a repair did."""
+    done = line(
+        ("✓ ", GOOD),
+        f"{repaired.run} goes on from event {repaired.event}; "
+        f"{repaired.sent_again} messages were sent again",
+    )
+    left = [line(("! ", WARN), f"left out: {one_line(sent)}") for sent in repaired.left_out]
+    return stack(done, *left)
+
+
 def _row(run: RunRow, now: datetime) -> tuple[str | Text, ...]:
     state = run.outcome or run.blocked_on or run.phase or run.lifecycle
+    if run.trouble is not None:
+        state = "its code keeps failing"
     shown = run.lifecycle if state == run.lifecycle else f"{run.lifecycle} · {state}"
     cost = None if run.cost_usd is None else Decimal(str(run.cost_usd))
     return (

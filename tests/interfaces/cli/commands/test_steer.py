@@ -171,3 +171,9 @@ def test_json_gives_receipts_and_errors_as_lines(perdure: Installation) -> None:
     perdure.gateway.refusals[RUN] = NoReadyWorker("No worker answers.", cure="Start one.")
     assert perdure.run("--json", "pause", RUN) == 3
     assert json.loads(perdure.out)["code"] == "no_ready_worker"
+
+
+def test_a_repair_tells_what_it_left_out(perdure: Installation) -> None:
+    assert perdure.run("repair", RUN) == 0
+    assert "goes on from event 9; 2 messages were sent again" in perdure.out
+    assert "left out: pause 7" in perdure.out
