@@ -86,6 +86,7 @@ class RefinePrompts:
             problems=entry.problems,
             earlier=entry.earlier,
             folded=work.folds > 0,
+            said=entry.said,
         )
         constant = judge_task(frame.goal, frame.inputs)
         changing = prompt.removeprefix(constant).lstrip("\n")

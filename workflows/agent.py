@@ -1,5 +1,6 @@
 """`AgentLoop`: model and tools until the model answers in text, or a limit forces it to."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import JsonValue
@@ -15,6 +16,7 @@ from perdure.domain.messages import Amend
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.resuming import as_stored, slim_agent, taken_up
 from perdure.domain.run import AgentSpec
+from perdure.domain.standing import TAKEN_BACK
 from perdure.domain.state import AgentInput, AgentState
 from workflows.turns import TurnEnd, Turning
 
@@ -58,6 +60,11 @@ class AgentLoop(Turning):
         if message.goal is not None:
             control = self.core.control
             control.guidance = [*control.guidance, GOAL_CHANGED.format(goal=message.goal)]
+
+    def take_back(self, texts: Sequence[str]) -> None:
+        """Say so in the conversation, which holds what was said."""
+        control = self.core.control
+        control.guidance = [*control.guidance, *(TAKEN_BACK.format(text=text) for text in texts)]
 
     def limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
         """The limits as they stand now: the one of turns may have been edited."""

@@ -127,6 +127,7 @@ class Controlled(Given):
         self.told = True
 
     def _take(self, message: AnyMessage, *, request_id: str | None) -> None:
+        before = self.core.control.standing
         taken = rules.take(
             self.core.control,
             message,
@@ -140,8 +141,13 @@ class Controlled(Given):
         if isinstance(message, Amend) and message.edits:
             self.spec = edited(self.spec, message)
             self.edit(message)
+        if isinstance(message, Amend) and message.remove:
+            self.take_back([said.text for said in before if said.number in message.remove])
         if taken.event is not None:
             self.note(taken.event, **taken.data)
+
+    def take_back(self, texts: Sequence[str]) -> None:
+        """Act on what no longer holds; prompts that are made anew simply leave it out."""
 
     def edit(self, message: Amend) -> None:
         """Act on an edited specification; a kind whose prompts hold the old goal says the new."""

@@ -12,6 +12,7 @@ from perdure.domain.delegation.state import Turnover
 from perdure.domain.delegation.steps import ManageReport
 from perdure.domain.outcomes import Ended
 from perdure.domain.result import IterationRecord
+from perdure.domain.standing import in_force
 from perdure.domain.steps import SayEntry
 from perdure.domain.tokens import estimate
 from workflows.model_calls import Ask
@@ -58,7 +59,8 @@ class Deciding(Rating):
 
     def _asking(self, problems: tuple[str, ...], *, wrap_up: bool = False) -> Ask:
         core = self.core
-        guidance = (*core.control.guidance, *([WRAP_UP] if wrap_up else []))
+        said = in_force(core.control.standing, *core.control.guidance)
+        guidance = (*said, *([WRAP_UP] if wrap_up else []))
         text = manager_prompt(
             ManagerView(
                 goal=self.spec.goal,

@@ -20,6 +20,7 @@ from perdure.domain.refine.state import Draft, Kept, Recollection
 from perdure.domain.refine.strategies import Strategy, strategy_of
 from perdure.domain.result import IterationRecord
 from perdure.domain.rubric import Part
+from perdure.domain.standing import in_force
 from perdure.domain.steps import Entry, ModelCallReport, RefineEntry, SayEntry
 from perdure.domain.tokens import estimate
 from workflows.evaluating import Evaluating
@@ -66,7 +67,10 @@ class Executing(Evaluating):
             unwritten=core.turn.unwritten,
             unread=core.turn.unread,
         )
-        core.notes, core.control.guidance = list(core.control.guidance), []
+        waiting = {given.text for given in (*core.turn.unread, *core.control.inputs)}
+        said = in_force(core.control.standing, *core.control.guidance)
+        core.notes = [text for text in said if text not in waiting]
+        core.control.guidance = []
         core.turn.entries = [self._entry()]
         self.note("iteration_started")
         self._note_switch()

@@ -21,6 +21,7 @@ from perdure.domain.roles.nesting import (
 )
 from perdure.domain.roles.state import RoleInput
 from perdure.domain.run import CommonSpec, LoopInput, Site
+from perdure.domain.standing import in_force
 from workflows.children import ChildEnd, NotStarted, Order
 from workflows.staging import BASE, Staging
 from workflows.steps import Broken
@@ -41,7 +42,8 @@ class Nesting(Staging):
     async def _run_nested(self, role: RoleDefinition) -> None:
         core = self.core
         self.sit(BASE)
-        core.notes, core.control.guidance = [*core.notes, *core.control.guidance], []
+        core.notes = in_force(core.control.standing, *core.notes, *core.control.guidance)
+        core.control.guidance = []
         core.turn = TurnState(
             unwritten=core.turn.unwritten, record=IterationRecord(index=core.iteration)
         )

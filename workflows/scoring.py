@@ -19,7 +19,9 @@ from perdure.domain.refine.state import CheckReport, CheckRequest, VerifyReport,
 from perdure.domain.refs import Ref
 from perdure.domain.review import BadScores, read_scores, review_prompt
 from perdure.domain.rubric import Rubric
+from perdure.domain.standing import in_force
 from perdure.domain.steps import JudgeEntry, JudgeReport
+from perdure.domain.tokens import estimate
 from workflows import options
 from workflows.loop import expired_to_end
 from workflows.model_calls import REPLY_TRIES, Ask, Calling
@@ -132,6 +134,7 @@ class Scoring(Calling):
     def _asked(self, question: Question, problems: tuple[str, ...]) -> Ask | Refused:
         """The judge's question, in a context of its own, within the evaluator's share."""
         findings, share = question.findings, self.evaluator_share
+        said = in_force(self.core.control.standing)
         entry = JudgeEntry(
             type="judge",
             output=question.output.hash,
@@ -140,8 +143,10 @@ class Scoring(Calling):
             problems=problems,
             changed=question.changed,
             earlier=question.earlier,
+            said=tuple(said),
         )
         extra = question.output.tokens.total + self.core.task_tokens + JUDGE_PROMPT_TOKENS
+        extra += estimate("\n".join(said)).total
         prompt = self.estimated(extra, role="evaluator", model=question.model)
         room = judge_room(self.core, share=share, prompt_tokens=prompt, apart=self.unshared)
         if room is not None and room < LEAST_JUDGE_TOKENS:

@@ -27,6 +27,7 @@ from perdure.domain.roles.seats import (
 from perdure.domain.roles.state import RoleState, Seat
 from perdure.domain.roles.steps import ReadStageReport, ReadStageRequest
 from perdure.domain.run import RolesSpec
+from perdure.domain.standing import in_force
 from perdure.domain.steps import OpenRunReport, OpenWorkspaceReport, SayEntry
 from workflows import options
 from workflows.children import Parenting
@@ -81,7 +82,8 @@ class Staging(Turning, Parenting):
         core = self.core
         self.sit(role.name)
         core.turning = True
-        core.notes, core.control.guidance = [*core.notes, *core.control.guidance], []
+        core.notes = in_force(core.control.standing, *core.notes, *core.control.guidance)
+        core.control.guidance = []
         record = core.turn.record or IterationRecord(
             index=core.iteration, started_at=workflow.now()
         )

@@ -30,6 +30,7 @@ from perdure.domain.messages import (
 from perdure.domain.outcomes import Lifecycle
 from perdure.domain.refs import Ref
 from perdure.domain.rubric import Rubric
+from perdure.domain.standing import Said, too_much_said, unknown_numbers
 
 Phase = Literal[
     "starting",
@@ -81,6 +82,8 @@ class Control(BaseModel):
     gates_opened: int = 0
     inputs: list[PendingInput] = []
     guidance: list[str] = []
+    standing: list[Said] = []
+    said_count: int = 0
     goal: str | None = None
     rubric: list[JsonValue] | None = None
     amendments: list[Amendment] = []
@@ -186,6 +189,7 @@ def take(
         case Amend():
             return _amend(state, message, now=now, budget=budget, wall_time=wall_time)
         case AddInput():
+            _stand(state, message.text, message.by)
             given = PendingInput(text=message.text, by=message.by, ref=message.ref)
             state.inputs = [*state.inputs, given]
             return Taken(event="input_added", data={"by": message.by})
@@ -304,12 +308,22 @@ def _amend(
         *state.amendments,
         Amendment(at=now, by=message.by, changes=changes),
     ][-NOTES_KEPT:]
+    state.standing = [said for said in state.standing if said.number not in message.remove]
     if message.guidance:
+        _stand(state, message.guidance, message.by)
         state.guidance = [*state.guidance, message.guidance]
     if message.rubric is not None:
         state.rubric = message.rubric
     amended = budgets.amend(budget, message.budget, wall_time=wall_time) if message.budget else None
     return Taken(event="amended", data={"by": message.by, **changes}, budget=amended)
+
+
+def _stand(state: Control, text: str, by: str) -> None:
+    """Have what was said hold for the rest of the run; a blob is read once, as it came."""
+    if not text:
+        return
+    state.said_count += 1
+    state.standing = [*state.standing, Said(number=state.said_count, text=text, by=by)]
 
 
 def _refuse_transition(state: Control, message: Pause | Resume | Stop | Escalate) -> str | None:
@@ -333,12 +347,17 @@ def _refuse_stop(state: Control, message: Stop) -> str | None:
 def _refuse_amend(
     state: Control, message: Amend, *, budget: Budget, wall_time: float, rubric_allowed: bool
 ) -> str | None:
-    changes = message.budget or message.guidance or message.edits
+    changes = message.budget or message.guidance or message.edits or message.remove
     if not changes and message.rubric is None:
         return "amend needs a budget, a rubric or guidance"
     if message.rubric is not None and not rubric_allowed:
         return "only a refine run takes another rubric while it goes on"
     if message.guidance and (why := too_much(*state.guidance, message.guidance)):
+        return why
+    left = [said for said in state.standing if said.number not in message.remove]
+    if why := unknown_numbers(state.standing, message.remove):
+        return why
+    if why := too_much_said(left, message.guidance):
         return why
     try:
         if message.rubric is not None:
@@ -354,6 +373,8 @@ def _refuse_input(state: Control, message: AddInput, *, inputs_allowed: bool) ->
         return "this kind of run takes no input while it runs"
     if not (message.text or message.ref):
         return "the input is empty"
+    if why := too_much_said(state.standing, message.text):
+        return why
     return too_much(*(given.text for given in state.inputs), message.text)
 
 

@@ -13,6 +13,7 @@ from perdure.domain.control import Lifecycle, Phase
 from perdure.domain.events import Event
 from perdure.domain.gates import Gate
 from perdure.domain.result import Mark, Origin
+from perdure.domain.standing import Said
 
 
 class CurrentStep(Frozen):
@@ -97,6 +98,7 @@ class RunStatus(Frozen):
     plan: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     refused_count: int = 0
+    said: tuple[Said, ...] = ()
     amendments: tuple[dict[str, JsonValue], ...] = ()
     outcome: str | None = None
     reason: str | None = None

@@ -215,6 +215,7 @@ class JudgeEntry(StepMessage):
     problems: tuple[str, ...] = ()
     changed: tuple[tuple[int, int], ...] = ()
     earlier: dict[str, str] = {}
+    said: tuple[str, ...] = ()
 
 
 Entry = Annotated[

@@ -76,6 +76,7 @@ def status_of(
         last_event=core.ring.last,
         refused=tuple(core.control.refused_signals),
         refused_count=core.control.refused_count,
+        said=tuple(core.control.standing),
         amendments=tuple(
             amendment.model_dump(mode="json") for amendment in core.control.amendments
         ),

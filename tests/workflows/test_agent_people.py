@@ -112,6 +112,16 @@ async def test_guidance_is_said_once_in_the_next_prompt(probe: Installation) -> 
     assert texts.index("user: Guidance: Be brief.") == 1
 
 
+async def test_guidance_that_is_taken_back_is_told_so(probe: Installation) -> None:
+    run = await probe.start(task(), script(WAITING, echo("b"), DONE))
+    await in_tool(probe, run)
+    await probe.gateway.verb(run, Amend(guidance="Be brief.", by="t"))
+    await probe.gateway.verb(run, Amend(remove=(1,), by="t"))
+    let_go(run)
+    texts = await shown(probe, await probe.gateway.result(run))
+    assert texts.count("user: Guidance: This was taken back and holds no more: Be brief.") == 1
+
+
 async def test_the_answer_to_an_escalation_guides_the_very_next_call(probe: Installation) -> None:
     run = await probe.start(task(), script(WAITING, echo("b"), DONE))
     await in_tool(probe, run)

@@ -14,6 +14,7 @@ from refining import (
     draft,
     drafts,
     events,
+    judge_prompts,
     judged,
     open_gate,
     prompt_of,
@@ -166,7 +167,9 @@ async def test_a_stop_while_the_judge_reads_keeps_the_unscored_draft(site: Insta
     assert result.iterations[0].score is None
 
 
-async def test_guidance_is_said_once(site: Installation, holding: Holding) -> None:
+async def test_what_was_said_holds_and_is_demanded_by_the_judge(
+    site: Installation, holding: Holding
+) -> None:
     slow = [{**judged(verdict(0.5))[0], "delay_s": HELD}, *judged(verdict(0.6), verdict(0.7))]
     run = await site.start(spec([TONE], **OPEN), {"replies": [*written(*"abc"), *slow]})
     await at_call(site, run, "evaluator", 1)
@@ -175,7 +178,29 @@ async def test_guidance_is_said_once(site: Installation, holding: Holding) -> No
     result = await site.gateway.result(run)
     prompts = [await prompt_of(site, record.transcript) for record in result.iterations]
     counts = [sum("prefer conifers" in text for _, text in prompt) for prompt in prompts]
-    assert counts == [0, 1, 0]
+    assert counts == [0, 1, 1]
+    demanded = ["prefer conifers" in prompt for prompt in await judge_prompts(site, run)]
+    assert demanded == [False, True, True]
+
+
+async def test_what_was_said_is_taken_back(site: Installation, holding: Holding) -> None:
+    first, second, *_ = written(*"abc")
+    replies = [first, second, {**written("c")[0], "delay_s": HELD}]
+    slow = [{**judged(verdict(0.5))[0], "delay_s": HELD}, *judged(verdict(0.6), verdict(0.7))]
+    run = await site.start(spec([TONE], **OPEN), {"replies": [*replies, *slow]})
+    await at_call(site, run, "evaluator", 1)
+    await site.gateway.verb(run, AddInput(text="prefer conifers", by="ann"))
+    status = await site.status(run)
+    assert [(one.number, one.text, one.by) for one in status.said] == [
+        (1, "prefer conifers", "ann")
+    ]
+    await site.gateway.verb(run, Amend(remove=(1,)))
+    assert (await site.status(run)).said == ()
+    holding.release()
+    result = await site.gateway.result(run)
+    prompts = [await prompt_of(site, record.transcript) for record in result.iterations]
+    counts = [sum("prefer conifers" in text for _, text in prompt) for prompt in prompts]
+    assert counts == [0, 1, 0], "it was read once, as it came, and holds no more"
 
 
 async def test_an_amended_rubric_scores_the_best_anew(site: Installation, holding: Holding) -> None:

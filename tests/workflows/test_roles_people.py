@@ -137,6 +137,26 @@ async def test_a_pause_takes_effect_after_the_stage_and_guidance_reaches_the_nex
     assert reviewer.count("Guidance from a person: Prefer simple code.") == 1
 
 
+async def test_what_was_said_holds_in_every_later_stage(
+    site: Installation, holding: Holding
+) -> None:
+    replies = [
+        says("coder", "draft", delay_s=HELD),
+        says("reviewer", rejected("a")),
+        says("coder", "draft again"),
+        says("reviewer", APPROVED),
+    ]
+    run = await site.start(task(team(*PAIR)), script(replies))
+    await holding.begun()
+    await site.gateway.verb(run, Amend(by="t", guidance="Prefer simple code."))
+    holding.release()
+    result = await site.gateway.result(run)
+    assert result.outcome == "accepted"
+    stages = [one for record in result.iterations for one in record.stages]
+    counts = [(await told(site, one.transcript)).count("Prefer simple code.") for one in stages]
+    assert counts == [0, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("choice", "ending"),
     [("accept", ("accepted", "approved")), ("stop", ("stopped", "stopped"))],

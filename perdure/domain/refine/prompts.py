@@ -37,6 +37,7 @@ FOLDED_WORK = (
     "The work was changed since. Passages that did not change are left out of it, each with a mark "
     "of the form [... unchanged #...]; judge the whole, with them as you saw them before."
 )
+SAID_SINCE = "Said since the task was given, and demanded of the work like the task itself:"
 _BOUNDARY_CHARACTERS = 12
 
 
@@ -155,6 +156,7 @@ def judge_prompt(
     problems: Sequence[str] = (),
     earlier: Mapping[str, str] | None = None,
     folded: bool = False,
+    said: Sequence[str] = (),
 ) -> str:
     """The judge's question: task, rubric, findings to settle, and the output as quoted data.
 
@@ -167,11 +169,15 @@ def judge_prompt(
         problems: why the judge's first reply could not be used.
         earlier: how the dimensions were scored before the last changes.
         folded: passages of the work that did not change since are left out.
+        said: what people said since the task was given.
     """
     sections = [
         judge_task(goal, inputs or {}),
         "Score these dimensions:\n" + "\n".join(_dimension_line(item) for item in dimensions),
     ]
+    if said:
+        told = "\n".join(f"- {text}" for text in said)
+        sections.append(f"{SAID_SINCE}\n{told}")
     if earlier:
         known = "\n".join(f"- {name}: {said}" for name, said in earlier.items())
         sections.append(f"Before the last changes you scored:\n{known}")

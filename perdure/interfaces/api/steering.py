@@ -62,9 +62,11 @@ async def escalate(
 async def amend(
     site: Site, caller: Operator, run: str, body: AmendBody, key: Key = None
 ) -> Receipt:
-    """Change limits or the rubric, or give guidance for the next prompt."""
+    """Change limits or the rubric, or give guidance for all later prompts."""
     require_harmless(caller, {"rubric": body.rubric}, "The rubric")
-    message = Amend(budget=body.budget, rubric=body.rubric, guidance=body.guidance)
+    message = Amend(
+        budget=body.budget, rubric=body.rubric, guidance=body.guidance, remove=body.remove
+    )
     return await steer(site, caller, run, message, key)
 
 

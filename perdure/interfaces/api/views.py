@@ -42,6 +42,7 @@ class AmendBody(Body):
     budget: dict[str, JsonValue] = Field(default={}, examples=[{"cost_usd": 3}])
     rubric: list[JsonValue] | None = None
     guidance: Text | None = None
+    remove: tuple[int, ...] = ()
 
 
 class InputBody(Body):

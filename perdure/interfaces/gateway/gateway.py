@@ -99,10 +99,8 @@ class Gateway:
         now: Callable[[], datetime] = utc_now,
         prepare: Prepare | None = None,
     ) -> None:
-        self._facts = facts
-        self._waits = waits or Waits()
-        self._records = records
-        self._resolve, self._now = resolve, now
+        self._facts, self._records = facts, records
+        self._resolve, self._now, self._waits = resolve, now, waits or Waits()
         self._server = Server(connect, address=facts.address, waits=self._waits, prepare=prepare)
         self._starter = Starter(
             server=self._server,
@@ -135,7 +133,6 @@ class Gateway:
             worker_command=facts.worker_command,
             now=now,
         )
-        self._repairing = Repairing(server=self._server)
         self._steering = Steering(
             server=self._server,
             blobs=blobs,
@@ -284,7 +281,7 @@ class Gateway:
 
     async def failing(self, *, limit: int) -> list[tuple[str, str]]:
         """Open runs whose tasks keep failing, with why: those the server noted, and the newest."""
-        return await self._repairing.failing(limit=limit)
+        return await Repairing(server=self._server).failing(limit=limit)
 
     async def repair(self, run: str) -> Repaired:
         """Take a run whose tasks keep failing back to where it was sound; send what came since.
@@ -292,7 +289,7 @@ class Gateway:
         Raises:
             NotAllowed: nothing of it fails, it fails for another cause, or no worker is there.
         """
-        return await self._repairing.repair(run)
+        return await Repairing(server=self._server).repair(run)
 
     async def verb_all(
         self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None

@@ -45,18 +45,13 @@ from perdure.domain.result import RunResult
 from perdure.domain.run import LoopInput
 from perdure.domain.steps import ReadyReport
 from perdure.domain.tolerance import read
+from perdure.interfaces.gateway import troubles
 from perdure.interfaces.gateway.dispatch import Unfetched, unfetched
 from perdure.interfaces.gateway.facts import RUN_FAILED, Waits
 from perdure.interfaces.gateway.faults import no_answer, sentence, translated, unreachable
 from perdure.interfaces.gateway.pollers import polled
 from perdure.interfaces.gateway.probing import probe
-from perdure.interfaces.gateway.troubles import (
-    REPORTED,
-    Trouble,
-    failing_code,
-    repeated_step,
-    reported_trouble,
-)
+from perdure.interfaces.gateway.troubles import REPORTED, Trouble
 
 T = TypeVar("T")
 Connect = Callable[[], Awaitable[Client]]
@@ -290,7 +285,7 @@ class Server:
                     maximum_page_size=NEWEST_EVENTS,
                 )
             )
-            trouble = failing_code(
+            trouble = troubles.failing_code(
                 newest.history.events,
                 run=described.id,
                 attempt=raw.pending_workflow_task.attempt,
@@ -298,7 +293,7 @@ class Server:
             )
             if trouble is not None:
                 return trouble
-        return repeated_step(raw.pending_activities, now=datetime.now(UTC))
+        return troubles.repeated_step(raw.pending_activities, now=datetime.now(UTC))
 
     async def client(self) -> Client:
         """The connected client, for the gateway's own parts; raises `ServiceUnavailable`."""
@@ -358,6 +353,7 @@ def _keywords(values: Mapping[str, str]) -> TypedSearchAttributes:
 
 async def _look(execution: WorkflowExecution) -> Look:
     memo, ending = await _memo(execution), _ending(execution.status)
+    reported = execution.typed_search_attributes.get(_REPORTED)
     facts: dict[str, str | int | float] = {}
     for pair in execution.typed_search_attributes:
         if isinstance(pair.value, str | int | float):
@@ -373,11 +369,7 @@ async def _look(execution: WorkflowExecution) -> Look:
         facts=facts,
         memo={name: str(value) for name, value in memo.items() if value is not None},
         parent=execution.parent_id,
-        trouble=reported_trouble(
-            execution.id, execution.typed_search_attributes.get(_REPORTED) or ()
-        )
-        if ending is None
-        else None,
+        trouble=None if ending else troubles.reported_trouble(execution.id, reported),
     )
 
 

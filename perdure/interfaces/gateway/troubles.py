@@ -83,9 +83,9 @@ def failing_code(
     return Trouble(mark=f"{FAILING}{why}", text=text)
 
 
-def reported_trouble(run: str, problems: Sequence[str]) -> Trouble | None:
+def reported_trouble(run: str, problems: Sequence[str] | None) -> Trouble | None:
     """The trouble that a list knows of: the server notes it after some attempts."""
-    why = _reported(problems)
+    why = _reported(problems or ())
     if why is None:
         return None
     text = f"its code keeps failing in the worker ({why}): `perdure status {run}` says how"

@@ -113,26 +113,28 @@ async def amend(
     budget: tuple[str, ...] = (),
     guidance: str | None = None,
     rubric: Path | None = None,
+    remove: tuple[int, ...] = (),
     kind: KindFilter = None,
     session: Given,
 ) -> int:
-    """Change limits or the rubric of runs, or give guidance for the next prompt.
+    """Change limits or the rubric of runs, or give guidance that holds from the next prompt on.
 
     Args:
         runs: Run ids, unique beginnings of them, @last, or `all`.
         budget: A new limit as name=value, such as cost_usd=3; may be repeated.
-        guidance: Words for the next prompt.
+        guidance: Words for the next prompt and all later ones.
+        remove: The number of something said that no longer holds; may be repeated.
         rubric: A YAML or JSON file with the new rubric.
         kind: With `all`: runs of this kind only.
     """
-    if not budget and guidance is None and rubric is None:
+    if not budget and guidance is None and rubric is None and not remove:
         raise InvalidInput(
-            "Nothing to change was given.", cure="Use --budget, --guidance, --rubric."
+            "Nothing to change was given.", cure="Use --budget, --guidance, --rubric, --remove."
         )
     limits = dict(_limit(item) for item in budget)
     dimensions = _rubric(session.context.folder / rubric) if rubric else None
     by = session.context.user
-    message = Amend(by=by, budget=limits, guidance=guidance, rubric=dimensions)
+    message = Amend(by=by, budget=limits, guidance=guidance, rubric=dimensions, remove=remove)
     return await steer(session, runs, message, kind=kind)
 
 

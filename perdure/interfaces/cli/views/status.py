@@ -56,6 +56,7 @@ def status_view(status: RunStatus, *, below: Sequence[Below] = ()) -> Group:
         ("plan", " → ".join(one_line(step, 60) for step in status.plan)),
         ("children", tree_lines(below) or ", ".join(status.children)),
         ("amended", _amended(status)),
+        ("said", "; ".join(f"{one.number}: {one_line(one.text, 60)}" for one in status.said)),
         ("refused", "; ".join(one_line(text) for text in status.refused)),
         ("ended", _end(status)),
         ("source", _source(status)),

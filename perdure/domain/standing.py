@@ -1,0 +1,48 @@
+"""What people said to a run: it holds for the rest of it, until somebody takes it back.
+
+Each prompt lists it, and the judge sees it as a demand. It is numbered, so that it can be removed.
+"""
+
+from collections.abc import Sequence
+
+from perdure.domain.base import Frozen
+
+SAID_KEPT = 50
+SAID_CHARACTERS = 32 * 1024
+TAKEN_BACK = "This was taken back and holds no more: {text}"
+
+
+class Said(Frozen):
+    """One thing that somebody said, under a number that stays its own."""
+
+    number: int
+    text: str
+    by: str
+
+
+def too_much_said(standing: Sequence[Said], text: str | None) -> str | None:
+    """Why one more thing cannot hold from here on, or None."""
+    if not text:
+        return None
+    full = len(standing) >= SAID_KEPT
+    if not full and sum(len(one.text) for one in standing) + len(text) <= SAID_CHARACTERS:
+        return None
+    return (
+        f"{len(standing)} things said hold already, and each prompt lists them; take some back "
+        'with `amend` and {"remove": [1]}'
+    )
+
+
+def unknown_numbers(standing: Sequence[Said], numbers: Sequence[int]) -> str | None:
+    """Why things said cannot be taken back, or None."""
+    known = {one.number for one in standing}
+    missing = [str(number) for number in numbers if number not in known]
+    if not missing:
+        return None
+    there = ", ".join(str(number) for number in sorted(known)) or "none"
+    return f"remove: nothing that was said has the number {', '.join(missing)}; there are: {there}"
+
+
+def in_force(standing: Sequence[Said], *more: str) -> list[str]:
+    """All that a prompt lists, each once: what holds, and what is said for this once."""
+    return list(dict.fromkeys((*(one.text for one in standing), *more)))
