@@ -1,5 +1,6 @@
 """Loops of roles as commands, the MCP server and orchestrating agents handle them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from uuid import uuid4
@@ -115,6 +116,25 @@ class Loops:
             share = await share_of(self.journal, caller=ask.caller, above=above, below=started)
             spec = _below(spec, ask.caller, above, share=share)
         run = await self.gateway.start(spec, idempotency_key=ask.key)
+        return LoopStarted(id=run, notes=submission.notes)
+
+    async def start_task(self, fields: Mapping[str, JsonValue], *, files: bool) -> LoopStarted:
+        """Start a run of any kind from the fields of a task file.
+
+        Args:
+            fields: of the task; a workspace is this door's where none is named.
+            files: whether values may name files beside it, as in a task file.
+        """
+        data: dict[str, JsonValue] = dict(fields)
+        if self.workspace is not None:
+            data.setdefault("workspace", self.workspace)
+        around = self.surroundings if files else replace(self.surroundings, folder=None)
+        submission = await as_workers_see(
+            lambda seen: load_data(data, self.flags, surroundings=seen),
+            around,
+            self.gateway.default_model,
+        )
+        run = await self.gateway.start(await store(submission, self.blobs))
         return LoopStarted(id=run, notes=submission.notes)
 
     async def _require_harmless(self, ask: LoopAsk, workspace: str | None) -> None:

@@ -51,12 +51,17 @@ async def token(door, *scopes):
 
 
 @asynccontextmanager
-async def remote(url, text, *, later=None):
-    """The official client with a token; `later` another one, once the session is open."""
+async def remote(url, text, *, later=None, person=None):
+    """The official client with a token; `later` another one, once the session is open.
+
+    `person` answers what the server asks people.
+    """
     headers = {"authorization": f"Bearer {text}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,
-        Client(streamable_http_client(url, http_client=http)) as client,
+        Client(
+            streamable_http_client(url, http_client=http), elicitation_callback=person
+        ) as client,
     ):
         http.headers["authorization"] = f"Bearer {later or text}"
         yield client

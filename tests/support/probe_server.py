@@ -14,8 +14,12 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import (
     BlobResourceContents,
     CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
     EmbeddedResource,
     ImageContent,
+    InputRequiredResult,
     ResourceLink,
     TextContent,
     TextResourceContents,
@@ -108,10 +112,20 @@ def header(context: Context) -> str:
     return headers.get("x-probe", "none")
 
 
+def paint(context: Context) -> InputRequiredResult | str:
+    """Ask a person in the middle of the call."""
+    answer = (context.input_responses or {}).get("colour")
+    if isinstance(answer, ElicitResult):
+        return f"the person: {answer.action}"
+    form = {"type": "object", "properties": {"colour": {"type": "string"}}}
+    asked = ElicitRequestFormParams(message="Which colour?", requested_schema=form)
+    return InputRequiredResult(input_requests={"colour": ElicitRequest(params=asked)})
+
+
 def server() -> MCPServer:
     """The server in the state of its folder."""
     made = MCPServer("probe")
-    for tool in (weather, where, pid, many, fail, die, wait, album, header):
+    for tool in (weather, where, pid, many, fail, die, wait, album, header, paint):
         made.add_tool(tool)
     if not (STATE / "gone").exists():
         made.add_tool(shout_more if (STATE / "changed").exists() else shout, name="shout")

@@ -4,6 +4,8 @@ import json
 
 import mcp.types as wire
 
+QUESTION_CHARACTERS = 500
+
 
 def as_text(result: wire.CallToolResult) -> str:
     """All of an answer as text.
@@ -15,6 +17,16 @@ def as_text(result: wire.CallToolResult) -> str:
     if structured is not None and not any(_says(text, structured) for text in texts):
         texts.append(json.dumps(structured, indent=2, ensure_ascii=False))
     return "\n".join(text for text in texts if text) or "done"
+
+
+def declined(question: str) -> str:
+    """What a model reads of a question that the server put to a person in the middle of a call."""
+    asked = " ".join(question.split())[:QUESTION_CHARACTERS]
+    return (
+        f"\n[The server asked a person in the middle of the call: {asked!r}. Nobody can be asked "
+        "there, so it was declined. If a person has to decide it, ask with human.ask; call again "
+        "with the answer among the arguments only if the tool takes it and may be called twice.]"
+    )
 
 
 def _block(block: wire.ContentBlock) -> str:

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import mcp.types as wire
 from mcp import Client
+from mcp.client import ClientRequestContext
 from pydantic import JsonValue
 
 from perdure.adapters.mcp.transports import Target, listening, transport_to
@@ -28,6 +29,7 @@ class Link:
     def __init__(self, target: Target, *, on_end: Callable[["Link"], None]) -> None:
         self.target = target
         self.uses = 0
+        self._listeners: list[list[str]] = []
         self.used_at = asyncio.get_running_loop().time()
         self._on_end = on_end
         self._ending = asyncio.Event()
@@ -57,10 +59,31 @@ class Link:
                 break
         return found
 
-    async def call(self, tool: str, arguments: dict[str, JsonValue]) -> wire.CallToolResult:
-        """Call one tool; the caller minds the deadline."""
-        client = await self._client()
-        return await client.call_tool(tool, arguments)
+    async def call(
+        self, tool: str, arguments: dict[str, JsonValue]
+    ) -> tuple[wire.CallToolResult, tuple[str, ...]]:
+        """Call one tool; the caller minds the deadline.
+
+        Returns:
+            What it answered, and the questions that the server asked meanwhile, all declined.
+        """
+        client, heard = await self._client(), list[str]()
+        self._listeners.append(heard)
+        try:
+            return await client.call_tool(tool, arguments), tuple(heard)
+        finally:
+            self._listeners.remove(heard)
+
+    async def _declined(
+        self, context: ClientRequestContext, params: wire.ElicitRequestParams
+    ) -> wire.ElicitResult:
+        """Decline a question of the server: a call cannot wait for a person, its worker may end.
+
+        Which of several calls it belongs to is not said, so all of them tell of it.
+        """
+        for heard in self._listeners:
+            heard.append(params.message)
+        return wire.ElicitResult(action="decline")
 
     async def _client(self) -> Client:
         return await asyncio.shield(self._opened)
@@ -85,7 +108,8 @@ class Link:
         try:
             async with asyncio.timeout(OPENING_S):
                 transport = await transport_to(self.target, stack, tail.sink)
-                client = await stack.enter_async_context(Client(transport, client_info=me))
+                asking = Client(transport, client_info=me, elicitation_callback=self._declined)
+                client = await stack.enter_async_context(asking)
                 # The SDK would hold the loop with patterns of the server's; `servers` checks.
                 vars(client.session)["validate_tool_result"] = _unjudged
                 return client

@@ -14,7 +14,7 @@ from mcp import MCPError
 from perdure.adapters.checks.result import CheckFailed
 from perdure.adapters.foreign.schemas import misfits_of
 from perdure.adapters.mcp.book import ServerBook, ServerEntry
-from perdure.adapters.mcp.contents import as_text
+from perdure.adapters.mcp.contents import as_text, declined
 from perdure.adapters.mcp.links import Link, Links, words_of
 from perdure.adapters.mcp.transports import Target
 from perdure.adapters.redacting import keep_secret, told
@@ -196,14 +196,15 @@ class McpServers:
         await _check(_fact(wanted.fact.name, tool, wanted.entry), envelope)
         async with self._links.to(target) as link:
             try:
-                result = await link.call(wanted.pinned.name, envelope.arguments)
+                result, asked = await link.call(wanted.pinned.name, envelope.arguments)
             except MCPError as error:
                 return _failed(wanted, link, error)
+        text = as_text(result) + "".join(declined(question) for question in asked)
         if result.is_error:
-            return tool_output("error", as_text(result), code="tool_failed")
+            return tool_output("error", text, code="tool_failed")
         if problem := await _misshapen(tool, result):
             return tool_output("error", f"{wanted.fact.name}: {problem}", code="tool_failed")
-        return tool_output("ok", as_text(result))
+        return tool_output("ok", text)
 
     async def _as_pinned(self, target: Target, wanted: _Wanted) -> wire.Tool:
         """The tool as it is now, if that is what it was when the run opened."""

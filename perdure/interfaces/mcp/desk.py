@@ -4,23 +4,29 @@ A caller without a token sits at this machine's keyboard and reaches what the co
 token reaches the runs of this installation alone: other installations may share the server.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from pydantic import JsonValue
+
 from perdure.domain.access import ApiToken, StartedBy
-from perdure.domain.errors import PerdureError
+from perdure.domain.errors import NotAllowed, PerdureError
+from perdure.domain.gates import Gate
 from perdure.domain.loops import (
     ALL,
     LoopAsk,
-    LoopControl,
     LoopControlled,
     LoopRows,
     LoopStarted,
     action_of,
 )
+from perdure.domain.result import RunResult
 from perdure.domain.status import RunStatus
+from perdure.interfaces.execution import trusted_places
 from perdure.interfaces.gateway.facts import OpenGates
 from perdure.interfaces.gateway.faults import unknown_run
+from perdure.interfaces.loop_desk import Loops
 from perdure.interfaces.services import Services
 
 LOOKED_AT = 500
@@ -38,7 +44,7 @@ class Desk:
     """
 
     services: Services
-    loops: LoopControl
+    loops: Loops
     token: ApiToken | None
     now: datetime
 
@@ -55,6 +61,60 @@ class Desk:
         claim = StartedBy(run=started.id, token=self.token.id, at=self.now)
         await self.services.access.claim_start(claim)
         return started
+
+    async def start_task(self, fields: Mapping[str, JsonValue]) -> LoopStarted:
+        """Start a run of any kind, and note whose it is.
+
+        Raises:
+            NotAllowed: it takes the scope `execute`, which the token lacks.
+        """
+        if self.token is None:
+            return await self.loops.start_task(fields, files=True)
+        if "execute" not in self.token.grants:
+            await self._require_modest(fields)
+        started = await self.loops.start_task(fields, files=False)
+        claim = StartedBy(run=started.id, token=self.token.id, at=self.now)
+        await self.services.access.claim_start(claim)
+        return started
+
+    async def _require_modest(self, fields: Mapping[str, JsonValue]) -> None:
+        places = list(await trusted_places(fields, self.services.definitions))
+        folder = fields.get("workspace")
+        if folder not in (None, *(await self.services.records.workspaces()).values()):
+            places.append("workspace: no run has worked in that folder yet")
+        if places:
+            raise NotAllowed(
+                "Starting this takes the scope execute: it is asked for at "
+                f"{'; '.join(places[:5])}.",
+                cure="Use a token with it: perdure api token create NAME --scope execute",
+            )
+
+    async def result(self, run: str) -> RunResult:
+        """The end of a run, without its records; raises `NotAllowed` while it is open."""
+        found = await self.services.gateway.result(await self._ours(run), wait=False)
+        return found.model_copy(update={"iterations": ()})
+
+    async def may_answer(self, run: str, gate: Gate) -> bool:
+        """Whether the person at the caller's client may be asked.
+
+        A token without the scope `answer` may not; one that started the run approves no calls of
+        it, for nobody but its own client says that a person did.
+        """
+        if self.token is None:
+            return True
+        if "answer" not in self.token.grants:
+            return False
+        return gate.kind != "tool_approval" or not await self._started(run, self.token)
+
+    async def _started(self, run: str, token: ApiToken) -> bool:
+        above: str | None = run
+        while above is not None:
+            started = await self.services.access.started_by(above)
+            if started is not None and started.token == token.id:
+                return True
+            row = await self.services.records.run(above)
+            above = None if row is None else row.parent
+        return False
 
     async def rows(self, status: str | None) -> LoopRows:
         """The newest loops."""

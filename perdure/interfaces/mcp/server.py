@@ -1,17 +1,12 @@
-"""The tools that other agents get: five for loops, and a look at what waits for a person."""
+"""The tools that other agents get for loops of roles, and a look at what waits for a person."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Annotated
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field, JsonValue
 
-from perdure.domain.access import Scope
 from perdure.domain.base import Frozen
-from perdure.domain.errors import PerdureError
 from perdure.domain.loops import (
     LoopAsk,
     LoopControlled,
@@ -23,13 +18,16 @@ from perdure.domain.loops import (
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import OpenGates
 from perdure.interfaces.mcp.arguments import PlainServer
-from perdure.interfaces.mcp.desk import Desk
+from perdure.interfaces.mcp.asking import at_desk
+from perdure.interfaces.mcp.runs import add_runs
 from perdure.interfaces.mcp.site import McpSite
 
 INSTRUCTIONS = (
-    "Starts and follows Perdure's durable loops. `loop_definitions` says what there is, "
-    "`loop_start` starts one and returns its id at once, `loop_status` follows it. Questions that "
-    "a loop asks are answered by people alone: `loop_gates` shows them, nothing here answers them."
+    "Starts and follows Perdure's durable loops. `loop_definitions` and `run_tasks` say what there "
+    "is, `loop_start` and `run_start` start one and return its id at once, `loop_status` follows "
+    "any run, `run_wait` waits for it, `run_result` reads its output. What a run asks is "
+    "answered by people alone: `run_wait` puts them to the person at your client where it can, "
+    "`loop_gates` shows them, and no tool takes an answer from you."
 )
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False)
@@ -63,6 +61,7 @@ def build_server(site: McpSite) -> MCPServer:
 
     _add_starting(server, site)
     _add_looking(server, site)
+    add_runs(server, site)
     return server
 
 
@@ -78,7 +77,7 @@ def _add_starting(server: MCPServer, site: McpSite) -> None:
         max_iterations: Limit = None,
     ) -> LoopStarted:
         """Start a loop and return its id; it runs on by itself."""
-        async with _desk(site, context, scope="operate", start=True) as desk:
+        async with at_desk(site, context, scope="operate", start=True) as desk:
             ask = LoopAsk(
                 definition=definition,
                 goal=goal,
@@ -94,7 +93,7 @@ def _add_starting(server: MCPServer, site: McpSite) -> None:
         id: Annotated[str, Field(description="A run id, or `all` for every open loop.")],
     ) -> LoopControlled:
         """Pause, resume, stop or retry a loop; `stop` ends it with its best result."""
-        async with _desk(site, context, scope="operate") as desk:
+        async with at_desk(site, context, scope="operate") as desk:
             return await desk.control(action, id)
 
 
@@ -110,35 +109,23 @@ def _add_looking(server: MCPServer, site: McpSite) -> None:
         ] = None,
     ) -> LoopRows:
         """The newest loops, of one status or all."""
-        async with _desk(site, context, scope="read") as desk:
+        async with at_desk(site, context, scope="read") as desk:
             return await desk.rows(status)
 
     @server.tool(annotations=READS)
     async def loop_status(context: Context, id: RunId) -> RunStatus:
         """Where a loop stands: stage, iteration, spend, open questions, outcome."""
-        async with _desk(site, context, scope="read") as desk:
+        async with at_desk(site, context, scope="read") as desk:
             return await desk.status(id)
 
     @server.tool(annotations=READS)
     async def loop_definitions(context: Context) -> Definitions:
         """The loops that can be started, with their stages and parameters."""
-        async with _desk(site, context, scope="read") as desk:
+        async with at_desk(site, context, scope="read") as desk:
             return Definitions(definitions=await desk.loops.definitions())
 
     @server.tool(annotations=READS)
     async def loop_gates(context: Context) -> OpenGates:
         """Questions that wait for a person; a person answers them, with `perdure answer`."""
-        async with _desk(site, context, scope="read") as desk:
+        async with at_desk(site, context, scope="read") as desk:
             return await desk.gates()
-
-
-@asynccontextmanager
-async def _desk(
-    site: McpSite, context: Context, *, scope: Scope, start: bool = False
-) -> AsyncGenerator[Desk]:
-    """The way in for one call; errors of ours become results that an agent can read."""
-    try:
-        async with site.desk(context.headers, scope=scope, start=start) as desk:
-            yield desk
-    except PerdureError as error:
-        raise ToolError(str(error)) from error

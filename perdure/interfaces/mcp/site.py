@@ -7,14 +7,14 @@ from datetime import datetime
 
 from perdure.domain.access import ApiToken, Scope
 from perdure.domain.errors import NotAllowed
-from perdure.domain.loops import LoopControl
+from perdure.interfaces.loop_desk import Loops
 from perdure.interfaces.mcp.desk import Desk
 from perdure.interfaces.services import Services
 from perdure.interfaces.tokens import caller_of
 
 # Opens the services for one request; embedded ones are started first when it says so.
 Opened = Callable[[bool], AbstractAsyncContextManager[Services]]
-LoopsOf = Callable[[Services, str], LoopControl]
+LoopsOf = Callable[[Services, str], Loops]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -216,3 +216,15 @@ async def test_too_many_tools_are_refused_with_the_way_out(probe, monkeypatch):
         await probe.pinned(probe.servers())
     few = await probe.pinned(probe.servers(), {"name": "probe", "allow": ["shout"]})
     assert few.allowed == ("mcp.probe.shout",)
+
+
+async def test_a_question_in_the_middle_of_a_call_is_declined_and_told(probe) -> None:
+    servers = probe.servers()
+    grant = await probe.pinned(servers)
+    answer = await probe.call(servers, grant, "paint")
+    assert answer.outcome == "ok"
+    assert "the person: decline" in answer.text
+    assert "'Which colour?'" in answer.text
+    assert "human.ask" in answer.text
+    again = await probe.call(servers, grant, "weather", city="Rome")
+    assert "Which colour" not in again.text

@@ -22,6 +22,10 @@ TOOLS = {
     "loop_control",
     "loop_definitions",
     "loop_gates",
+    "run_tasks",
+    "run_start",
+    "run_wait",
+    "run_result",
 }
 
 

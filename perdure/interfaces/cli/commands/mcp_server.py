@@ -4,7 +4,6 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from perdure.domain.errors import RuntimeUnavailable
-from perdure.domain.loops import LoopControl
 from perdure.interfaces.cli.commands.given import Given
 from perdure.interfaces.cli.commands.submitting import surroundings
 from perdure.interfaces.cli.session import Session
@@ -46,7 +45,7 @@ async def mcp(
     def opened(start: bool) -> AbstractAsyncContextManager[Services]:
         return context.connect(start=start, on_progress=session.output.note)
 
-    def loops_of(services: Services, by: str) -> LoopControl:
+    def loops_of(services: Services, by: str) -> Loops:
         return _loops(session, services, by=by, workspace=folder)
 
     site = McpSite(

@@ -1,0 +1,172 @@
+"""Runs of every kind over MCP: started, waited for with a person, and read."""
+
+import pytest
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp.types import ElicitRequestParams, ElicitResult
+from mcp_over_http import remote, serving, token, told
+
+from perdure.domain.errors import InvalidInput
+from perdure.domain.gates import Gate
+from perdure.interfaces.definitions import definitions
+from perdure.interfaces.mcp.asking import form_of
+from perdure.interfaces.mcp.runs import task_fields
+from perdure.interfaces.mcp.server import build_server
+from tests.interfaces.mcp.conftest import Door
+
+ASKING = {
+    "replies": [
+        {"tool_calls": [{"name": "human.ask", "arguments": {"question": "Which colour?"}}]},
+        {"text": "It is as you said."},
+    ]
+}
+
+
+class Person:
+    """Somebody at an MCP client, who answers what the client shows."""
+
+    def __init__(self, action: str = "accept") -> None:
+        self.asked: list[str] = []
+        self._action = action
+
+    async def __call__(
+        self, context: ClientRequestContext, params: ElicitRequestParams
+    ) -> ElicitResult:
+        self.asked.append(params.message)
+        if self._action == "accept":
+            return ElicitResult(action="accept", content={"text": "blue"})
+        return ElicitResult(action="decline")
+
+
+async def asking(door: Door) -> str:
+    """A run that asks a person."""
+    return await door.site.start(
+        {"kind": "agent", "goal": "choose", "tools": {"access": "readonly"}}, ASKING
+    )
+
+
+async def test_a_run_of_any_kind_is_started_waited_for_and_read(door: Door) -> None:
+    script = await door.site.script({"replies": [{"text": "Iron oxide.", "times": 9}]})
+    async with Client(build_server(door.mcp)) as client:
+        started = await told(
+            client, "run_start", goal="What is rust?", settings={"models": {"executor": script}}
+        )
+        status = await told(client, "run_wait", id=started["id"], seconds=60)
+        result = await told(client, "run_result", id=started["id"])
+    assert (status["kind"], status["outcome"]) == ("agent", "accepted")
+    assert (result["output"], result["iterations"]) == ("Iron oxide.", [])
+
+
+async def test_every_ready_made_task_is_listed_and_asks_for_its_inputs(door: Door) -> None:
+    async with Client(build_server(door.mcp)) as client:
+        found = await told(client, "run_tasks")
+        wanting = next(task for task in found["tasks"] if task["inputs"])
+        refused = await told(client, "run_start", task=wanting["name"])
+    assert {task["name"] for task in found["tasks"]} == {one.name for one in definitions()}
+    assert f"context.{wanting['inputs'][0]}" in refused
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("run_start", {}, "goal: found nothing"),
+        ("run_start", {"task": "code-chagne"}, "Did you mean code-change?"),
+        ("run_start", {"goal": "x", "settings": {"budgt": {}}}, "budgt"),
+        ("run_start", {"goal": "x", "kind": "agnet"}, "kind"),
+        ("run_result", {"id": "nobody"}, "nobody"),
+        ("run_wait", {"id": "nobody"}, "nobody"),
+    ],
+)
+async def test_what_is_refused_says_what_to_do(
+    door: Door, tool: str, arguments: dict[str, object], said: str
+) -> None:
+    async with Client(build_server(door.mcp)) as client:
+        assert said in str(await told(client, tool, **arguments))
+
+
+async def test_a_question_reaches_the_person_at_the_client(door: Door) -> None:
+    run, person = await asking(door), Person()
+    async with Client(build_server(door.mcp), elicitation_callback=person) as client:
+        status = await told(client, "run_wait", id=run, seconds=60)
+    assert len(person.asked) == 1
+    assert "Which colour?" in person.asked[0]
+    assert status["outcome"] == "accepted"
+
+
+@pytest.mark.parametrize("person", [None, Person("decline")], ids=["cannot-ask", "declined"])
+async def test_a_question_that_nobody_answers_stays_open(door: Door, person: Person | None) -> None:
+    run = await asking(door)
+    async with Client(build_server(door.mcp), elicitation_callback=person) as client:
+        status = await told(client, "run_wait", id=run, seconds=60)
+        early = await told(client, "run_result", id=run)
+    assert [gate["kind"] for gate in status["gates"]] == ["question"]
+    assert "has not ended yet" in early
+    await door.site.handle(run).terminate()
+
+
+@pytest.mark.parametrize(
+    ("scopes", "asked"), [(("operate",), 0), (("operate", "answer"), 1)], ids=["operate", "answer"]
+)
+async def test_over_http_only_a_token_with_the_scope_asks(
+    guarded: Door, scopes: tuple[str, ...], asked: int
+) -> None:
+    run, person = await asking(guarded), Person()
+    text = await token(guarded, *scopes)
+    async with serving(guarded) as url, remote(url, text, person=person) as client:
+        status = await told(client, "run_wait", id=run, seconds=60)
+    assert len(person.asked) == asked
+    assert (status["outcome"] == "accepted") == bool(asked)
+    if not asked:
+        await guarded.site.handle(run).terminate()
+
+
+async def test_over_http_nothing_dangerous_starts_without_the_scope(guarded: Door) -> None:
+    text = await token(guarded, "operate")
+    dangerous = {"tools": {"access": "full"}, "workspace": "/"}
+    async with serving(guarded) as url, remote(url, text) as client:
+        refused = await told(client, "run_start", goal="x", settings=dangerous)
+        file = await told(
+            client, "run_start", goal="x", settings={"context": {"a": "file:/etc/passwd"}}
+        )
+    assert "takes the scope execute" in refused
+    assert "id" not in file, file
+
+
+@pytest.mark.parametrize(
+    ("choices", "free_text", "fields"),
+    [
+        ((), True, {"text"}),
+        (("approve", "deny"), False, {"choice"}),
+        (("continue", "stop"), True, {"choice", "text"}),
+    ],
+)
+def test_a_form_has_what_the_question_wants(
+    choices: tuple[str, ...], free_text: bool, fields: set[str]
+) -> None:
+    gate = Gate.model_validate(
+        {
+            "id": "g1",
+            "kind": "question",
+            "prompt": "?",
+            "choices": choices,
+            "opened_at": "2026-01-01T00:00:00Z",
+            "free_text": free_text,
+        }
+    )
+    schema = form_of(gate).model_json_schema()
+    assert set(schema["properties"]) == fields
+    if choices:
+        assert schema["properties"]["choice"]["enum"] == list(choices)
+
+
+def test_what_is_said_wins_over_the_ready_made_task() -> None:
+    name = next(one.name for one in definitions() if one.inputs)
+    fields = task_fields(
+        goal="mine", kind=None, task=name, settings={"context": {"added": "x"}, "learn": False}
+    )
+    assert (fields["goal"], fields["learn"]) == ("mine", False)
+    context = fields["context"]
+    assert isinstance(context, dict)
+    assert len(context) > 1
+    with pytest.raises(InvalidInput, match="found nothing"):
+        task_fields(goal=None, kind="agent", task=None, settings={})
