@@ -73,7 +73,7 @@ class Amend(Message):
     remove: tuple[int, ...] = ()
     guidance: str | None = None
     goal: str | None = Field(default=None, min_length=1)
-    max_iterations: int | None = Field(default=None, ge=1)
+    max_iterations: int | None = Field(default=None, ge=1, le=100_000)
     metadata: dict[str, JsonValue] | None = None
 
     @property

@@ -17,6 +17,7 @@ OUTPUT = "/perdure/output.txt"
 # Stands for the descriptor of the filter of system calls, which is known at the start.
 FILTER = "{filter}"
 TEMPORARY_BYTES = 256 << 20
+MOST_OF_A_LINE = 512
 SHARED_BYTES = 64 << 20
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _CONFIGURATION = (
@@ -92,13 +93,14 @@ def wrapped(
             words += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
             words += ["--ro-bind", path, path]
-    words += _ways((OUTPUT, *_CONFIGURATION, *readable))
+    words += _ways((OUTPUT, *_CONFIGURATION))
     for path in _CONFIGURATION:
         words += ["--ro-bind-try", path, path]
     words += [*_processes(), "--dev", "/dev"]
     words += ["--perms", "1777", "--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp"]
     words += ["--perms", "1777", "--size", str(SHARED_BYTES), "--tmpfs", "/dev/shm"]
     words += ["--remount-ro", "/dev"]
+    words += _ways(readable)
     for path in readable:
         words += ["--ro-bind", path, path]
     if output is not None:
@@ -137,33 +139,68 @@ def _workplace(folder: str, fixed: Sequence[str], hidden: Sequence[str]) -> list
 
 
 def homes_of(program: str) -> tuple[str, ...]:
-    """The folders outside the system that a program needs: its installation, its interpreter's.
+    """What outside the system a program needs: its file, or the whole of an own installation.
 
-    A program in a virtual environment brings that environment and the Python behind it.
+    A virtual environment, and a Python or Node in a folder of its own, are installations; a folder
+    where programs of all kinds lie beside other things, such as `~/.local`, is not.
     """
     found: dict[str, None] = {}
-    for path in (program, os.path.realpath(program)):
-        for place in _installation(Path(path)):
+    for path in (program, os.path.realpath(program), _interpreter(program)):
+        for place in _installation(Path(path)) if path else ():
             found[str(place)] = None
     system = [place for place in found if not _in_system(place)]
     return tuple(sorted(system, key=len))
+
+
+def programs_of(homes: Sequence[str]) -> tuple[str, ...]:
+    """The folders in which programs of these places are found."""
+    folders = (f"{home}/bin" if os.path.isdir(home) else os.path.dirname(home) for home in homes)
+    return tuple(dict.fromkeys(folders))
 
 
 def _installation(program: Path) -> list[Path]:
     prefix = program.parent.parent
     if program.parent.name not in {"bin", "sbin"} or not (prefix / "lib").is_dir():
         return [program]
-    places = [prefix]
     configuration = prefix / "pyvenv.cfg"
-    if configuration.is_file():
-        for line in configuration.read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition("=")
-            if name.strip() == "home":
-                places.append(Path(os.path.realpath(value.strip())).parent)
+    if not configuration.is_file():
+        libraries = [path for path in _libraries(prefix) if path.exists()]
+        own = bool(libraries) and not _is_shared(prefix)
+        return [prefix] if own else [program, *libraries]
+    places = [prefix]
+    for line in configuration.read_text(encoding="utf-8").splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() == "home":
+            places.append(Path(os.path.realpath(value.strip())).parent)
     python = prefix / "bin" / "python3"
     if python.exists():
         places.append(Path(os.path.realpath(python)).parent.parent)
     return places
+
+
+def _libraries(prefix: Path) -> list[Path]:
+    """Folders of libraries that languages declare to be theirs below a prefix."""
+    standard = [path.parent for path in sorted((prefix / "lib").glob("python3.*/os.py"))]
+    return [*standard, *sorted((prefix / "lib").glob("libpython3*")), prefix / "lib/node_modules"]
+
+
+def _is_shared(prefix: Path) -> bool:
+    """Whether a prefix holds more than one installation: a home folder, or `~/.local`."""
+    home = Path.home()
+    return prefix.name in {".local", "local", "opt"} or prefix == home or prefix in home.parents
+
+
+def _interpreter(program: str) -> str:
+    """The interpreter that the first line of a script names, if it is outside the system."""
+    try:
+        with open(program, "rb") as file:
+            first = file.readline(MOST_OF_A_LINE)
+    except OSError:
+        return ""
+    if not first.startswith(b"#!"):
+        return ""
+    words = first[2:].decode(errors="replace").split()
+    return words[0] if words and os.path.isabs(words[0]) else ""
 
 
 def _in_system(place: str) -> bool:

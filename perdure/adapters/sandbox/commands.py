@@ -14,7 +14,14 @@ from pathlib import Path
 
 import structlog
 
-from perdure.adapters.sandbox.bubblewrap import OUTPUT, WORK, find_bubblewrap, homes_of, wrapped
+from perdure.adapters.sandbox.bubblewrap import (
+    OUTPUT,
+    WORK,
+    find_bubblewrap,
+    homes_of,
+    programs_of,
+    wrapped,
+)
 from perdure.adapters.sandbox.identity import separate_user
 from perdure.adapters.sandbox.process import Launch, run_process
 from perdure.adapters.sandbox.watching import USUAL_CAPS, Caps
@@ -135,7 +142,7 @@ class LocalCommands:
             raise NotAllowed(f"{SHELL_FULL} was not run on this worker: {obstacle}.")
         found = [shutil.which(name, path=self._search) for name in self._allowed.commands]
         homes = dict.fromkeys(home for path in found if path for home in homes_of(path))
-        path = os.pathsep.join([*(f"{home}/bin" for home in homes), SYSTEM_PATH])
+        path = os.pathsep.join([*programs_of([*homes]), SYSTEM_PATH])
         timeout_s = min(script.timeout_s or self._allowed.timeout_s, self._allowed.timeout_s)
         argv = wrapped(
             self._bwrap or "",
@@ -161,7 +168,7 @@ class LocalCommands:
 
     async def _enclosed(self, command: Command, program: str, launch: Launch, output: str) -> Ran:
         homes = homes_of(program)
-        path = os.pathsep.join([*(f"{home}/bin" for home in homes), SYSTEM_PATH])
+        path = os.pathsep.join([*programs_of([*homes]), SYSTEM_PATH])
         argv = wrapped(
             self._bwrap or "",
             [program, *_filled(command.argv[1:], OUTPUT)],

@@ -4,7 +4,7 @@ Python's own `re` backtracks, so one bad pattern would hold the worker; RE2 cann
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import re2
@@ -30,18 +30,36 @@ def finder(pattern: str, *, regex: bool, ignore_case: bool = False) -> Finder:
         ToolFailure: empty, too long, or not RE2 syntax (which has no look-around and no
             back-references).
     """
-    if not pattern or len(pattern) > MAX_PATTERN:
-        raise ToolFailure(
-            f"The pattern has {len(pattern)} characters; 1 to {MAX_PATTERN} are allowed.",
-            reason="pattern",
-        )
-    compiled = _compile(pattern, regex=regex, ignore_case=ignore_case)
+    compiled = _checked(pattern, regex=regex, ignore_case=ignore_case)
 
     def find(line: str) -> Span | None:
         matched = compiled.search(line)
         return None if matched is None else (matched.start(), matched.end())
 
     return find
+
+
+def all_finder(
+    patterns: Sequence[str], *, ignore_case: bool = False
+) -> Callable[[str], Iterator[Span]]:
+    """A function that finds every match of several regular expressions in a line, in one pass."""
+    union = "|".join(f"(?:{pattern})" for pattern in patterns)
+    compiled = _checked(union, regex=True, ignore_case=ignore_case)
+
+    def find(line: str) -> Iterator[Span]:
+        for matched in compiled.finditer(line):
+            yield matched.start(), matched.end()
+
+    return find
+
+
+def _checked(pattern: str, *, regex: bool, ignore_case: bool) -> "_Compiled":
+    if not pattern or len(pattern) > MAX_PATTERN:
+        raise ToolFailure(
+            f"The pattern has {len(pattern)} characters; 1 to {MAX_PATTERN} are allowed.",
+            reason="pattern",
+        )
+    return _compile(pattern, regex=regex, ignore_case=ignore_case)
 
 
 def glob_matcher(
@@ -92,6 +110,7 @@ class _Compiled(Protocol):
     """The part of a compiled RE2 pattern that is used here."""
 
     def search(self, text: str) -> _Match | None: ...
+    def finditer(self, text: str) -> Iterator[_Match]: ...
 
 
 def _compile(pattern: str, *, regex: bool, ignore_case: bool) -> _Compiled:

@@ -33,6 +33,11 @@ class InitialMessage(Frozen):
     text: str
 
 
+# Beyond any honest run: whoever gives more means no limit, and should say so by the budget.
+MOST_ITERATIONS = 100_000
+MOST_TOKENS = 10_000_000_000
+
+
 class AgentSettings(Frozen):
     """The `agent:` block; None, zero and negative limits take the profile's value."""
 
@@ -40,10 +45,10 @@ class AgentSettings(Frozen):
     system: str = ""
     messages: tuple[InitialMessage, ...] = ()
     transcript: str | None = None
-    max_iterations: int | None = None
-    max_illegal_strikes: int | None = None
-    max_tool_repeat: int | None = None
-    output_token_ceiling: int | None = None
+    max_iterations: int | None = Field(default=None, le=MOST_ITERATIONS)
+    max_illegal_strikes: int | None = Field(default=None, le=MOST_ITERATIONS)
+    max_tool_repeat: int | None = Field(default=None, le=MOST_ITERATIONS)
+    output_token_ceiling: int | None = Field(default=None, le=MOST_TOKENS)
     defer_mixed_text: bool | None = None
     nudge_on_empty: bool | None = None
     nudge_prompt: str = NUDGE_PROMPT

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from enclosure import left, listening, needs_bubblewrap
 
+from perdure.adapters.sandbox.bubblewrap import homes_of
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
 from perdure.domain.commands import Command, Ran
 from perdure.domain.errors import NotAllowed
@@ -237,3 +238,41 @@ async def test_a_sandbox_that_does_not_work_is_none(folder: Path, tmp_path: Path
     allowance = Allowance(commands=("sh",), search=f"{broken}:/bin:/usr/bin")
     with pytest.raises(NotAllowed, match="no namespaces here"):
         await LocalCommands(allowance).run(Command(argv=("sh",), folder=str(folder)))
+
+
+def _program(path: Path, text: str = "#!/bin/sh\necho ran\n") -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_program_among_others_makes_only_itself_readable(tmp_path: Path) -> None:
+    local = tmp_path / ".local"
+    (local / "share" / "keyrings").mkdir(parents=True)
+    (local / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
+    tool = _program(local / "bin" / "tool")
+    assert homes_of(tool) == (tool,)
+    (local / "lib" / "python3.11" / "os.py").touch()
+    assert set(homes_of(tool)) == {tool, str(local / "lib" / "python3.11")}
+
+
+def test_an_own_installation_is_readable_as_a_whole(tmp_path: Path) -> None:
+    prefix = tmp_path / "versions" / "3.11.7"
+    (prefix / "lib" / "python3.11").mkdir(parents=True)
+    (prefix / "lib" / "python3.11" / "os.py").touch()
+    python = _program(prefix / "bin" / "python3")
+    script = _program(tmp_path / ".local" / "bin" / "script", f"#!{python}\n")
+    assert homes_of(python) == (str(prefix),)
+    assert set(homes_of(script)) == {script, str(prefix)}
+
+
+@needs_bubblewrap
+async def test_the_neighbours_of_a_program_stay_unread(folder: Path, tmp_path: Path) -> None:
+    local = tmp_path / ".local"
+    (local / "lib").mkdir(parents=True)
+    (local / "secret").write_text(SECRET, encoding="utf-8")
+    _program(local / "bin" / "tool", f"#!/bin/sh\ncat {local}/secret\necho ran\n")
+    allowed = Allowance(commands=("tool",), search=f"{local / 'bin'}:{SYSTEM_PATH}")
+    ran = await LocalCommands(allowed).run(Command(argv=("tool",), folder=str(folder)))
+    assert (SECRET in ran.out, "ran" in ran.out) == (False, True)

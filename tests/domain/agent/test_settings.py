@@ -1,6 +1,7 @@
 """What a task leaves open is filled from its profile, field by field."""
 
 import pytest
+from pydantic import ValidationError
 
 from perdure.domain.agent.ends import agent_budget
 from perdure.domain.agent.settings import (
@@ -93,3 +94,11 @@ def test_a_delegate_works_ninety_seconds_at_most(given, limit):
         {"kind": "agent", "goal": "g", "budget": given, "agent": {"profile": "delegate"}}
     )
     assert agent_budget(spec, resolve(spec.agent)).limits.active_time == limit
+
+
+@pytest.mark.parametrize(
+    "field", ["max_iterations", "max_illegal_strikes", "max_tool_repeat", "output_token_ceiling"]
+)
+def test_a_limit_beyond_any_run_is_refused(field: str) -> None:
+    with pytest.raises(ValidationError, match="less than or equal"):
+        AgentSettings.model_validate({field: 10**30})

@@ -145,7 +145,7 @@ class _Tests:
                     continue
                 case "-o" | "-or":
                     found.append([])
-                case "-a" | "-and" | "-print":
+                case "-a" | "-and" | "-print" | "-print0":
                     pass
                 case "-maxdepth":
                     self._high = self._number(word)

@@ -1,10 +1,10 @@
 """grep, with a linear-time engine and the dialects that its flags stand for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from perdure.adapters.files.beneath import Parts
-from perdure.adapters.tools.patterns import Finder, Span, finder, glob_matcher
+from perdure.adapters.tools.patterns import Finder, Span, all_finder, finder, glob_matcher
 from perdure.adapters.tools.reading import as_text
 from perdure.adapters.tools.shell.grammar import (
     Flag,
@@ -59,6 +59,7 @@ class _Wish:
     """What to look for and how to show it."""
 
     finders: tuple[Finder, ...]
+    every: Callable[[str], Iterator[Span]]
     given: Parsed
     named: bool
 
@@ -70,11 +71,7 @@ class _Wish:
 
     def spans(self, line: str) -> Iterator[Span]:
         """All non-overlapping matches of a line, for `-o`."""
-        at = 0
-        while at <= len(line) and (span := self.span(line[at:])):
-            if span[1] > span[0]:
-                yield (at + span[0], at + span[1])
-            at += max(span[1], span[0] + 1)
+        return (span for span in self.every(line) if span[1] > span[0])
 
 
 def grep(place: Place, given: Parsed) -> None:
@@ -88,11 +85,11 @@ def grep(place: Place, given: Parsed) -> None:
     if not operands and not given.has("r"):
         raise refused("grep needs a file, or -r for the whole workspace")
     roots = [path_parts(path) for path in operands] or [()]
+    sources = [_translated(pattern, given) for pattern in patterns]
+    blind = given.has("i")
     wish = _Wish(
-        finders=tuple(
-            finder(_translated(pattern, given), regex=True, ignore_case=given.has("i"))
-            for pattern in patterns
-        ),
+        finders=tuple(finder(source, regex=True, ignore_case=blind) for source in sources),
+        every=all_finder(sources, ignore_case=blind),
         given=given,
         named=given.has("H") or (not given.has("h") and (given.has("r") or len(roots) > 1)),
     )
@@ -195,10 +192,21 @@ def basic_to_extended(pattern: str) -> str:
             end = _class_end(pattern, at)
             out.append(pattern[at:end])
             at = end
+        elif _is_plain_anchor(pattern, at):
+            out.append(f"\\{here}")
+            at += 1
         else:
             out.append(f"\\{here}" if here in swapped else here)
             at += 1
     return "".join(out)
+
+
+def _is_plain_anchor(pattern: str, at: int) -> bool:
+    """Whether `^` stands not at a beginning, or `$` not at an end: there they mean themselves."""
+    if pattern[at] == "^":
+        return at > 0 and not pattern[:at].endswith(("\\(", "\\|"))
+    after = pattern[at + 1 :]
+    return pattern[at] == "$" and after != "" and not after.startswith(("\\)", "\\|"))
 
 
 def _class_end(pattern: str, start: int) -> int:

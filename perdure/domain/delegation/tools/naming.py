@@ -36,6 +36,18 @@ RESERVED = frozenset(
         "worker",
     }
 )
+# A tool of such a name would pass for what programmers know to do more than compute.
+MODULES = frozenset(
+    {
+        "asyncio", "builtins", "code", "codecs", "concurrent", "ctypes", "eval", "exec", "fcntl",
+        "gc",
+        "glob", "imp", "importlib", "inspect", "io", "marshal", "mmap", "multiprocessing", "os",
+        "pathlib", "pickle", "pip", "platform", "posix", "pty", "pwd", "requests", "resource",
+        "runpy",
+        "select", "shelve", "shutil", "signal", "site", "smtplib", "socket", "sqlite3", "ssl",
+        "subprocess", "sys", "tempfile", "threading", "types", "urllib", "venv", "zipimport",
+    }
+)  # fmt: skip
 _SEGMENT = r"[a-z][a-z0-9_]{0,39}"
 _NAME = re.compile(rf"{_SEGMENT}(?:\.{_SEGMENT})+")
 
@@ -74,7 +86,7 @@ def check_name(
             f"dots, at most {NAME_CHARACTERS} characters, such as text.count",
         )
     first = namespace(name)
-    if first in RESERVED or any(namespace(one) == first for one in catalog if "." in one):
+    if first in RESERVED | MODULES or any(namespace(one) == first for one in catalog if "." in one):
         return refused("name", 403, "name", f"the namespace {first!r} is reserved; choose another")
     for who, names in (("this run", allowed), ("this worker", agent_allowed)):
         if names and first not in names:
