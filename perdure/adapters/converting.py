@@ -158,12 +158,12 @@ def _is_input(hint: object) -> bool:
 
 def _wrong(payload: Payload, error: Exception) -> str:
     """What is wrong with an input that is none of its type."""
-    if not isinstance(error, ValidationError):
-        return str(error)
     try:
         value: object = from_json(payload.data)
     except ValueError as no_json:
         return f"it is no JSON: {no_json}"
+    if not isinstance(error, ValidationError):
+        return str(error)
     told = [str(problem) for problem in problems_of(error, value)]
     more = [f"and {len(told) - PROBLEMS_TOLD} more"] if len(told) > PROBLEMS_TOLD else []
     return "; ".join([*told[:PROBLEMS_TOLD], *more])
