@@ -120,8 +120,9 @@ class OpenRun:
 
     async def _failing(self, step: OpenRunRequest) -> tuple[str, ...]:
         since = step.now - timedelta(seconds=SKIPPED_AFTER_FAILURE_S)
-        failing = await self._journal.failing_models(since=since)
-        return tuple(name for name in _names(step.chains) if name in failing)
+        names = _names(step.chains)
+        failing = await self._journal.failing_models(names, since=since)
+        return tuple(name for name in names if name in failing)
 
     @staticmethod
     def _system(step: OpenRunRequest, cards: dict[str, ModelCard]) -> str:

@@ -248,21 +248,21 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
         )
 
     stores, settings = parts.stores, parts.settings
+    facts = SiteFacts(
+        address=address_of(settings, endpoints.temporal_address),
+        namespace=settings.namespace,
+        ui_url=endpoints.ui_url,
+        timing=Timing(heartbeat=settings.heartbeat_s, inline_output=settings.inline_output_bytes),
+        version=VERSION,
+        notifies=bool(settings.notify_webhook or settings.notify_command),
+        digest=stores.digest,
+    )
     gateway = Gateway(
         connect=client,
         blobs=stores.blobs,
         records=stores.records,
         journal=stores.journal,
-        facts=SiteFacts(
-            address=address_of(settings, endpoints.temporal_address),
-            namespace=settings.namespace,
-            ui_url=endpoints.ui_url,
-            timing=Timing(
-                heartbeat=settings.heartbeat_s, inline_output=settings.inline_output_bytes
-            ),
-            version=VERSION,
-            notifies=bool(settings.notify_webhook or settings.notify_command),
-        ),
+        facts=facts,
         resolve=Resolver(
             parts.models,
             parts.default_model,
@@ -275,7 +275,9 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
             loops=parts.loops,
             rubric_problems=check_problems,
         ).resolve,
-        settle=Settling(sessions=stores.sessions, projects=stores.projects, now=utc_now).settle,
+        settle=Settling(
+            sessions=stores.sessions, projects=stores.projects, now=utc_now, words=facts.words
+        ).settle,
         rubric_problems=check_problems,
         prepare=register_search_attributes,
     )

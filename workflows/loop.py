@@ -18,7 +18,7 @@ from activities.keep_books import Finish, Snapshot
 from perdure.domain import budget as budgets
 from perdure.domain import control as rules
 from perdure.domain.agent.turn import Ending
-from perdure.domain.attributes import search_attributes
+from perdure.domain.attributes import search_attributes, told_label
 from perdure.domain.control import Phase
 from perdure.domain.gates import END, Gate
 from perdure.domain.lacking import lacking
@@ -242,9 +242,8 @@ class Loop(Opening):
 
     def publish(self) -> None:
         """Bring search attributes and panel up to date; only what changed costs an event."""
-        wanted = search_attributes(
-            self.core, kind=self.kind, label=self.spec.metadata.label, iteration=self.iteration
-        )
+        label = told_label(self.spec.metadata.label, mark=self.site.label_mark)
+        wanted = search_attributes(self.core, kind=self.kind, label=label, iteration=self.iteration)
         changed = {k: v for k, v in wanted.items() if self.published.get(k) != v}
         if changed:
             upsert(changed)

@@ -5,6 +5,11 @@ from perdure.domain.state import CoreState
 from perdure.domain.views import lifecycle_of, phase_of
 
 
+def told_label(label: str | None, *, mark: str | None) -> str | None:
+    """What the server is told of a label: a mark in its place, where the installation has a key."""
+    return label if label is None or mark is None else mark
+
+
 def search_attributes(
     core: CoreState,
     *,

@@ -1,5 +1,6 @@
 """The journal of model calls: what an attempt is, how one begins, and the port that keeps both."""
 
+from collections.abc import Collection
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal, Protocol
@@ -215,7 +216,7 @@ class Journal(Protocol):
         """Whether a model was ever called for this run."""
         ...
 
-    async def failing_models(self, *, since: datetime) -> set[str]:
+    async def failing_models(self, models: Collection[str], *, since: datetime) -> set[str]:
         """Models whose newest attempt of any run began after `since` and failed."""
         ...
 

@@ -1,5 +1,7 @@
 """References to content in the blob store; they carry size, so workflows decide without content."""
 
+import re
+
 from perdure.domain.base import Frozen
 from perdure.domain.tokens import TokenSizes
 
@@ -12,3 +14,11 @@ class Ref(Frozen):
     hash: str
     bytes: int = 0
     tokens: TokenSizes = TokenSizes()
+
+
+_ADDRESS = re.compile(rb"(?:sha256|hmac):[0-9a-f]{64}")
+
+
+def addresses_in(data: bytes) -> set[str]:
+    """Every address that stands anywhere in this content."""
+    return {match.decode() for match in _ADDRESS.findall(data)}

@@ -175,6 +175,10 @@ class RunGateway(Protocol):
         """Look for patterns once, now."""
         ...
 
+    def fresh_id(self, kind: str, goal: str) -> str:
+        """An id that no run has."""
+        ...
+
     async def history_export(self, run: str) -> bytes:
         """The history as JSON."""
         ...

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from perdure.adapters.stores import Stores
-from perdure.adapters.stores.naming import addresses_in, named_by_rows
+from perdure.adapters.stores.naming import named_by_rows
 from perdure.domain.errors import NotFound, StoreError
 from perdure.domain.ports import BlobStore, Workspaces
+from perdure.domain.refs import addresses_in
 from perdure.interfaces.gateway.facts import Retained
 from perdure.interfaces.services import Collected, RunGateway
 

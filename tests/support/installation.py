@@ -242,16 +242,18 @@ async def installation(
         client = await connect(
             loaded, fallback=address, blobs=parts.stores.blobs, telemetry=parts.telemetry
         )
+        facts = SiteFacts(
+            address=address,
+            timing=timing or Timing(heartbeat=loaded.heartbeat_s),
+            version=VERSION,
+            digest=parts.stores.digest,
+        )
         gateway = Gateway(
             connect=_ready(client),
             blobs=parts.stores.blobs,
             records=parts.stores.records,
             journal=parts.stores.journal,
-            facts=SiteFacts(
-                address=address,
-                timing=timing or Timing(heartbeat=loaded.heartbeat_s),
-                version=VERSION,
-            ),
+            facts=facts,
             resolve=Resolver(
                 parts.models,
                 parts.default_model,
@@ -261,7 +263,10 @@ async def installation(
                 rubric_problems=check_problems,
             ).resolve,
             settle=Settling(
-                sessions=parts.stores.sessions, projects=parts.stores.projects, now=utc_now
+                sessions=parts.stores.sessions,
+                projects=parts.stores.projects,
+                now=utc_now,
+                words=facts.words,
             ).settle,
             rubric_problems=check_problems,
             waits=PATIENT,

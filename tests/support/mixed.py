@@ -41,10 +41,14 @@ def told(result: RunResult) -> Told:
     )
 
 
-async def start_mixed(site: Installation, *, middle_s: float = 0.0) -> dict[str, str]:
+async def start_mixed(
+    site: Installation, *, middle_s: float = 0.0, learn: bool = False
+) -> dict[str, str]:
     """Start one run of each kind and return their ids; the middle reply of each takes so long."""
+    more = {"learn": True, "recall": True} if learn else {}
     return {
-        kind: await site.start(spec, script) for kind, (spec, script) in _plays(middle_s).items()
+        kind: await site.start({**spec, **more}, script)
+        for kind, (spec, script) in _plays(middle_s).items()
     }
 
 

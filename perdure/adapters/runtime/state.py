@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from perdure.adapters.files.private import make_private
 from perdure.adapters.runtime.processes import ProcessRef, is_alive
 from perdure.domain.base import Frozen
 from perdure.domain.errors import RuntimeUnavailable
@@ -74,6 +75,7 @@ class HomeFiles:
         try:
             for folder in (home, self.logs, self.run):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(home)
         except OSError as error:
             raise RuntimeUnavailable(
                 f"The folder {home} cannot be used: {error.strerror}.",

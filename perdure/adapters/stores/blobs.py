@@ -67,7 +67,9 @@ class SealedBlobs:
         if stored is None:
             raise NotFound(
                 f"The blob {address} is not in this store.",
-                cure="It belongs to another store, or was dropped with the run it belonged to.",
+                cure="It belongs to another store, was dropped with its run, or is newer than the"
+                " backup that was restored: put a newer one back, or go on from the last iteration"
+                " that is here with `perdure retry RUN`.",
             )
         return await asyncio.to_thread(self._vault.open, address, stored)
 

@@ -16,6 +16,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from perdure.adapters.stores.cells import PLAIN, Cells, use_cells
 from perdure.adapters.stores.dialect import DatabaseDialect, Upsert
 from perdure.adapters.stores.migrations import is_current, migrate
 from perdure.adapters.stores.postgresql import PostgresqlDialect
@@ -36,16 +37,20 @@ _DRIVERS = {
 class Database:
     """A migrated database; made by `Database.open`, ended by `close`."""
 
-    def __init__(self, *, url: URL, dialect: DatabaseDialect, engine: AsyncEngine) -> None:
+    def __init__(
+        self, *, url: URL, dialect: DatabaseDialect, engine: AsyncEngine, cells: Cells
+    ) -> None:
         self._place = _place(url)
         self._dialect = dialect
         self._engine = engine
+        self.cells = cells
 
     @classmethod
-    async def open(cls, url: str | URL) -> Self:
+    async def open(cls, url: str | URL, *, cells: Cells = PLAIN) -> Self:
         """Connect and migrate.
 
         Args:
+            cells: seals texts with content.
             url: `sqlite+aiosqlite:///path` or `postgresql+psycopg://user:password@host/name`; the
                 forms without driver name work too.
 
@@ -62,7 +67,8 @@ class Database:
                 f"The database {parsed.database} cannot be opened: {error.strerror or error}.",
                 cure="Check the folder, its rights and the free space.",
             ) from error
-        database = cls(url=parsed, dialect=dialect, engine=engine)
+        use_cells(engine.dialect, cells)
+        database = cls(url=parsed, dialect=dialect, engine=engine, cells=cells)
         try:
             await database._prepare()
         except BaseException:

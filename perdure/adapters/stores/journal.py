@@ -6,7 +6,7 @@ reply, or was refused, reconciled or sealed) a lost row keeps its estimate, so t
 told and what the journal says never differ.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -210,18 +210,10 @@ class SqlJournal:
         async with self._database.read() as connection:
             return await connection.scalar(any_of_it) is not None
 
-    async def failing_models(self, *, since: datetime) -> set[str]:
-        recent = attempts.c.started_at >= since
-        newest = (
-            select(attempts.c.model, func.max(attempts.c.started_at).label("at"))
-            .where(recent)
-            .group_by(attempts.c.model)
-            .subquery()
-        )
-        same = and_(attempts.c.model == newest.c.model, attempts.c.started_at == newest.c.at)
-        failed = select(attempts.c.model).join(newest, same).where(attempts.c.state == "failed")
+    async def failing_models(self, models: Collection[str], *, since: datetime) -> set[str]:
         async with self._database.read() as connection:
-            return {row.model for row in await connection.execute(failed)}
+            states = {model: await _last_state(connection, model, since) for model in set(models)}
+        return {model for model, state in states.items() if state == "failed"}
 
     async def replies(self, run: str) -> list[str]:
         keys = select(attempts.c.key).where(attempts.c.run == run)
@@ -256,6 +248,17 @@ class SqlJournal:
             return own
         await open_row(connection, attempt, opening=0, now=self._now())
         return (await find(connection, _numbered(attempt.key, attempt.attempt, 0)))[0]
+
+
+async def _last_state(connection: AsyncConnection, model: str, since: datetime) -> str | None:
+    # One step into an index for each model: the journal grows with every call that is ever made.
+    newest = (
+        select(attempts.c.state)
+        .where(attempts.c.model == model, attempts.c.started_at >= since)
+        .order_by(attempts.c.model.desc(), attempts.c.started_at.desc())
+        .limit(1)
+    )
+    return await connection.scalar(newest)
 
 
 def _tried_enough(attempt: Attempt, rows: Sequence[Row]) -> bool:

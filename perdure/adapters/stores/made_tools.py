@@ -8,6 +8,7 @@ from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.redacting import told
+from perdure.adapters.stores.cells import Cells
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import made_tool_makers, made_tools
 from perdure.domain.delegation.tools.record import MadeState, MadeTool, Maker
@@ -32,9 +33,9 @@ class SqlMadeTools:
             stands = tool if known is None else _newer(known, tool)
             if known is None:
                 insert = self._database.insert(made_tools)
-                await connection.execute(insert.values(**_columns(tool)))
+                await connection.execute(insert.values(**_columns(tool, self._database.cells)))
             elif stands != known:
-                await _write(connection, stands)
+                await self._write(connection, stands)
             makers = self._database.insert(made_tool_makers).values(
                 hash=tool.hash,
                 run=maker.run,
@@ -51,7 +52,8 @@ class SqlMadeTools:
 
     async def find(self, name_or_hash: str) -> Sequence[MadeTool]:
         beginning = func.substr(made_tools.c.hash, 1, len(name_or_hash)) == name_or_hash
-        wanted = or_(made_tools.c.name == name_or_hash, beginning)
+        forms = self._database.cells.digests(name_or_hash)
+        wanted = or_(made_tools.c.name.in_(forms), beginning)
         return await self._tools(select(made_tools.c.tool).where(wanted).limit(FOUND_AT_ONCE))
 
     async def list(
@@ -89,7 +91,13 @@ class SqlMadeTools:
                 "decided_by": tool.decided_by,
                 "decided_at": tool.decided_at,
             }
-            await _write(connection, known.model_copy(update=decided))
+            await self._write(connection, known.model_copy(update=decided))
+
+    async def _write(self, connection: AsyncConnection, tool: MadeTool) -> None:
+        changed = _columns(tool, self._database.cells)
+        await connection.execute(
+            update(made_tools).where(made_tools.c.hash == tool.hash).values(**changed)
+        )
 
     async def _tools(self, query: Select[str]) -> Sequence[MadeTool]:
         ordered = query.order_by(made_tools.c.made_at.desc(), made_tools.c.hash)
@@ -119,13 +127,6 @@ async def _row(connection: AsyncConnection, hash: str) -> MadeTool | None:
         ) from error
 
 
-async def _write(connection: AsyncConnection, tool: MadeTool) -> None:
-    changed = _columns(tool)
-    await connection.execute(
-        update(made_tools).where(made_tools.c.hash == tool.hash).values(**changed)
-    )
-
-
 def _newer(known: MadeTool, tool: MadeTool) -> MadeTool:
     """What stands: the newer validation, and what a person decided before."""
     if tool.pipeline <= known.pipeline:
@@ -134,10 +135,10 @@ def _newer(known: MadeTool, tool: MadeTool) -> MadeTool:
     return tool.model_copy(update=decided)
 
 
-def _columns(tool: MadeTool) -> dict[str, object]:
+def _columns(tool: MadeTool, cells: Cells) -> dict[str, object]:
     return {
         "hash": tool.hash,
-        "name": tool.name,
+        "name": cells.digest(tool.name),
         "state": tool.state,
         "made_at": tool.made_at,
         "tool": tool.model_dump_json(),

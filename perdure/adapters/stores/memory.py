@@ -1,21 +1,22 @@
 """Memory in the database: entries as JSON, beside them what they are looked up by."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.memory_rows import (
     CHANGEABLE,
-    categories_line,
+    category_forms,
     entry_of,
     readable,
     row_of,
 )
 from perdure.adapters.stores.memory_terms import holders, holding
-from perdure.adapters.stores.tables import memory, memory_uses
+from perdure.adapters.stores.tables import memory, memory_totals, memory_uses
 from perdure.domain.errors import InvalidInput, NotFound
 from perdure.domain.memory.entries import Kind, Learning, MemoryEntry, Skill
 from perdure.domain.memory.merging import merged, same_lesson, telltale_terms
@@ -40,17 +41,17 @@ class SqlMemory:
             await self._database.lock(connection, LOCK)
             known = await self._known(connection, entry)
             if known is None:
-                await connection.execute(insert(memory).values(row_of(entry)))
+                await connection.execute(insert(memory).values(row_of(entry, self._database.cells)))
                 return Kept(entry=entry)
             new = merged(known, entry)
             if new != known:
-                await _write(connection, new)
+                await self._write(connection, new)
             return Kept(entry=new, merged=True)
 
     async def replace(self, entry: MemoryEntry) -> None:
         async with self._database.write() as connection:
             await self._database.lock(connection, LOCK)
-            if not await _write(connection, entry):
+            if not await self._write(connection, entry):
                 raise _not_found(entry.id)
 
     async def get(self, entry: str) -> MemoryEntry:
@@ -72,7 +73,7 @@ class SqlMemory:
 
     async def skill(self, name: str) -> Skill | None:
         async with self._database.read() as connection:
-            return await _skill(connection, name)
+            return await self._skill(connection, name)
 
     async def list(
         self, *, kinds: Sequence[Kind] = (), category: str | None = None, limit: int = 100
@@ -82,8 +83,9 @@ class SqlMemory:
         if kinds:
             query = query.where(memory.c.kind.in_(kinds))
         if category is not None:
-            line = categories_line((category,))
-            query = query.where(memory.c.categories.contains(line, autoescape=True))
+            forms = category_forms(category, self._database.cells)
+            alike = (memory.c.categories.contains(form, autoescape=True) for form in forms)
+            query = query.where(or_(*alike))
         async with self._database.read() as connection:
             rows = await connection.execute(query)
             return readable((name, row) for name, row in rows)[0]
@@ -113,7 +115,7 @@ class SqlMemory:
                 counted += 1
                 last = max(at, entry.last_used or at)
                 used = {"uses": entry.uses + 1, "last_used": last}
-                await _write(connection, entry.model_copy(update=used))
+                await self._write(connection, entry.model_copy(update=used))
             return counted
 
     async def used(self, run: str) -> Sequence[str]:
@@ -128,7 +130,7 @@ class SqlMemory:
             await self._database.lock(connection, LOCK)
             told = list(await connection.scalars(tell.returning(memory_uses.c.entry)))
             for entry in await _entries(connection, memory.c.id.in_(told)):
-                await _write(connection, after_outcome(entry, accepted=accepted))
+                await self._write(connection, after_outcome(entry, accepted=accepted))
         return sorted(told)
 
     async def forget(self, entry: str) -> None:
@@ -152,7 +154,7 @@ class SqlMemory:
         if same:
             return same[0]
         if isinstance(entry, Skill):
-            return await _skill(connection, entry.name)
+            return await self._skill(connection, entry.name)
         if not isinstance(entry, Learning):
             return None
         held = sorted(set(terms(entry.text)))
@@ -180,17 +182,35 @@ class SqlMemory:
         return Candidates(entries=tuple(found), corpus=corpus, unreadable=tuple(unreadable))
 
     async def _corpus(self, connection: AsyncConnection, asked: Sequence[str]) -> Corpus:
-        totals = select(func.count(), func.coalesce(func.sum(memory.c.length), 0))
-        counted = await connection.execute(totals.where(memory.c.length > 0))
-        entries, length = counted.one()
+        totals = select(memory_totals.c.entries, memory_totals.c.length)
+        entries, length = (await connection.execute(totals)).one()
         if not entries or not asked:
             return Corpus(entries=entries)
-        known = await connection.execute(holders(self._database, asked))
         return Corpus(
             entries=entries,
             mean_terms=int(length) / entries,
-            holders={str(term): int(count) for term, count in known},
+            holders=await self._holders(connection, asked),
         )
+
+    async def _holders(self, connection: AsyncConnection, asked: Sequence[str]) -> dict[str, int]:
+        """How many entries hold each term, whichever key they were written under."""
+        meant = {form: term for term in asked for form in self._database.cells.digests(term)}
+        counts: Counter[str] = Counter()
+        for form, count in await connection.execute(holders(self._database, list(meant))):
+            counts[meant[str(form)]] += int(count)
+        return dict(counts)
+
+    async def _skill(self, connection: AsyncConnection, name: str) -> Skill | None:
+        forms = self._database.cells.digests(name.casefold())
+        wanted = (memory.c.kind == "skill") & memory.c.name.in_(forms)
+        found = await _entries(connection, wanted)
+        return next((entry for entry in found if isinstance(entry, Skill)), None)
+
+    async def _write(self, connection: AsyncConnection, entry: MemoryEntry) -> bool:
+        row = row_of(entry, self._database.cells)
+        change = update(memory).where(memory.c.id == entry.id)
+        changed = await connection.execute(change.values({name: row[name] for name in CHANGEABLE}))
+        return bool(changed.rowcount)
 
 
 async def _entries(connection: AsyncConnection, wanted: ColumnElement[bool]) -> list[MemoryEntry]:
@@ -202,19 +222,6 @@ async def _read(
 ) -> tuple[list[MemoryEntry], list[str]]:
     query = select(memory.c.id, memory.c.entry).where(wanted).order_by(memory.c.id)
     return readable((name, row) for name, row in await connection.execute(query))
-
-
-async def _skill(connection: AsyncConnection, name: str) -> Skill | None:
-    wanted = (memory.c.kind == "skill") & (memory.c.name == name.casefold())
-    found = await _entries(connection, wanted)
-    return next((entry for entry in found if isinstance(entry, Skill)), None)
-
-
-async def _write(connection: AsyncConnection, entry: MemoryEntry) -> bool:
-    row = row_of(entry)
-    values = {name: row[name] for name in CHANGEABLE}
-    changed = await connection.execute(update(memory).where(memory.c.id == entry.id).values(values))
-    return bool(changed.rowcount)
 
 
 def _not_found(entry: str) -> NotFound:

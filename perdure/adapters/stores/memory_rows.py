@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import structlog
 from pydantic import ValidationError
 
+from perdure.adapters.stores.cells import Cells
 from perdure.domain.errors import StoreError
 from perdure.domain.memory.entries import MEMORY_ENTRY, MemoryEntry, Skill
 from perdure.domain.memory.fading import fades_at
@@ -16,20 +17,20 @@ _log = structlog.get_logger(__name__)
 CHANGEABLE = ("categories", "name", "learned", "fades_at", "terms", "length", "entry")
 
 
-def row_of(entry: MemoryEntry) -> dict[str, object]:
-    """The columns of an entry."""
+def row_of(entry: MemoryEntry, cells: Cells) -> dict[str, object]:
+    """The columns of an entry; what it is looked up by is digests where the store has a key."""
     held = terms(searchable(entry))
     skill = entry if isinstance(entry, Skill) else None
     named = (entry.category or "", *(skill.categories if skill else ()))
     return {
         "id": entry.id,
         "kind": entry.kind,
-        "categories": categories_line(named),
-        "name": skill and skill.name.casefold(),
+        "categories": "".join(category_forms(name, cells)[0] for name in named if name.strip()),
+        "name": skill and cells.digest(skill.name.casefold()),
         "learned": bool(entry.origins),
         "created": entry.created,
         "fades_at": fades_at(entry),
-        "terms": " ".join(held),
+        "terms": " ".join(cells.digest(term) for term in held),
         "length": len(held),
         "entry": entry.model_dump_json(),
     }
@@ -65,7 +66,6 @@ def _fact(error: ValidationError) -> str:
     return f"{where}: {first['msg']}" if where else first["msg"]
 
 
-def categories_line(categories: Iterable[str]) -> str:
-    """Categories as they are looked for: in lower case, each between line ends."""
-    named = [" ".join(name.split()).casefold() for name in categories]
-    return "".join(f"\n{name}\n" for name in named if name)
+def category_forms(name: str, cells: Cells) -> list[str]:
+    """A category as it is looked for: in lower case, between line ends; the current form first."""
+    return [f"\n{form}\n" for form in cells.digests(" ".join(name.split()).casefold())]

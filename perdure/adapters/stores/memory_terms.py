@@ -31,6 +31,7 @@ def holders(database: Database, terms: Sequence[str]) -> TextClause:
 
 def holding(database: Database, terms: Sequence[str]) -> ColumnElement[bool]:
     """The condition that an entry holds one of the terms at least."""
+    terms = [form for term in terms for form in database.cells.digests(term)]
     if database.dialect_name == "sqlite":
         asked = " OR ".join(f'"{term}"' for term in terms)
         rows = text(_SQLITE_HOLDING).bindparams(asked=asked).columns(column("rowid"))

@@ -1,10 +1,10 @@
 """Which blobs the rows of a store name: where garbage collection begins."""
 
-import re
 from collections.abc import AsyncIterator
 
 from sqlalchemy import Select, Text, select
 
+from perdure.adapters.stores.cells import Content
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import (
     api_starts,
@@ -17,16 +17,11 @@ from perdure.adapters.stores.tables import (
     seals,
     tree_seals,
 )
+from perdure.domain.refs import addresses_in
 
 PAGE = 500
-_ADDRESS = re.compile(rb"(?:sha256|hmac):[0-9a-f]{64}")
 # What is left out grows with the books and names no content. A table that is added later is read.
 _NAMELESS = frozenset({api_starts, api_tokens, attempts, blobs, replies, seals, tree_seals})
-
-
-def addresses_in(data: bytes) -> set[str]:
-    """Every address that stands anywhere in this content."""
-    return {match.decode() for match in _ADDRESS.findall(data)}
 
 
 async def named_by_rows(database: Database) -> set[str]:
@@ -36,7 +31,7 @@ async def named_by_rows(database: Database) -> set[str]:
     """
     named: set[str] = set()
     for table in metadata.sorted_tables:
-        texts = [column for column in table.columns if isinstance(column.type, Text)]
+        texts = [column for column in table.columns if isinstance(column.type, Text | Content)]
         if texts and table not in _NAMELESS:
             named |= await _named(database, select(*texts))
     return named | await _named(database, _replies())

@@ -1,15 +1,17 @@
 """Opens all stores of an installation over one database."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import URL
 
+from perdure.adapters.files.private import make_private
 from perdure.adapters.stores.access import SqlAccess
 from perdure.adapters.stores.artifacts import SqlArtifacts
 from perdure.adapters.stores.blobs import SealedBlobs, Shelf
+from perdure.adapters.stores.cells import Cells
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.file_shelf import FileShelf
@@ -59,6 +61,11 @@ class Stores:
     todos: TodoStore
     database: Database
 
+    @property
+    def digest(self) -> Callable[[str], str] | None:
+        """Where the store has a key, makes the keyed digest of a word."""
+        return self.database.cells.digest if self.database.cells.sealing else None
+
     async def close(self) -> None:
         """Give back connections and files; a second call does nothing."""
         await self.database.close()
@@ -75,14 +82,18 @@ async def open_stores(
     Args:
         home: the installation's folder (`PERDURE_HOME`).
         database_url: an SQLite or PostgreSQL URL; None means `perdure.sqlite` in `home`.
-        encryption_keys: 32 bytes each, the first encrypts blobs at rest; none leaves them plain.
+        encryption_keys: 32 bytes each, the first encrypts content at rest, in blobs and in
+            rows; none leaves it plain.
 
     Raises:
         InvalidInput: the URL or the key is unusable.
         StoreError: the folder or the database cannot be opened.
     """
     vault = Vault(*encryption_keys)
-    database = await Database.open(database_url or _default_url(home))
+    await asyncio.to_thread(make_private, home)
+    database = await Database.open(
+        database_url or _default_url(home), cells=Cells(*encryption_keys)
+    )
     try:
         shelf = await _shelf(home, database)
     except BaseException:

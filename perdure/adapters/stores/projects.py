@@ -105,8 +105,19 @@ async def _project(connection: AsyncConnection, name: str) -> Project | None:
 
 
 async def _free_slug(connection: AsyncConnection, slug: str) -> str:
-    taken = set(await connection.scalars(select(projects.c.slug)))
-    number = 1
-    while numbered(slug, number) in taken:
-        number += 1
-    return numbered(slug, number)
+    """The slug, or one with a number behind it; found in few looks however many are taken."""
+    taken, free = 0, 1
+    while await _is_taken(connection, numbered(slug, free)):
+        taken, free = free, free * 2
+    while free - taken > 1:
+        middle = (taken + free) // 2
+        if await _is_taken(connection, numbered(slug, middle)):
+            taken = middle
+        else:
+            free = middle
+    return numbered(slug, free)
+
+
+async def _is_taken(connection: AsyncConnection, slug: str) -> bool:
+    found = select(projects.c.id).where(projects.c.slug == slug)
+    return await connection.scalar(found) is not None

@@ -121,6 +121,10 @@ def _make_private(path: Path) -> None:
     # Goals and replies are the user's own: other users of the machine get no access.
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600, exist_ok=True)
+    for end in ("", "-wal", "-shm"):
+        beside = path.with_name(f"{path.name}{end}")
+        if beside.exists() and beside.stat().st_mode & 0o077:
+            beside.chmod(0o600)
 
 
 def _set_up(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:

@@ -18,6 +18,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
+from perdure.adapters.stores.cells import Content
+
 metadata = MetaData()
 
 
@@ -58,6 +60,10 @@ def _texts(*names: str) -> list[SchemaItem]:
     return [Column(name, Text) for name in names]
 
 
+def _contents(table: str, *names: str) -> list[SchemaItem]:
+    return [Column(name, Content(f"{table}.{name}")) for name in names]
+
+
 def _times(*names: str) -> list[SchemaItem]:
     return [Column(name, UtcTime) for name in names]
 
@@ -88,7 +94,8 @@ replies = Table(
     _key("key"),
     Column("attempt", Integer),
     Column("opening", Integer),
-    *_texts("request_hash", "reply"),
+    Column("request_hash", Text),
+    *_contents("replies", "reply"),
 )
 
 seals = Table("seals", metadata, _key("execution"), Column("sealed_at", UtcTime))
@@ -109,9 +116,12 @@ runs = Table(
     "runs",
     metadata,
     _key("id"),
-    *_texts("kind", "goal", "label", "lifecycle", "outcome"),
+    Column("kind", Text),
+    *_contents("runs", "goal", "label"),
+    *_texts("lifecycle", "outcome"),
     *_times("started_at", "ended_at"),
-    *_texts("result", "status", "spec", "state", "parent", "digest", "start_key"),
+    *_contents("runs", "result", "status"),
+    *_texts("spec", "state", "parent", "digest", "start_key"),
 )
 
 iterations = Table(
@@ -119,7 +129,7 @@ iterations = Table(
     metadata,
     _key("run"),
     _key("position", Integer),
-    Column("record", Text),
+    *_contents("iterations", "record"),
 )
 
 script_entries = Table(
@@ -135,7 +145,7 @@ verdicts = Table(
     "verdicts",
     metadata,
     _key("key"),
-    Column("reply", Text),
+    *_contents("verdicts", "reply"),
     Column("written_at", UtcTime),
 )
 
@@ -145,7 +155,7 @@ live_texts = Table(
     _key("run"),
     Column("key", Text),
     Column("attempt", Integer),
-    Column("text", Text),
+    *_contents("live_texts", "text"),
 )
 
 blobs = Table(
@@ -167,7 +177,15 @@ memory = Table(
     *_times("created", "fades_at"),
     Column("terms", Text),
     Column("length", Integer),
-    Column("entry", Text),
+    *_contents("memory", "entry"),
+)
+
+memory_totals = Table(
+    "memory_totals",
+    metadata,
+    _key("slot", Integer),
+    Column("entries", BigInteger),
+    Column("length", BigInteger),
 )
 
 memory_uses = Table(
@@ -206,7 +224,8 @@ sessions = Table(
     "sessions",
     metadata,
     _key("id"),
-    *_texts("title", "state"),
+    *_contents("sessions", "title"),
+    Column("state", Text),
     *_times("created_at", "closed_at"),
 )
 
@@ -214,7 +233,8 @@ projects = Table(
     "projects",
     metadata,
     _key("id"),
-    *_texts("slug", "goal"),
+    Column("slug", Text),
+    *_contents("projects", "goal"),
     Column("created_at", UtcTime),
 )
 
@@ -224,7 +244,9 @@ artifacts = Table(
     _key("id"),
     *_texts("scope", "owner", "run"),
     Column("iteration", BigInteger),
-    *_texts("stage", "kind", "name", "media_type", "ref"),
+    *_texts("stage", "kind"),
+    *_contents("artifacts", "name"),
+    *_texts("media_type", "ref"),
     Column("bytes", BigInteger),
     Column("created_at", UtcTime),
 )
@@ -233,7 +255,9 @@ todos = Table(
     "todos",
     metadata,
     _key("id"),
-    *_texts("scope", "owner", "run", "text", "status"),
+    *_texts("scope", "owner", "run"),
+    *_contents("todos", "text"),
+    Column("status", Text),
     Column("position", BigInteger),
     Column("written_by", Text),
     *_times("created_at", "changed_at"),
@@ -244,7 +268,8 @@ sprints = Table(
     metadata,
     _key("run"),
     _key("iteration", BigInteger),
-    *_texts("project", "goal", "note"),
+    Column("project", Text),
+    *_contents("sprints", "goal", "note"),
     Column("changed_at", UtcTime),
 )
 
@@ -254,7 +279,7 @@ made_tools = Table(
     _key("hash"),
     *_texts("name", "state"),
     Column("made_at", UtcTime),
-    Column("tool", Text),
+    *_contents("made_tools", "tool"),
 )
 
 made_tool_makers = Table(

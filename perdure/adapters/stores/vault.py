@@ -102,8 +102,8 @@ def _lock(key: bytes) -> _Lock:
             cure=f"Make one with: openssl rand -base64 {KEY_BYTES}.",
         )
     return _Lock(
-        naming=_derive(key, b"perdure blob address"),
-        cipher=AESGCM(_derive(key, b"perdure blob content")),
+        naming=derive(key, b"perdure blob address"),
+        cipher=AESGCM(derive(key, b"perdure blob content")),
     )
 
 
@@ -117,7 +117,8 @@ def kind(address: str) -> str:
     return address.partition(":")[0]
 
 
-def _derive(key: bytes, purpose: bytes) -> bytes:
+def derive(key: bytes, purpose: bytes) -> bytes:
+    """A key for one purpose, from the installation's."""
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=purpose).derive(key)
 
 

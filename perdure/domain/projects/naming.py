@@ -7,21 +7,23 @@ the first try wrote instead of writing it twice.
 import hashlib
 import re
 
+from perdure.domain.names import plain_letters
+
 SLUG_WORDS = 6
 SLUG_CHARACTERS = 48
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_ID_CHARACTERS = {"session": 8, "project": 8, "artifact": 12, "todo": 8}
+ID_CHARACTERS = 16  # 64 bits: what two runs make never meets by chance
 
 
 def stable_id(kind: str, *key: str) -> str:
-    """An id such as `todo-1f3a09bc`, always the same for the same key."""
+    """An id such as `todo-1f3a09bc5d7e2b64`, always the same for the same key."""
     digest = hashlib.sha256("\0".join((kind, *key)).encode("utf-8", "replace")).hexdigest()
-    return f"{kind}-{digest[: _ID_CHARACTERS[kind]]}"
+    return f"{kind}-{digest[:ID_CHARACTERS]}"
 
 
 def slug_of(goal: str) -> str:
     """The first words of a goal as a name: lower-case words joined by dashes."""
-    words = re.findall(r"[a-z0-9]+", goal.casefold())[:SLUG_WORDS]
+    words = re.findall(r"[a-z0-9]+", plain_letters(goal))[:SLUG_WORDS]
     return "-".join(words)[:SLUG_CHARACTERS].strip("-") or "project"
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import uuid
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -11,7 +10,7 @@ from pydantic import JsonValue
 from perdure.domain.access import StartedBy
 from perdure.domain.control import Phase
 from perdure.domain.messages import Amend
-from perdure.domain.names import LoopKind, run_id
+from perdure.domain.names import LoopKind
 from perdure.domain.outcomes import Lifecycle, Outcome
 from perdure.domain.status import RunStatus
 from perdure.interfaces.api.bodies import BoundedRoute, Fields
@@ -209,7 +208,7 @@ def _claim_of(
 ) -> StartedBy:
     told = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return StartedBy(
-        run=run_id(str(spec.get("kind", "agent")), goal, uuid.uuid4().hex),
+        run=site.services.gateway.fresh_id(str(spec.get("kind", "agent")), goal),
         token=caller.token.id,
         at=site.now(),
         key=key,

@@ -16,6 +16,7 @@ from perdure.domain.run import Timing
 
 SettleRun = Callable[[Spec, str], Awaitable[Spec]]
 RUN_FAILED = "RunFailed"
+LABEL_MARK = "sealed:"
 
 
 class ResolveModels(Protocol):
@@ -43,6 +44,8 @@ class SiteFacts:
         notifies: whether a channel is configured that tells people of gates.
         worker_command: says how to start the worker of a workspace folder (None: of no folder in
             particular); follows "Start one with".
+        digest: where there is an encryption key, makes the keyed digest that stands for a word that
+            the server has to be told; ids then have no words of goals.
     """
 
     address: str
@@ -52,6 +55,17 @@ class SiteFacts:
     notifies: bool = False
     version: str = ""
     worker_command: Callable[[str | None], str] = worker_command
+    digest: Callable[[str], str] | None = None
+
+    def marked(self, label: str | None) -> str | None:
+        """A label as the server is told it."""
+        if label is None or self.digest is None:
+            return label
+        return f"{LABEL_MARK}{self.digest(label)}"
+
+    def words(self, goal: str) -> str:
+        """What of a goal may stand in an id."""
+        return goal if self.digest is None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

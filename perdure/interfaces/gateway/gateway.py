@@ -1,6 +1,7 @@
 """The one way from any door to runs: start, look, follow, steer, list."""
 
 import asyncio
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from perdure.domain.gates import Gate
 from perdure.domain.memory.mining import MineReport
 from perdure.domain.messages import AnyMessage, Receipt
 from perdure.domain.names import LoopKind
+from perdure.domain.names import run_id as new_id
 from perdure.domain.notices import ServedModels
 from perdure.domain.ports import BlobStore, Journal, RecordStore
 from perdure.domain.result import IterationRecord, RunResult
@@ -140,9 +142,8 @@ class Gateway:
             retrying=retrying,
             rubric_problems=rubric_problems,
         )
-        self._listing = Listing(server=self._server, records=records)
+        self._listing = Listing(server=self._server, records=records, facts=facts)
         self._deleting = Deleting(server=self._server, records=records)
-        self._retaining = Retaining(server=self._server, records=records)
         self._mining = Mining(server=self._server, starter=self._starter, records=records)
 
     async def start(
@@ -160,6 +161,10 @@ class Gateway:
         """
         named = checked_id(run_id) if run_id is not None else None
         return await self._starter.start(spec, run=named, key=idempotency_key)
+
+    def fresh_id(self, kind: str, goal: str) -> str:
+        """An id that no run has; without words of the goal where there is an encryption key."""
+        return new_id(kind, self._facts.words(goal), uuid.uuid4().hex)
 
     async def check(self, spec: Spec) -> Spec:
         """The specification as it would run here: models, access, the loop that it names.
@@ -364,7 +369,7 @@ class Gateway:
         Raises:
             StoreError: something is sealed with a key that is not known here.
         """
-        return self._retaining.executions()
+        return Retaining(server=self._server, records=self._records).executions()
 
     def web_url(self, run: str) -> str | None:
         """The page of a run in Temporal's Web UI, where there is one."""

@@ -11,7 +11,7 @@ from perdure.domain.children import is_below
 from perdure.domain.errors import InvalidInput, NotFound, ServiceUnavailable
 from perdure.domain.names import loops_queue
 from perdure.domain.ports import RecordStore, StoredRun
-from perdure.interfaces.gateway.facts import RunFilter, RunPage, RunRow
+from perdure.interfaces.gateway.facts import RunFilter, RunPage, RunRow, SiteFacts
 from perdure.interfaces.gateway.server import Look, Server
 from perdure.interfaces.gateway.visibility import (
     ONE_EACH,
@@ -63,9 +63,14 @@ class Cursor:
 class Listing:
     """Lists and finds runs."""
 
-    def __init__(self, *, server: Server, records: RecordStore) -> None:
+    def __init__(self, *, server: Server, records: RecordStore, facts: SiteFacts) -> None:
         self._server = server
         self._records = records
+        self._facts = facts
+
+    def _told(self, wanted: RunFilter) -> RunFilter:
+        """The filter in the words that the server knows."""
+        return wanted.model_copy(update={"label": self._facts.marked(wanted.label)})
 
     async def page(self, wanted: RunFilter) -> RunPage:
         """One page of runs; see `Gateway.list`."""
@@ -75,7 +80,7 @@ class Listing:
             return await self._stored(wanted, limit=limit, offset=cursor.offset, note="")
         try:
             found, token = await self._server.page(
-                query_of(wanted), limit=limit, cursor=cursor.token
+                query_of(self._told(wanted)), limit=limit, cursor=cursor.token
             )
         except ServiceUnavailable:
             return await self._stored(wanted, limit=limit, offset=0, note=AWAY_NOTE)
@@ -92,7 +97,9 @@ class Listing:
     async def count(self, wanted: RunFilter) -> int:
         """How many runs of this installation the server lists for a filter."""
         queue = loops_queue(await self._records.installation())
-        return await self._server.count(f"{query_of(wanted)} AND TaskQueue = {quoted(queue)}")
+        return await self._server.count(
+            f"{query_of(self._told(wanted))} AND TaskQueue = {quoted(queue)}"
+        )
 
     async def _current(self, found: Sequence[Look]) -> list[Look]:
         """Each run once, by its newest execution: a retry and a reset leave older ones behind."""

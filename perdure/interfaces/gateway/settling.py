@@ -18,14 +18,21 @@ class Settling:
         sessions: sittings that runs are started from.
         projects: goals that runs work on.
         now: the clock.
+        words: what of a goal may stand in the name of a project, which is kept in clear.
     """
 
     def __init__(
-        self, *, sessions: SessionStore, projects: ProjectStore, now: Callable[[], datetime]
+        self,
+        *,
+        sessions: SessionStore,
+        projects: ProjectStore,
+        now: Callable[[], datetime],
+        words: Callable[[str], str] = str,
     ) -> None:
         self._sessions = sessions
         self._projects = projects
         self._now = now
+        self._words = words
 
     async def settle(self, spec: Spec, run: str) -> Spec:
         """The specification with both ids; a repeat for the same run gives the same ones.
@@ -75,7 +82,10 @@ class Settling:
 
     def _new_project(self, goal: str, run: str) -> Project:
         return Project(
-            id=stable_id("project", run), slug=slug_of(goal), goal=goal, created_at=self._now()
+            id=stable_id("project", run),
+            slug=slug_of(self._words(goal)),
+            goal=goal,
+            created_at=self._now(),
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from perdure.domain.attributes import told_label
 from perdure.domain.errors import InvalidInput, NotAllowed, PerdureError
 from perdure.domain.names import (
     MEMO_GOAL_CHARACTERS,
@@ -93,7 +94,7 @@ class Starter:
         ready = await self._resolve(spec, await self.served())
         site, busy = await self.ready_site(ready)
         for _ in range(TRIES):
-            chosen = _id_of(spec, asked, standing)
+            chosen = self._id_of(spec, asked, standing)
             settled = await self._settle(ready, chosen)
             order = order_of(settled, chosen, site, digest=asked.digest, state=_state_of(beginning))
             row = await self._row(settled, order.id, beginning, asked, busy=busy)
@@ -114,6 +115,13 @@ class Starter:
         queue = models_queue(await self._records.installation())
         return await self.readiness.served(queue, ask=ask)
 
+    def _id_of(self, spec: Spec, asked: Wish, standing: Standing) -> str:
+        """The id that was asked for, the one that a key always gives, or a new one."""
+        if standing.row is not None:
+            return standing.row.id
+        seed = uuid.uuid4().hex if asked.key is None else f"key:{asked.key}"
+        return asked.run or run_id(spec.kind, self._facts.words(spec.goal), seed)
+
     async def ready_site(self, spec: Spec) -> tuple[Site, str | None]:
         """Where the run will live, and who there is busy; raises `NoReadyWorker` for nobody."""
         site = await self.site(spec)
@@ -133,6 +141,7 @@ class Starter:
             timing=self._facts.timing,
             notifies=self._facts.notifies,
             version=self._facts.version,
+            label_mark=_mark(self._facts, spec.metadata.label),
         )
 
     async def _begin(self, row: StoredRun, order: Order, beginning: Beginning | None) -> bool:
@@ -167,12 +176,8 @@ class Starter:
         )
 
 
-def _id_of(spec: Spec, asked: Wish, standing: Standing) -> str:
-    """The id that was asked for, the one that a key always gives, or a new one."""
-    if standing.row is not None:
-        return standing.row.id
-    seed = uuid.uuid4().hex if asked.key is None else f"key:{asked.key}"
-    return asked.run or run_id(spec.kind, spec.goal, seed)
+def _mark(facts: SiteFacts, label: str | None) -> str | None:
+    return None if facts.digest is None else facts.marked(label)
 
 
 def _state_of(beginning: Beginning | None) -> CoreState | None:
@@ -210,8 +215,8 @@ def order_of(
         "PerdureLifecycle": "running",
         "PerdurePhase": "starting",
     }
-    if label:
-        keywords["PerdureLabel"] = label[:SEARCH_ATTRIBUTE_LIMIT]
+    if shown := told_label(label, mark=site.label_mark):
+        keywords["PerdureLabel"] = shown[:SEARCH_ATTRIBUTE_LIMIT]
     told = {"label": label, "definition": definition_of(spec)}
     memo = {"goal": goal[:MEMO_GOAL_CHARACTERS], "spec": digest}
     memo |= {name: value for name, value in told.items() if value}

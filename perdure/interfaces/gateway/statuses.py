@@ -232,7 +232,7 @@ def _of_look(look: Look) -> RunStatus:
         id=look.id,
         kind=look.kind,
         goal=look.memo.get("goal", ""),
-        label=look.text("PerdureLabel"),
+        label=look.memo.get("label") or look.text("PerdureLabel"),
         lifecycle="running",
         phase="starting",
         budget=BudgetStatus(limits=UNLIMITED),

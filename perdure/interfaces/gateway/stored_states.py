@@ -8,10 +8,11 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from perdure.domain.delegation.state import DelegationState
-from perdure.domain.errors import InvalidInput, NotAllowed, StoreError
+from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, StoreError
 from perdure.domain.ports import BlobStore, RecordStore, StoredRun
 from perdure.domain.refine.resuming import completed
 from perdure.domain.refine.state import RefineState
+from perdure.domain.refs import addresses_in
 from perdure.domain.result import IterationRecord
 from perdure.domain.resuming import StoredState, agent_state, with_records
 from perdure.domain.roles.resuming import completed as with_its_records
@@ -80,15 +81,26 @@ class StoredStates:
         return _with(state, upto), upto
 
     async def newest(self, row: StoredRun) -> tuple[CoreState | None, tuple[IterationRecord, ...]]:
-        """The state that a run ended in, or else that after its newest iteration that has one."""
+        """The state that a run ended in, or else that after its newest iteration that has one.
+
+        In a store that was restored to an earlier time a state may name what is not there: the
+        newest one that is whole counts.
+        """
         records = tuple(await self.records(row.id))
-        if row.ended_at is not None and row.state is not None:
+        if row.ended_at is not None and row.state is not None and await self._is_whole(row.state):
             state = await self._state(row.kind, row.state, len(records), at=row.started_at)
             return _with(state, records), records
         for record in reversed(records):
-            if record.state_ref is not None:
+            if record.state_ref is not None and await self._is_whole(record.state_ref):
                 return await self.after(row, record.index)
         return None, ()
+
+    async def _is_whole(self, address: str) -> bool:
+        try:
+            named = addresses_in(await self._blobs.get(address))
+        except NotFound:
+            return False
+        return all([await self._blobs.exists(name) for name in named])
 
     async def _state(self, kind: str, address: str, iteration: int, *, at: datetime) -> CoreState:
         data = await self._blobs.get(address)

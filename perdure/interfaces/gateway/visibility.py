@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 from perdure.domain.errors import InvalidInput
 from perdure.domain.ports import StoredRun
-from perdure.interfaces.gateway.facts import RunFilter, RunRow
+from perdure.interfaces.gateway.facts import LABEL_MARK, RunFilter, RunRow
 from perdure.interfaces.gateway.server import Look, Server
 from perdure.interfaces.gateway.statuses import torn_lifecycle
 
@@ -57,6 +57,14 @@ def lifecycle_of(wanted: RunFilter) -> str | None:
     return "stopped" if wanted.status == "cancelled" else wanted.status
 
 
+def label_of(look: Look) -> str | None:
+    """The label; where the server was told a mark, the sealed memo has it."""
+    told = look.text("PerdureLabel")
+    if told is None or not told.startswith(LABEL_MARK):
+        return told
+    return look.memo.get("label")
+
+
 def row_of(look: Look) -> RunRow:
     """One run as the server lists it."""
     lifecycle = look.text("PerdureLifecycle") or "running"
@@ -67,7 +75,7 @@ def row_of(look: Look) -> RunRow:
         id=look.id,
         kind=look.kind,
         goal=look.memo.get("goal", ""),
-        label=look.text("PerdureLabel"),
+        label=label_of(look),
         lifecycle=lifecycle,
         phase=look.text("PerdurePhase"),
         blocked_on=look.text("PerdureBlockedOn") or None if look.open else None,

@@ -400,7 +400,7 @@ async def test_an_attempt_that_was_never_sent_is_no_call(journal: SqlJournal) ->
         await unsent(journal, attempt(number))
     assert await journal.account("exec-1/5") == Account()
     assert [(row.state, row.sent) for row in await journal.rows("run")] == [("failed", False)] * 2
-    assert await journal.failing_models(since=START) == {"m"}
+    assert await journal.failing_models(["m", "other"], since=START) == {"m"}
     third = attempt(3, reservation_attempts=1)
     assert isinstance(await journal.begin(third), Proceed)
     await answer(journal, third)

@@ -203,6 +203,9 @@ class MemoryGateway:
     async def mine(self) -> MineReport:
         return self.mined
 
+    def fresh_id(self, kind: str, goal: str) -> str:
+        return f"{kind}-fresh"
+
     async def history_export(self, run: str) -> bytes:
         return b'{"events": []}'
 

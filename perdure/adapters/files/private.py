@@ -1,0 +1,56 @@
+"""A home folder for its user alone: goals, replies and journals are nobody else's."""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from perdure.domain.errors import StoreError
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+# What an installation keeps in its home; `-wal` and `-shm` stand beside a database.
+FOLDERS = ("blobs", "logs", "run", "work")
+FILES = ("perdure.sqlite", "temporal.sqlite", "state.json")
+BESIDE = ("", "-wal", "-shm", "-journal")
+
+
+def make_private(home: Path) -> None:
+    """Take group and others' access from a home folder and from what lies in it.
+
+    A folder that others share on purpose (the user's own home, one with the sticky bit such as
+    `/tmp`) stays as it is; what Perdure keeps there is made private all the same.
+
+    Raises:
+        StoreError: somebody else's folder or file is open to others; the cure has the command.
+    """
+    for path in (*_folder(home), *_kept(home)):
+        _close(path)
+
+
+def _folder(home: Path) -> Iterator[Path]:
+    shared = home.is_dir() and home.stat().st_mode & stat.S_ISVTX
+    if not shared and home.resolve() not in (Path.home().resolve(), Path("/")):
+        yield home
+
+
+def _kept(home: Path) -> Iterator[Path]:
+    for name in FOLDERS:
+        yield home / name
+    for name in FILES:
+        for end in BESIDE:
+            yield home / f"{name}{end}"
+
+
+def _close(path: Path) -> None:
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode) or not mode & OTHERS:
+            return
+        path.chmod(stat.S_IMODE(mode) & ~OTHERS)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise StoreError(
+            f"{path} is open to other users of this machine, and cannot be made private:"
+            f" {error.strerror}.",
+            cure=f"Run as its owner: chmod go-rwx '{path}'",
+        ) from error

@@ -1,0 +1,66 @@
+"""A home folder is its user's alone, also one that was there before."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from perdure.adapters.files import private
+from perdure.adapters.files.private import make_private
+from perdure.adapters.runtime.state import HomeFiles
+from perdure.adapters.stores import open_stores
+from perdure.domain.errors import StoreError
+
+
+def _open_home(folder: Path) -> Path:
+    home = folder / "home"
+    for name in ("", "blobs", "logs", "run"):
+        (home / name).mkdir(mode=0o755, parents=True)
+    for name in ("temporal.sqlite", "temporal.sqlite-wal", "state.json", "notes.txt"):
+        (home / name).write_text("")
+        (home / name).chmod(0o644)
+    home.chmod(0o755)
+    return home
+
+
+def _open_to_others(home: Path) -> set[str]:
+    found = (home, *home.rglob("*"))
+    return {path.name for path in found if path.stat().st_mode & 0o077}
+
+
+async def test_stores_make_a_home_private_at_every_opening(tmp_path: Path) -> None:
+    home = _open_home(tmp_path)
+    for _ in range(2):
+        stores = await open_stores(home)
+        await stores.blobs.put(b"content")
+        await stores.close()
+        assert _open_to_others(home) <= {"notes.txt"}
+        (home / "perdure.sqlite").chmod(0o644)
+        home.chmod(0o755)
+
+
+def test_services_make_a_home_private_at_every_start(tmp_path: Path) -> None:
+    home = _open_home(tmp_path)
+    HomeFiles(home)
+    assert _open_to_others(home) == {"notes.txt"}
+
+
+def test_a_folder_that_is_shared_on_purpose_keeps_its_mode(tmp_path: Path) -> None:
+    home = _open_home(tmp_path)
+    home.chmod(0o1777)
+    make_private(home)
+    assert stat.S_IMODE(home.stat().st_mode) == 0o1777
+    assert _open_to_others(home) == {"home", "notes.txt"}
+
+
+def test_what_belongs_to_somebody_else_is_refused_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = _open_home(tmp_path)
+
+    def refuse(_path: Path, _mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(private.Path, "chmod", refuse)
+    with pytest.raises(StoreError, match=f"chmod go-rwx '{home}'"):
+        make_private(home)
