@@ -238,6 +238,19 @@ def loops_of(parts: Parts) -> Loops:
     )
 
 
+def _facts(parts: Parts, endpoints: Endpoints) -> SiteFacts:
+    settings = parts.settings
+    return SiteFacts(
+        address=address_of(settings, endpoints.temporal_address),
+        namespace=settings.namespace,
+        ui_url=endpoints.ui_url,
+        timing=Timing(heartbeat=settings.heartbeat_s, inline_output=settings.inline_output_bytes),
+        version=VERSION,
+        notifies=bool(settings.notify_webhook or settings.notify_command),
+        digest=parts.stores.digest,
+    )
+
+
 def _services(parts: Parts, endpoints: Endpoints) -> Services:
     async def client() -> Client:
         return await connect(
@@ -248,15 +261,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
         )
 
     stores, settings = parts.stores, parts.settings
-    facts = SiteFacts(
-        address=address_of(settings, endpoints.temporal_address),
-        namespace=settings.namespace,
-        ui_url=endpoints.ui_url,
-        timing=Timing(heartbeat=settings.heartbeat_s, inline_output=settings.inline_output_bytes),
-        version=VERSION,
-        notifies=bool(settings.notify_webhook or settings.notify_command),
-        digest=stores.digest,
-    )
+    facts = _facts(parts, endpoints)
     gateway = Gateway(
         connect=client,
         blobs=stores.blobs,

@@ -184,8 +184,8 @@ class Site(Frozen):
     A run that works for another has a `root` and a `parent`; it plays a `role`, as the `worker` of
     that name, its task in full is the blob `briefing`, and its working copy begins with the
     snapshot `tree`. `version` is that of the door which started the tree; who writes an input
-    by hand leaves it out, and is told of every unknown field. Where an installation has an encryption
-    key, `label_mark` is what the server is told in place of the label: a keyed digest, since search
+    by hand leaves it out, and is told of every unknown field. Where an installation has a key,
+    `label_mark` is what the server is told in place of the label: a keyed digest, since search
     attributes cannot be sealed.
     """
 
