@@ -78,6 +78,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "problems": [],
             "changed": [],
             "earlier": {},
+            "said": [],
         },
         "JudgeReport": {
             "call": "required",
