@@ -1,0 +1,78 @@
+"""The procedure "Outage" of docs/operations.md: a store that is away costs time alone."""
+
+import asyncio
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+from full_store import FullStore, full_store
+from ground import HEARTBEAT_S, Ground
+from invariants import check
+from provider import Play
+
+LOOK = ("effect.again", {"word": "a"})
+RUNS = 6
+
+
+@contextmanager
+def full(_drill: Ground, store: FullStore) -> Generator[None]:
+    store.full = True
+    yield
+    store.full = False
+
+
+@contextmanager
+def locked(drill: Ground, _store: FullStore) -> Generator[None]:
+    holder = sqlite3.connect(drill.site.settings.home / "perdure.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        holder.execute("ROLLBACK")
+        holder.close()
+
+
+def two_turns(body: dict[str, object]) -> list[Play]:
+    if "tool_result" in str(body["messages"]):
+        return [Play(text="done", gate="later")]
+    return [Play(text="", calls=[LOOK])]
+
+
+# The store may be away for several heartbeats: nobody takes the waiting workers for dead.
+@pytest.mark.parametrize(
+    ("outage", "seconds"),
+    [
+        pytest.param(full, 2 * HEARTBEAT_S, id="disk full"),
+        pytest.param(locked, 2 * HEARTBEAT_S, id="SQLite locked"),
+        pytest.param(locked, 30.0, id="SQLite locked 30 s", marks=pytest.mark.slow),
+        pytest.param(
+            locked,
+            180.0,
+            id="SQLite locked 3 min",
+            marks=[pytest.mark.slow, pytest.mark.timeout(600)],
+        ),
+    ],
+)
+async def test_runs_wait_for_their_store_and_end_as_if_nothing_had_happened(
+    drill: Ground, outage, seconds: float
+) -> None:
+    drill.provider.choose = two_turns
+    # Connections keep the limit of their last transaction: it is lifted while this block lasts.
+    with full_store() as store:
+        async with drill.site.worker():
+            runs = [await drill.start(goal=f"look at {number}") for number in range(RUNS)]
+            await drill.billed(2 * RUNS)
+            with outage(drill, store):
+                drill.provider.open("later")
+                await asyncio.sleep(seconds)
+                for run in runs:
+                    assert (await drill.site.status(run)).lifecycle != "failed"
+            results = [await drill.site.gateway.result(run) for run in runs]
+            for run in runs:
+                await check(drill.site, run)
+    assert {result.output for result in results} == {"done"}
+    assert len(drill.provider.lines()) == 2 * RUNS, "no call was made twice"
+    billed = sum(line.tokens for line in drill.provider.lines())
+    assert sum(result.spend.tokens for result in results) == billed
+    assert all(not result.spend.unconfirmed.get("tokens") for result in results)
