@@ -4,6 +4,7 @@ import signal
 import sys
 
 from perdure.domain.errors import PerdureError
+from perdure.domain.plain_text import printable
 
 
 def main() -> None:
@@ -17,7 +18,7 @@ def main() -> None:
     try:
         context = app_context()
     except PerdureError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{printable(str(error))}\n")
         app.leave(error.exit_code)
     app.leave(app.main(context, sys.argv[1:]))
 

@@ -72,6 +72,7 @@ from perdure.compose import VERSION, Parts, loops_of, open_parts
 from perdure.domain.errors import PerdureError, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
 from perdure.domain.notices import ServedModels
+from perdure.domain.plain_text import printable
 from workflows.agent import AgentLoop
 from workflows.delegation import DelegationLoop
 from workflows.learn import LearnLoop
@@ -387,7 +388,7 @@ def main() -> None:
     try:
         asyncio.run(_main())
     except PerdureError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{printable(str(error))}\n")
         code = error.exit_code
     sys.stdout.flush()
     sys.stderr.flush()

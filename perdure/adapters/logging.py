@@ -9,12 +9,14 @@ command line configures its logs before it knows whether it needs a server.
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
+from io import StringIO
 from typing import Literal, TextIO
 
 import structlog
-from structlog.typing import EventDict, Processor
+from structlog.typing import EventDict, ExcInfo, Processor
 
 from perdure.adapters.redacting import told
+from perdure.domain.plain_text import printable
 
 Level = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "json", "console"]
@@ -95,17 +97,29 @@ def _formatter(*, as_json: bool, colors: bool) -> logging.Formatter:
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
         if as_json
         else [
+            _make_printable,
             structlog.dev.ConsoleRenderer(
-                colors=colors,
-                timestamp_key="at",
-                exception_formatter=structlog.dev.plain_traceback,
-            )
+                colors=colors, timestamp_key="at", exception_formatter=_printable_traceback
+            ),
         ]
     )
     return _CleanLines(
         foreign_pre_chain=[*_shared(), _name_temporal_fields],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
     )
+
+
+def _make_printable(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Texts without what a terminal would obey; the renderer writes other values as literals."""
+    return {
+        name: printable(value) if isinstance(value, str) else value for name, value in event.items()
+    }
+
+
+def _printable_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
+    written = StringIO()
+    structlog.dev.plain_traceback(written, exc_info)
+    stream.write(printable(written.getvalue()))
 
 
 def _name_temporal_fields(

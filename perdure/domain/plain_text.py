@@ -1,9 +1,11 @@
 """Foreign text as a person sees it: folded before it is compared, with hidden signs shown.
 
 Signs without a shape can split a word for a program that a person reads whole, or hide words from a
-person that a program acts on. Rules compare `folded` text; people are shown `visible` text.
+person that a program acts on. Rules compare `folded` text; people are shown `visible` text where
+they decide by it, and `printable` text everywhere else.
 """
 
+import json
 import re
 import unicodedata
 
@@ -14,6 +16,14 @@ _IGNORABLE = (
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _SHAPELESS = re.compile(f"[{_IGNORABLE}]")
+# What a terminal obeys or shows in another order, and what no encoding takes. Honest writing
+# (French, Hindi, emoji) needs spaces that do not break, joiners and variation selectors: they stay.
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+# Colours, which programs write for terminals of their own; and line ends of Windows.
+_DROPPED = re.compile(r"\x1b\[[0-9;:]*m|\r(?=\n)")
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 _KEPT = {"\n", "\t"}
 
@@ -29,6 +39,22 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(f"<U+{ord(sign):04X}>" if _is_hidden(sign) else sign for sign in text)
+
+
+def printable(text: str) -> str:
+    """Text that is safe to print: what a terminal would obey by its number, colours left out."""
+    if not _OBEYED.search(text):
+        return text
+    return _OBEYED.sub(_number, _DROPPED.sub("", text))
+
+
+def printable_json(text: str) -> str:
+    """The same JSON value with signs that a terminal would obey as escapes."""
+    return _OBEYED.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def _number(found: re.Match[str]) -> str:
+    return f"<U+{ord(found[0]):04X}>"
 
 
 def _without_shape(text: str) -> str:

@@ -189,3 +189,19 @@ def test_no_line_tells_a_secret(json_lines: bool) -> None:
     assert not [word for word in (SECRET, "pass-of-a-url", "abcdef123456") if word in told]
     if json_lines:
         assert len(objects(out)) == 2
+
+
+def test_logged_text_cannot_steer_a_terminal() -> None:
+    out = Terminal()
+    configure_logging(stream=out)
+    logger = structlog.get_logger("perdure.worker")
+    try:
+        raise ValueError("a\x1b[2Jb")
+    except ValueError:
+        logger.exception("said \x1b]0;title\x07", run="r\u202e1", parts={"name": "\x9b2J"})
+    logging.getLogger("temporalio").warning("step \x1b[2J failed")
+    told = out.getvalue()
+    assert "said <U+001B>]0;title<U+0007>" in told
+    assert "ValueError: a<U+001B>[2Jb" in told
+    assert "step <U+001B>[2J failed" in told
+    assert not [steers for steers in ("\x1b]", "\x1b[2J", "\u202e", "\x9b") if steers in told]

@@ -1,12 +1,13 @@
 """Foreign text: what is compared, and what people are shown."""
 
+import json
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.plain_text import folded, visible
+from perdure.domain.plain_text import folded, printable, printable_json, visible
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,42 @@ def test_visible_text_hides_nothing_and_is_stable(text):
 @given(st.text())
 def test_folding_twice_changes_nothing(text):
     assert folded(folded(text)) == folded(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[31mred\x1b[0m", "ared"),
+        ("a\x1b[2Jb", "a<U+001B>[2Jb"),
+        ("a\x1b]0;title\x07b", "a<U+001B>]0;title<U+0007>b"),
+        ("a\x9b31mb", "a<U+009B>31mb"),
+        ("one\ntwo\tthree", "one\ntwo\tthree"),
+        ("one\r\ntwo", "one\ntwo"),
+        ("over\rwritten", "over<U+000D>written"),
+        ("abc\u202edef", "abc<U+202E>def"),
+        ("prix\u00a0: 3\u202f€, \u2764\ufe0f", "prix\u00a0: 3\u202f€, \u2764\ufe0f"),
+        ("\ud800", "<U+D800>"),
+    ],
+    ids=[
+        "colour", "clear", "title", "c1", "lines", "Windows line", "carriage return",
+        "right to left", "honest spaces", "surrogate",
+    ],
+)  # fmt: skip
+def test_printed_text_cannot_steer_the_terminal(text, shown):
+    assert printable(text) == shown
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=())))
+def test_nothing_that_a_terminal_obeys_is_left(text):
+    shown = printable(text)
+    odd = {sign for sign in shown if unicodedata.category(sign) in {"Cc", "Cs"}}
+    assert odd <= {"\n", "\t"}
+    assert printable(shown) == shown
+    shown.encode()
+
+
+@given(st.text())
+def test_printed_json_is_the_same_value(text):
+    written = printable_json(json.dumps({"text": text}, ensure_ascii=False))
+    assert json.loads(written) == {"text": text}
+    assert printable(written) == written

@@ -34,6 +34,7 @@ from perdure.interfaces.cli.commands import (
     steer,
     tools,
 )
+from perdure.interfaces.cli.console import console_on
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.services import AppContext
@@ -129,9 +130,7 @@ def leave(code: int) -> NoReturn:
 
 def _run(session: Session, words: Sequence[str]) -> int:
     context = session.context
-    console = Console(file=context.stdout, highlight=False)
-    error_console = Console(file=context.stderr, highlight=False)
-    app = build(context.version, console, error_console)
+    app = build(context.version, console_on(context.stdout), console_on(context.stderr))
     command, bound, ignored = bound_to(app, words)
     if "session" not in ignored:
         _ = command(*bound.args, **bound.kwargs)

@@ -15,7 +15,6 @@ from perdure.interfaces.cli.views.live import live_view
 from perdure.interfaces.cli.views.result import result_view
 from perdure.interfaces.cli.views.status import moved_on
 from perdure.interfaces.cli.views.story import Story
-from perdure.interfaces.cli.views.wording import safe
 from perdure.interfaces.run_tree import Below, tree_below
 from perdure.interfaces.services import RunGateway, Services
 
@@ -72,7 +71,7 @@ async def _live(session: Session, gateway: RunGateway, run: str) -> None:
         async for events in _batches(gateway.events(run, on_trouble=troubles.append)):
             news = bool(events or troubles)
             while troubles:
-                live.console.print(line((safe(troubles.pop(0)), WARN)))
+                live.console.print(line((troubles.pop(0), WARN)))
             for event in events:
                 told = story.line(event)
                 if told is not None:

@@ -6,14 +6,15 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from pydantic import BaseModel
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 from rich.status import Status
 from rich.text import Text
 
 from perdure.domain.errors import PerdureError
+from perdure.domain.plain_text import printable, printable_json
+from perdure.interfaces.cli.console import console_on
 from perdure.interfaces.cli.views.layout import BAD, line, plain, stack
-from perdure.interfaces.cli.views.wording import safe
 
 Json = BaseModel | Sequence[BaseModel] | Mapping[str, object]
 REFRESHES_PER_SECOND = 8
@@ -31,8 +32,8 @@ class Output:
     def __init__(self, stdout: TextIO, stderr: TextIO, *, as_json: bool = False) -> None:
         self.as_json = as_json
         self._stdout = stdout
-        self._out = Console(file=stdout, highlight=False, markup=False, emoji=False)
-        self._err = Console(file=stderr, highlight=False, markup=False, emoji=False)
+        self._out = console_on(stdout)
+        self._err = console_on(stderr)
 
     @property
     def is_terminal(self) -> bool:
@@ -48,7 +49,7 @@ class Output:
 
     def emit(self, data: Json) -> None:
         """Write one JSON line."""
-        self._write(json.dumps(_jsonable(data), ensure_ascii=False))
+        self._write(printable_json(json.dumps(_jsonable(data), ensure_ascii=False)))
 
     def tell(self, view: RenderableType) -> None:
         """Show something to people, on standard output."""
@@ -59,14 +60,14 @@ class Output:
 
     def raw(self, text: str) -> None:
         """Write text as it is to a pipe, and without control characters to a terminal."""
-        body = safe(text) if self._out.is_terminal else text
+        body = printable(text) if self._out.is_terminal else text
         self._stdout.write(body if body.endswith("\n") else f"{body}\n")
         self._stdout.flush()
 
     def note(self, text: str, *, style: str = "") -> None:
         """Progress or a hint, on standard error; programs get none."""
         if not self.as_json:
-            told = Text(safe(text), style=style if self._err.is_terminal else "")
+            told = Text(text, style=style if self._err.is_terminal else "")
             self._err.print(told, soft_wrap=True)
 
     @contextmanager
@@ -91,8 +92,8 @@ class Output:
         if self.as_json:
             fields = {"type": "error", "code": error.code, "exit_code": error.exit_code}
             self.emit({**fields, "message": error.message, "cure": error.cure})
-        cure = line("→ ", safe(error.cure)) if error.cure else None
-        head = line(("error: ", f"bold {BAD}"), safe(error.message))
+        cure = line("→ ", error.cure) if error.cure else None
+        head = line(("error: ", f"bold {BAD}"), error.message)
         if self._err.is_terminal:
             self._err.print(stack(head, cure))
         else:
@@ -116,7 +117,7 @@ class Progress:
         if self._status is None:
             self._output.note(text)
         else:
-            self._status.update(Text(safe(text)))
+            self._status.update(Text(text))
 
 
 def _jsonable(data: object) -> object:

@@ -14,7 +14,6 @@ from perdure.interfaces.cli.views.checks import (
     services_view,
 )
 from perdure.interfaces.cli.views.layout import DIM, line
-from perdure.interfaces.cli.views.wording import safe
 from perdure.interfaces.services import Check, RuntimeView
 
 
@@ -56,7 +55,7 @@ async def logs(
     """
     async for entry in session.context.logs(part, lines=lines, follow=follow):
         data = {"part": entry.part, "text": entry.text}
-        session.output.show(line((f"{entry.part:<10} ", DIM), safe(entry.text)), data)
+        session.output.show(line((f"{entry.part:<10} ", DIM), entry.text), data)
 
 
 async def worker(*, session: Given) -> None:

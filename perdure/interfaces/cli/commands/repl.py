@@ -5,10 +5,10 @@ import sys
 from contextlib import suppress
 
 from cyclopts import App
-from rich.console import Console
 
 from perdure.domain.errors import RuntimeUnavailable
 from perdure.interfaces.cli.commands.given import Given
+from perdure.interfaces.cli.console import console_on
 from perdure.interfaces.cli.session import Session
 
 
@@ -50,5 +50,4 @@ def _app(session: Session) -> App:
     from perdure.interfaces.cli.app import build
 
     context = session.context
-    console = Console(file=context.stdout, highlight=False)
-    return build(context.version, console, Console(file=context.stderr, highlight=False))
+    return build(context.version, console_on(context.stdout), console_on(context.stderr))

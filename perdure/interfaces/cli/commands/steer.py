@@ -28,7 +28,6 @@ from perdure.interfaces.cli.session import ALL, Session, each_run
 from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.cli.views.layout import DIM
 from perdure.interfaces.cli.views.runs import bulk_view, receipt_view, repaired_view
-from perdure.interfaces.cli.views.wording import safe
 from perdure.interfaces.gateway.facts import OpenGate
 from perdure.interfaces.services import Services
 
@@ -240,7 +239,7 @@ def _require_bound(found: OpenGate, named: str, chosen: str | None) -> None:
     if gate.kind == "tool_approval" and chosen == APPROVE and read_name(named).begins is None:
         raise InvalidInput(
             f"An approval names what it approves. {found.run}:{gate.name} asks:\n"
-            f"{safe(gate.prompt).strip()}",
+            f"{gate.prompt.strip()}",
             cure=f"If that is right: {how_to_answer(gate, found.run, APPROVE)}",
         )
 

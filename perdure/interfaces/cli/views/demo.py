@@ -19,7 +19,7 @@ from perdure.interfaces.cli.views.layout import (
     table,
 )
 from perdure.interfaces.cli.views.result import spend_words
-from perdure.interfaces.cli.views.wording import plural, safe, score, sparkline
+from perdure.interfaces.cli.views.wording import plural, score, sparkline
 
 NEXT = (
     ('perdure new "a haiku about rain, 3 lines"', "writes a task file with checks"),
@@ -45,7 +45,7 @@ def demo_view(result: RunResult, *, web_url: str | None) -> RenderableType:
         ("spend", spend_words(result.spend)),
     ]
     return stack(
-        Text(safe(result.output or "").rstrip() + "\n") if result.output else None,
+        Text(result.output.rstrip() + "\n") if result.output else None,
         _verdict(result, best),
         pairs(facts),
         address("Web UI", web_url),

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 
 from perdure.domain.gates import Gate
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, stack
-from perdure.interfaces.cli.views.wording import ago, duration, one_line, safe
+from perdure.interfaces.cli.views.wording import ago, duration, one_line
 from perdure.interfaces.gateway.facts import OpenGate, OpenGates
 
 
@@ -40,7 +40,7 @@ def _gate(item: OpenGate, now: datetime) -> RenderableType:
     return stack(
         line((f"{run}:{gate.name}", "bold magenta"), (f"  {' · '.join(facts)}", DIM)),
         line((one_line(item.goal), DIM), indent=2),
-        *(line(row, indent=2) for row in safe(gate.prompt).strip().splitlines()),
+        *(line(row, indent=2) for row in gate.prompt.strip().splitlines()),
         line(("→ " + how_to_answer(gate, run), "cyan"), indent=2),
     )
 

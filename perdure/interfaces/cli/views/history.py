@@ -26,7 +26,6 @@ from perdure.interfaces.cli.views.wording import (
     money,
     one_line,
     plural,
-    safe,
     score,
     tokens,
 )
@@ -70,16 +69,14 @@ def comparison_view(
 
 def diff_lines(before: str, after: str, *, names: tuple[str, str]) -> list[Text]:
     """A unified diff of two texts, coloured."""
-    rows = difflib.unified_diff(
-        safe(before).splitlines(), safe(after).splitlines(), *names, lineterm=""
-    )
+    rows = difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")
     lines = coloured_diff("\n".join(rows))
     return lines or [line("The texts are the same.")]
 
 
 def coloured_diff(patch: str) -> list[Text]:
     """The lines of a unified diff: added green, taken away red."""
-    return [line((safe(row), _diff_style(row))) for row in patch.splitlines()]
+    return [line((row, _diff_style(row))) for row in patch.splitlines()]
 
 
 def _columns(records: Sequence[IterationRecord]) -> Mapping[str, _Cell]:

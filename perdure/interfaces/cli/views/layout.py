@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Sequence
 from io import StringIO
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from perdure.domain.plain_text import printable
+from perdure.interfaces.cli.console import PrintableConsole, printable_text
 
 PLAIN_WIDTH = 10_000
 Cell = str | Text
@@ -69,7 +72,9 @@ def address(label: str, url: str | None) -> Text | None:
     """An address on a line of its own that is never cut, so that it can be copied and clicked."""
     if url is None:
         return None
-    return Text.assemble((f"{label}  ", DIM), (url, f"link {url}"), no_wrap=True, overflow="ignore")
+    return Text.assemble(
+        (f"{label}  ", DIM), (url, f"link {printable(url)}"), no_wrap=True, overflow="ignore"
+    )
 
 
 def stack(*parts: RenderableType | None) -> Group:
@@ -84,7 +89,7 @@ def heading(text: str) -> Text:
 
 def plain(renderable: RenderableType) -> str:
     """What a pipe gets: no colours, no cut lines, no space at line ends."""
-    console = Console(
+    console = PrintableConsole(
         file=StringIO(), width=PLAIN_WIDTH, color_system=None, force_terminal=False, soft_wrap=False
     )
     with console.capture() as captured:
@@ -93,4 +98,5 @@ def plain(renderable: RenderableType) -> str:
 
 
 def _text(cell: Cell) -> Text:
-    return cell if isinstance(cell, Text) else Text(cell)
+    # A column is as wide as what is shown in it.
+    return printable_text(cell if isinstance(cell, Text) else Text(cell))

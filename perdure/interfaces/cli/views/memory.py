@@ -20,7 +20,7 @@ from perdure.domain.memory.proposals import proposals
 from perdure.domain.memory.telling import provenance
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack
 from perdure.interfaces.cli.views.listing import Listing
-from perdure.interfaces.cli.views.wording import ago, one_line, safe, score
+from perdure.interfaces.cli.views.wording import ago, one_line, score
 
 TEXT_WIDTH = 72
 
@@ -69,7 +69,7 @@ def skill_view(skill: Skill, now: datetime) -> RenderableType:
             ("", _warning(skill)),
         )
     )
-    return stack(facts, line(), Text(safe(skill.text).rstrip()))
+    return stack(facts, line(), Text(skill.text.rstrip()))
 
 
 def old_text_view(skill: Skill, old: OldText) -> RenderableType:
@@ -81,7 +81,7 @@ def old_text_view(skill: Skill, old: OldText) -> RenderableType:
             ("from", one_line(old.source) or None),
         )
     )
-    return stack(facts, line(), Text(safe(old.text).rstrip()))
+    return stack(facts, line(), Text(old.text.rstrip()))
 
 
 def entry_data(entry: MemoryEntry, now: datetime) -> dict[str, object]:
@@ -173,5 +173,5 @@ def _warning(skill: Skill) -> Text | None:
         return None
     if skill.approved is False:
         told = f"not given to runs before it is approved: perdure skills approve {skill.name}"
-        return Text(safe(told), style=WARN)
+        return Text(told, style=WARN)
     return Text("not given to runs: no accepted run wrote it", style=WARN)

@@ -16,7 +16,7 @@ from perdure.interfaces.cli.views.layout import (
     stack,
     table,
 )
-from perdure.interfaces.cli.views.wording import duration, model_name, money, one_line, safe
+from perdure.interfaces.cli.views.wording import duration, model_name, money, one_line
 from perdure.interfaces.gateway.facts import QueueState
 from perdure.interfaces.plan import PlannedModel, RunPlan
 from perdure.interfaces.planned_stages import PlannedStage
@@ -130,5 +130,5 @@ def _verdict(plan: RunPlan) -> Text:
     if plan.ready:
         return line(("ready to run", GOOD))
     if plan.lacking:
-        return line(("not ready: ", BAD), (safe("; ".join(plan.lacking)), DIM))
+        return line(("not ready: ", BAD), ("; ".join(plan.lacking), DIM))
     return line(("not ready: ", BAD), ("a worker is missing (see above)", DIM))

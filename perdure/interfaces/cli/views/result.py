@@ -27,7 +27,6 @@ from perdure.interfaces.cli.views.wording import (
     one_line,
     origin_words,
     plural,
-    safe,
     score,
     short_ref,
     sparkline,
@@ -172,7 +171,7 @@ def _output(result: RunResult) -> RenderableType | None:
         where = f"; read it with `perdure artifact {result.id} {result.output_ref}`"
         told = f"no output inline{where}" if result.output_ref else "no output"
         return line((told, DIM), "\n")
-    return Text(safe(result.output).rstrip() + "\n")
+    return Text(result.output.rstrip() + "\n")
 
 
 def _findings(result: RunResult) -> RenderableType | None:

@@ -28,7 +28,6 @@ from perdure.interfaces.cli.views.wording import (
     one_line,
     origin_words,
     plural,
-    safe,
     score,
     sparkline,
     tokens,
@@ -87,7 +86,7 @@ def dispatch_line(status: RunStatus) -> Text | None:
     """What keeps the run's work from being taken; nothing where all is well."""
     if status.dispatch in {"", "dispatched"}:
         return None
-    return line((safe(status.dispatch), DIM if status.dispatch == "pending" else WARN))
+    return line((status.dispatch, DIM if status.dispatch == "pending" else WARN))
 
 
 def state_line(status: RunStatus) -> Text:
@@ -166,7 +165,7 @@ def gate_lines(gate: Gate, run: str) -> Text | None:
     """An open question, and the command that answers it."""
     if not gate.open:
         return None
-    question = f"? {gate.name} {gate.kind.replace('_', ' ')}: {safe(gate.prompt).strip()}"
+    question = f"? {gate.name} {gate.kind.replace('_', ' ')}: {gate.prompt.strip()}"
     return line((question, "bold magenta"), "\n", (f"  {how_to_answer(gate, run)}", DIM))
 
 

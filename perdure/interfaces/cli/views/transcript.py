@@ -16,7 +16,7 @@ from perdure.domain.transcript import (
     ToolUseBlock,
 )
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, stack
-from perdure.interfaces.cli.views.wording import one_line, safe
+from perdure.interfaces.cli.views.wording import one_line
 
 _ROLE_STYLES = {"user": "bold cyan", "assistant": "bold green"}
 
@@ -37,7 +37,7 @@ def _message(number: int, message: Message) -> RenderableType:
 def _block(block: Block) -> RenderableType:
     match block:
         case TextBlock():
-            return Text(safe(block.text))
+            return Text(block.text)
         case ThinkingBlock():
             return line(("(thinking, kept for the model)", DIM))
         case ToolUseBlock():
@@ -46,6 +46,6 @@ def _block(block: Block) -> RenderableType:
         case ToolResultBlock():
             whole = f"  whole: {block.ref.hash}" if block.ref else ""
             head = line((f"← {block.name} {block.outcome}", WARN), (whole, DIM))
-            return stack(head, Text(safe(block.text)))
+            return stack(head, Text(block.text))
         case _:
             assert_never(block)

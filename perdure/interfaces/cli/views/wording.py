@@ -1,20 +1,16 @@
 """How figures and foreign text are written everywhere: money, tokens, times, scores, one-liners."""
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
 from perdure.domain.names import short_model_name
+from perdure.domain.plain_text import printable
 from perdure.domain.result import Origin
 
 BARS = "▁▂▃▄▅▆▇█"
 REF_DIGITS = 12
 _CENT = Decimal("0.01")
-# Escape sequences whole, then control characters and bidirectional overrides one by one: text of a
-# model or a tool must not move the cursor, recolour the screen or reverse what is read.
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def origin_words(origin: Origin | None) -> str | None:
@@ -22,14 +18,9 @@ def origin_words(origin: Origin | None) -> str | None:
     return f"{origin.run}, after iteration {origin.iteration}" if origin else None
 
 
-def safe(text: str) -> str:
-    """Foreign text without anything a terminal would obey; newlines and tabs stay."""
-    return _CONTROL.sub("", _SEQUENCE.sub("", text))
-
-
 def one_line(text: str, limit: int = 100) -> str:
     """Foreign text on one line, cut at `limit` characters."""
-    flat = " ".join(safe(text).split())
+    flat = " ".join(printable(text).split())
     return flat if len(flat) <= limit else f"{flat[: limit - 1].rstrip()}…"
 
 

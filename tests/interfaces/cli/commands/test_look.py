@@ -105,7 +105,7 @@ def test_artifacts_are_found_by_a_beginning(perdure: Installation) -> None:
     assert perdure.run("artifact", RUN, f"sha256:{2:064x}") == 0
     assert perdure.out == "second\x1b[2J\n"
     assert perdure.run("artifact", RUN, f"{2:064x}", terminal=True) == 0
-    assert perdure.out == "second\n"
+    assert perdure.out == "second<U+001B>[2J\n"
     assert perdure.run("artifact", RUN, "sha256:ff") == 4
     assert "Its references: sha256:" in perdure.err
 

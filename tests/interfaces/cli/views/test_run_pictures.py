@@ -267,5 +267,5 @@ Let me look.
 
 3 user
 ← fs.read ok
-hi
+<U+001B>[2Jhi
 """)

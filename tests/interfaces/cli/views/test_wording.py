@@ -10,7 +10,6 @@ from perdure.interfaces.cli.views.wording import (
     duration,
     money,
     one_line,
-    safe,
     score,
     sparkline,
     tokens,
@@ -67,29 +66,6 @@ def test_a_score_is_never_rounded_up_to_full(value: float | None, told: str) -> 
 
 def test_sparkline_has_one_sign_per_iteration() -> None:
     assert sparkline([0.0, 0.5, None, 1.0]) == "▁▅·█"
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("a\x1b[31mred\x1b[0m", "ared"),
-        ("a\x1b]0;title\x07b", "ab"),
-        ("a\x9b31mb", "a31mb"),
-        ("one\ntwo\tthree", "one\ntwo\tthree"),
-        ("over\rwritten", "overwritten"),
-        ("abc\u202edef", "abcdef"),
-    ],
-    ids=["colour", "title", "c1", "kept", "carriage return", "right to left"],
-)
-def test_foreign_text_cannot_steer_the_terminal(text: str, left: str) -> None:
-    assert safe(text) == left
-
-
-@given(st.text())
-def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
-    left = safe(text)
-    assert not any(ord(sign) < 32 and sign not in "\n\t" for sign in left)
-    assert "\x1b" not in left
 
 
 @given(st.text(), st.integers(min_value=1, max_value=50))
