@@ -75,6 +75,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         now=utc_now,
         version=VERSION,
         rate_per_minute=own.api_rate_per_minute,
+        token_days=own.api_token_days or None,
         stdout=sys.stdout,
         stderr=sys.stderr,
         rubric_problems=check_problems,

@@ -101,6 +101,7 @@ class Settings(BaseSettings):
     api_hosts: Names = ()  # names by which the API may be called; on loopback its own suffice
     api_origins: Names = ()  # pages of these origins may call from a browser
     api_public: Annotated[tuple[Literal["docs", "metrics"], ...], NoDecode] = ()
+    api_token_days: int = Field(90, ge=0, le=36500)  # lifetime of new tokens; 0: they never expire
     api_separate_approver: bool = False  # who starts a run may not approve its tool calls
 
     # Embedded services

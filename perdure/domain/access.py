@@ -8,13 +8,13 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
 from perdure.domain.base import Frozen
-from perdure.domain.errors import InvalidInput
+from perdure.domain.errors import InvalidInput, NotAllowed
 from perdure.domain.problems import nearest_name
 
 Scope = Literal["read", "operate", "answer", "execute", "admin"]
@@ -29,11 +29,27 @@ _BRINGS: dict[Scope, frozenset[Scope]] = {
 }
 PREFIX = "perdure"
 NAME_CHARACTERS = 100
+OVERLAP_HOURS = 24
+# The digest of no secret. A token without an earlier secret, or none at all, takes as long to
+# refuse as one with both.
+NO_DIGEST = "0" * 64
+Standing = Literal["usable", "wrong", "revoked", "expired", "replaced"]
 _TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{8}})_([A-Za-z0-9_-]{{43}})")
 
 
+class Ended(NamedTuple):
+    """Why a token opens nothing, told to whoever showed its true secret."""
+
+    detail: str
+    cure: str
+
+
 class ApiToken(Frozen):
-    """One token as the store keeps it; `digest` is of its secret part."""
+    """One token as the store keeps it; `digest` is of its secret part.
+
+    A new secret leaves the id as it is, so that the runs, idempotency keys and approvals of its
+    owner stay theirs; the secret of before opens it until `former_until`.
+    """
 
     id: str
     name: str = Field(min_length=1, max_length=NAME_CHARACTERS)
@@ -42,6 +58,8 @@ class ApiToken(Frozen):
     created_at: datetime
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    former_digest: str | None = None
+    former_until: datetime | None = None
 
     @property
     def grants(self) -> frozenset[Scope]:
@@ -52,9 +70,60 @@ class ApiToken(Frozen):
         """Whether it opens anything now."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
-    def opens(self, secret: str) -> bool:
-        """Whether a secret is this token's, compared in constant time."""
-        return hmac.compare_digest(self.digest, digest_of(secret))
+    def standing(self, secret: str, now: datetime) -> Standing:
+        """What a secret opens now; digests are compared in constant time."""
+        shown = digest_of(secret)
+        current = hmac.compare_digest(self.digest, shown)
+        former = hmac.compare_digest(self.former_digest or NO_DIGEST, shown)
+        if not (current or former):
+            return "wrong"
+        if self.revoked_at is not None:
+            return "revoked"
+        if not self.usable(now):
+            return "expired"
+        replaced = self.former_until is None or now >= self.former_until
+        return "replaced" if not current and replaced else "usable"
+
+    def ended(self, standing: Standing) -> Ended | None:
+        """What the owner of a token that ended is told; None for any other standing."""
+        who = f"The token {self.name!r} ({self.id})"
+        rotate = f"perdure api token rotate {self.id}"
+        if standing == "expired":
+            return Ended(f"{who} expired {_at(self.expires_at)}.", f"Renew it: {rotate}")
+        if standing == "revoked":
+            cure = "Make another: perdure api token create NAME"
+            return Ended(f"{who} was revoked {_at(self.revoked_at)}.", cure)
+        if standing == "replaced":
+            cure = f"Send its newer secret, or make one: {rotate}"
+            return Ended(f"{who} got a new secret; this one ended {_at(self.former_until)}.", cure)
+        return None
+
+    def rotated(
+        self, secret: str, *, at: datetime, expires_at: datetime | None, overlap: timedelta
+    ) -> "ApiToken":
+        """The same token with another secret; the present one opens it for `overlap` more.
+
+        The overlap never outlasts what was granted: a secret that expired stays useless.
+
+        Raises:
+            NotAllowed: the token was revoked.
+        """
+        if self.revoked_at is not None:
+            raise NotAllowed(
+                f"The token {self.name!r} ({self.id}) was revoked {_at(self.revoked_at)}.",
+                cure="Make another: perdure api token create NAME",
+            )
+        until = at + overlap
+        if self.expires_at is not None:
+            until = min(until, self.expires_at)
+        return self.model_copy(
+            update={
+                "digest": digest_of(secret),
+                "expires_at": expires_at,
+                "former_digest": self.digest,
+                "former_until": until,
+            }
+        )
 
 
 class Credentials(NamedTuple):
@@ -73,6 +142,10 @@ class Credentials(NamedTuple):
         """The parts of a text, or None when it is no token."""
         found = _TOKEN.fullmatch(text)
         return None if found is None else cls(*found.groups())
+
+
+def _at(moment: datetime | None) -> str:
+    return "before" if moment is None else f"on {moment.astimezone(UTC):%Y-%m-%d at %H:%M} UTC"
 
 
 def digest_of(secret: str) -> str:
@@ -124,6 +197,13 @@ class AccessStore(Protocol):
 
     async def tokens(self) -> list[ApiToken]:
         """All tokens, the oldest first."""
+        ...
+
+    async def rotate_token(self, token: ApiToken, *, instead_of: str) -> bool:
+        """Keep a token's new secret; False when `instead_of` is no longer its digest.
+
+        Neither does a revoked token change: of two at once, one is told that it came late.
+        """
         ...
 
     async def revoke_token(self, token_id: str, *, at: datetime) -> bool:

@@ -359,6 +359,7 @@ class AppContext:
         stdout: where output goes.
         stderr: where progress and errors go.
         rate_per_minute: requests of one token a minute, over HTTP.
+        token_days: after how many days a new token expires; None: never.
     """
 
     connect: Connect
@@ -389,6 +390,7 @@ class AppContext:
     stdout: TextIO
     stderr: TextIO
     rate_per_minute: int = 600
+    token_days: int | None = 90
     rubric_problems: RubricProblems = no_problems
     file_formats: Mapping[str, type[BaseModel]] = field(default_factory=dict)
     model_notes: ModelNotes = no_notes

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import timedelta
 from importlib.metadata import version
 
 from temporalio.service import RPCError
@@ -30,6 +31,7 @@ from perdure.interfaces.services import Check, Connect
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
 LOW_DISK_BYTES = 1024**3
 RUNS_LOOKED_AT = 20
+WEEK = timedelta(days=7)
 PACKAGES = ("temporalio", "anthropic", "pydantic", "sqlalchemy")
 
 
@@ -159,9 +161,18 @@ async def _api(settings: Settings) -> Check:
         await stores.close()
     except PerdureError as error:
         return Check(name="rest api", state="failed", found=error.message, cure=error.cure)
-    usable = sum(token.usable(utc_now()) for token in tokens)
+    now = utc_now()
+    usable = sum(token.usable(now) for token in tokens)
     if not usable:
         return _without_token("installed")
+    soon = [token.id for token in tokens if token.usable(now) and not token.usable(now + WEEK)]
+    if soon:
+        return Check(
+            name="rest api",
+            state="warning",
+            found=f"installed, {usable} usable tokens; within a week expires {', '.join(soon[:5])}",
+            cure=f"Renew it: perdure api token rotate {soon[0]}",
+        )
     return Check(name="rest api", state="ok", found=f"installed, {usable} usable tokens")
 
 

@@ -14,16 +14,17 @@ from perdure.domain.access import (
     digest_of,
     scopes_of,
 )
-from perdure.domain.errors import InvalidInput
+from perdure.domain.errors import InvalidInput, NotAllowed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECRET = "x" * 43
 
 
 def token(*scopes: Scope, **more: datetime) -> ApiToken:
-    return ApiToken(
-        id="00c0ffee", name="n", scopes=scopes, digest=digest_of(SECRET), created_at=NOW, **more
+    kept = ApiToken(
+        id="00c0ffee", name="n", scopes=scopes, digest=digest_of(SECRET), created_at=NOW
     )
+    return kept.model_copy(update=dict(more))
 
 
 @pytest.mark.parametrize(
@@ -53,9 +54,51 @@ def test_a_token_ends(more: dict[str, datetime], usable: bool) -> None:
     assert token("read", **more).usable(NOW) is usable
 
 
-def test_only_its_own_secret_opens_a_token() -> None:
-    assert token("read").opens(SECRET)
-    assert not token("read").opens(SECRET[:-1] + "y")
+OLD, DAY = "o" * 43, timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("more", "secret", "standing"),
+    [
+        pytest.param({}, SECRET, "usable", id="its own"),
+        pytest.param({}, SECRET[:-1] + "y", "wrong", id="another"),
+        pytest.param({"expires_at": NOW}, SECRET, "expired", id="expired"),
+        pytest.param({"expires_at": NOW}, OLD, "wrong", id="expired, another"),
+        pytest.param({"revoked_at": NOW, "expires_at": NOW}, SECRET, "revoked", id="revoked"),
+        pytest.param({"former_until": NOW + DAY}, OLD, "usable", id="former, in time"),
+        pytest.param({"former_until": NOW}, OLD, "replaced", id="former, late"),
+        pytest.param({"former_until": NOW}, SECRET, "usable", id="current, after that"),
+        pytest.param(
+            {"former_until": NOW + DAY, "revoked_at": NOW}, OLD, "revoked", id="former, revoked"
+        ),
+    ],
+)
+def test_what_a_secret_opens(more: dict[str, datetime], secret: str, standing: str) -> None:
+    known = token("read", **more)
+    if "former_until" in more:
+        known = known.model_copy(update={"former_digest": digest_of(OLD)})
+    assert known.standing(secret, NOW) == standing
+    assert (known.ended(known.standing(secret, NOW)) is None) == (standing in {"usable", "wrong"})
+
+
+@given(lasts=st.none() | st.integers(1, 400), after=st.integers(0, 500), overlap=st.integers(0, 30))
+def test_a_rotation_never_prolongs_the_secret_of_before(
+    lasts: int | None, after: int, overlap: int
+) -> None:
+    expires = {} if lasts is None else {"expires_at": NOW + lasts * DAY}
+    before, at = token("read", **expires), NOW + after * DAY
+    new = before.rotated("n" * 43, at=at, expires_at=None, overlap=overlap * DAY)
+    assert (new.id, new.name, new.scopes) == (before.id, before.name, before.scopes)
+    assert new.standing("n" * 43, at) == "usable"
+    for day in (0, 1, overlap, overlap + 1):
+        then = at + day * DAY
+        if new.standing(SECRET, then) == "usable":
+            assert before.usable(then) and day < overlap
+
+
+def test_a_revoked_token_gets_no_new_secret() -> None:
+    with pytest.raises(NotAllowed, match="was revoked on 2026-01-01"):
+        token("read", revoked_at=NOW).rotated("n", at=NOW, expires_at=None, overlap=DAY)
 
 
 def test_a_token_reads_back() -> None:

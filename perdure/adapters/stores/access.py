@@ -34,6 +34,13 @@ class SqlAccess:
         async with self._database.read() as connection:
             return [_token(dict(row)) for row in (await connection.execute(query)).mappings()]
 
+    async def rotate_token(self, token: ApiToken, *, instead_of: str) -> bool:
+        same = (api_tokens.c.id == token.id, api_tokens.c.digest == instead_of)
+        new = token.model_dump(include={"digest", "expires_at", "former_digest", "former_until"})
+        change = update(api_tokens).where(*same, api_tokens.c.revoked_at.is_(None)).values(new)
+        async with self._database.write() as connection:
+            return (await connection.execute(change)).rowcount == 1
+
     async def revoke_token(self, token_id: str, *, at: datetime) -> bool:
         usable = (api_tokens.c.id == token_id, api_tokens.c.revoked_at.is_(None))
         change = update(api_tokens).where(*usable).values(revoked_at=at)

@@ -201,8 +201,8 @@ api_tokens = Table(
     "api_tokens",
     metadata,
     _key("id"),
-    *_texts("name", "scopes", "digest"),
-    *_times("created_at", "expires_at", "revoked_at"),
+    *_texts("name", "scopes", "digest", "former_digest"),
+    *_times("created_at", "expires_at", "revoked_at", "former_until"),
 )
 
 api_starts = Table(

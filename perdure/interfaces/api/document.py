@@ -40,7 +40,7 @@ EXAMPLES: Schema = {
     },
 }
 _FAILURES = {
-    "401": "No token, or one that is wrong, expired or revoked.",
+    "401": "No token, or one that is wrong, expired, replaced or revoked.",
     "403": "The token lacks a scope.",
     "404": "There is no such thing here.",
     "409": "The state forbids it; `state` names it.",

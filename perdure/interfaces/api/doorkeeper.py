@@ -5,7 +5,7 @@ import math
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from perdure.domain.access import ApiToken
+from perdure.domain.access import ApiToken, Ended
 from perdure.domain.errors import PerdureError
 from perdure.interfaces.api.facts import DOCUMENT, METRICS, ApiSite
 from perdure.interfaces.api.problems import Refused, as_refusal, document
@@ -53,12 +53,12 @@ class Doorkeeper:
             self._count(address)
             return None
         try:
-            token = await caller_of(given, self._site.services.access, now=self._site.now())
+            token, ended = await caller_of(given, self._site.services.access, now=self._site.now())
         except PerdureError as error:
             raise as_refusal(error) from error
         self._count(f"token {token.id}" if token else address)
         if token is None:
-            raise _unauthorized(given)
+            raise _unauthorized(given, ended)
         self._site.in_use()
         return token
 
@@ -79,13 +79,15 @@ def _public(names: frozenset[str]) -> frozenset[str]:
     return frozenset(path for name, path in paths.items() if name in names)
 
 
-def _unauthorized(given: str | None) -> Refused:
-    found = "no token" if given is None else "a token that is wrong, expired or revoked"
+def _unauthorized(given: str | None, ended: Ended | None) -> Refused:
+    found = "no token" if given is None else "a token that does not exist or has another secret"
+    make = "Make one with `perdure api token create`, and send it as `authorization: Bearer …`."
+    detail, cure = ended or (f"The request came with {found}.", make)
     return Refused(
         401,
         "unauthorized",
-        f"The request came with {found}.",
-        cure="Make one with `perdure api token create`, and send it as `authorization: Bearer …`.",
+        detail,
+        cure=cure,
         headers={"www-authenticate": 'Bearer realm="perdure"'},
     )
 

@@ -9,13 +9,12 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from perdure.domain.access import ApiToken
 from perdure.domain.errors import NotAllowed, PerdureError
 from perdure.interfaces.api.rates import Rates
 from perdure.interfaces.api.serving import serve
 from perdure.interfaces.mcp.server import build_server
 from perdure.interfaces.mcp.site import McpSite
-from perdure.interfaces.tokens import caller_of
+from perdure.interfaces.tokens import Shown, caller_of
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -66,7 +65,7 @@ class Guard:
 
     async def _refusal(self, scope: Scope) -> JSONResponse | None:
         try:
-            token = await self._known(scope)
+            token, ended = await self._known(scope)
         except PerdureError as error:
             return JSONResponse({"error": error.code, "cure": error.cure}, 503)
         address = f"address {(scope.get('client') or ('unknown', 0))[0]}"
@@ -76,6 +75,8 @@ class Guard:
         if token is not None:
             return None
         refused = {"error": "unauthorized", "cure": "Send `authorization: Bearer TOKEN`."}
+        if ended is not None:
+            refused |= {"detail": ended.detail, "cure": ended.cure}
         return JSONResponse(refused, 401, {"www-authenticate": 'Bearer realm="perdure"'})
 
     def _too_many(self, seconds: int) -> JSONResponse:
@@ -87,7 +88,7 @@ class Guard:
         }
         return JSONResponse(refused, 429, {"retry-after": str(seconds)})
 
-    async def _known(self, scope: Scope) -> ApiToken | None:
+    async def _known(self, scope: Scope) -> Shown:
         given = Headers(scope=scope).get("authorization")
         async with self._site.opened(False) as services:
             return await caller_of(given, services.access, now=self._site.now())

@@ -62,12 +62,13 @@ class McpSite:
     async def _caller(
         self, services: Services, headers: Mapping[str, str], scope: Scope
     ) -> ApiToken:
-        token = await caller_of(headers.get("authorization"), services.access, now=self.now())
+        token, ended = await caller_of(
+            headers.get("authorization"), services.access, now=self.now()
+        )
         if token is None:
-            raise NotAllowed(
-                "The request came without a usable token.",
-                cure="Make one: perdure api token create NAME --scope read --scope operate",
-            )
+            make = "Make one: perdure api token create NAME --scope read --scope operate"
+            detail, cure = ended or ("The request came without a usable token.", make)
+            raise NotAllowed(detail, cure=cure)
         if scope not in token.grants:
             raise NotAllowed(
                 f"The token {token.name!r} lacks the scope {scope}.",

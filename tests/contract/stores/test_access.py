@@ -33,6 +33,26 @@ async def test_a_token_comes_back_as_it_was(access: SqlAccess) -> None:
     assert await access.token("ffffffff") is None
 
 
+async def test_of_two_rotations_at_once_one_counts(access: SqlAccess) -> None:
+    await access.add_token(token())
+    new = [
+        token().rotated(secret, at=NOW, expires_at=None, overlap=timedelta(hours=1))
+        for secret in ("first", "second")
+    ]
+    took = await asyncio.gather(
+        *(access.rotate_token(each, instead_of=token().digest) for each in new)
+    )
+    assert sorted(took) == [False, True]
+    assert await access.token("00c0ffee") == new[took.index(True)]
+
+
+async def test_a_revoked_token_is_not_rotated(access: SqlAccess) -> None:
+    await access.add_token(token())
+    await access.revoke_token("00c0ffee", at=NOW)
+    new = token().rotated("new", at=NOW, expires_at=None, overlap=timedelta())
+    assert not await access.rotate_token(new, instead_of=token().digest)
+
+
 async def test_a_token_is_revoked_once(access: SqlAccess) -> None:
     await access.add_token(token())
     assert await access.revoke_token("00c0ffee", at=NOW)

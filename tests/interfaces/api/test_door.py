@@ -67,9 +67,16 @@ async def test_revoked_and_expired_tokens_open_nothing(door: Rest) -> None:
     old = await door.token("admin", expires_at=now - timedelta(seconds=1))
     revoked = await door.token("admin")
     await door.api.services.access.revoke_token(revoked.split("_")[1], at=now)
-    for text in (old, revoked):
+    for text, said in ((old, "expired on"), (revoked, "was revoked on")):
         async with client_of(door.url, {"authorization": f"Bearer {text}"}) as client:
-            assert refusal(await client.get(LOOPS)) == (401, "unauthorized")
+            answer = await client.get(LOOPS)
+        assert refusal(answer) == (401, "unauthorized")
+        assert said in answer.json()["detail"]
+        assert "perdure api token" in answer.json()["cure"]
+        # Who does not know the secret learns nothing of the token.
+        wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
+        async with client_of(door.url, {"authorization": f"Bearer {wrong}"}) as client:
+            assert said not in (await client.get(LOOPS)).json()["detail"]
 
 
 @pytest.mark.parametrize(

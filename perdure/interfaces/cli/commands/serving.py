@@ -1,29 +1,41 @@
-"""The REST API: serve it, and make, list and revoke the tokens that open it."""
+"""The REST API: serve it, and make, rotate, list and revoke the tokens that open it."""
 
 import secrets
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from cyclopts import App, Group, Parameter
 
-from perdure.domain.access import NAME_CHARACTERS, ApiToken, Credentials, digest_of, scopes_of
-from perdure.domain.errors import InvalidInput, NotFound
+from perdure.domain.access import (
+    NAME_CHARACTERS,
+    OVERLAP_HOURS,
+    ApiToken,
+    Credentials,
+    digest_of,
+    scopes_of,
+)
+from perdure.domain.errors import Conflict, InvalidInput, NotFound
 from perdure.interfaces.cli.commands.given import Given
 from perdure.interfaces.cli.views.layout import DIM, line
 from perdure.interfaces.cli.views.tokens import made_view, tokens_view
 
 USUAL = ("read", "operate", "answer")
+MOST_DAYS = 36_500
+MOST_OVERLAP_HOURS = 720
 Scopes = Annotated[tuple[str, ...], Parameter(name="--scope", negative="")]
+Forever = Annotated[bool, Parameter(negative="")]
+TokenId = Annotated[str, Parameter(name="ID")]
 
 
 def api_commands(group: Group) -> App:
-    """`api serve`, `api token create`, `list`, `revoke`; alone it serves."""
+    """`api serve`, `api token create`, `rotate`, `list`, `revoke`; alone it serves."""
     app = App(name="api", help="Runs over HTTP: the REST API.", group=group, version_flags=())
     app.default(serve)
     app.command(serve)
     token = App(name="token", help="Who may use the REST API.", version_flags=())
     token.default(list_tokens)
     token.command(create)
+    token.command(rotate)
     token.command(list_tokens, name="list")
     token.command(revoke)
     app.command(token)
@@ -46,7 +58,13 @@ async def serve(*, host: str | None = None, port: int | None = None, session: Gi
 
 
 async def create(
-    name: str, /, *, scope: Scopes = USUAL, days: int | None = None, session: Given
+    name: str,
+    /,
+    *,
+    scope: Scopes = USUAL,
+    days: int | None = None,
+    forever: Forever = False,
+    session: Given,
 ) -> None:
     """Make a token, and show it this once.
 
@@ -54,28 +72,68 @@ async def create(
         name: Whose it is; audit trails show it.
         scope: What it may do: read, operate, answer, execute, admin; may be repeated; left out:
             read, operate and answer.
-        days: After how many days it ends; left out: never.
+        days: After how many days it expires; left out: PERDURE_API_TOKEN_DAYS.
+        forever: It never expires.
     """
     if not 0 < len(name.strip()) <= NAME_CHARACTERS:
         raise InvalidInput(
             f"The name {name[:40]!r} cannot be used.", cure=f"Give 1 to {NAME_CHARACTERS} letters."
         )
-    if days is not None and days < 1:
-        raise InvalidInput(f"--days {days}: found no future.", cure="Give 1 or more.")
     made = Credentials(id=secrets.token_hex(4), secret=secrets.token_urlsafe(32))
-    now = session.context.now()
     token = ApiToken(
         id=made.id,
         name=name.strip(),
         scopes=scopes_of(scope),
         digest=digest_of(made.secret),
-        created_at=now,
-        expires_at=None if days is None else now + timedelta(days=days),
+        created_at=session.context.now(),
+        expires_at=_expiry(session, days, forever=forever),
     )
     async with session.connected() as services:
         await services.access.add_token(token)
     told = _told(token) | {"type": "token", "token": made.text}
     session.output.show(made_view(token, made.text), told)
+
+
+async def rotate(
+    token: TokenId,
+    /,
+    *,
+    days: int | None = None,
+    forever: Forever = False,
+    overlap_hours: float = OVERLAP_HOURS,
+    session: Given,
+) -> None:
+    """Give a token another secret and a new lifetime, and show it this once.
+
+    Args:
+        token: Its id, as `perdure api token list` shows it.
+        days: After how many days it expires; left out: PERDURE_API_TOKEN_DAYS.
+        forever: It never expires.
+        overlap_hours: How long the present secret still opens it; 0 after a leak.
+    """
+    if not 0 <= overlap_hours <= MOST_OVERLAP_HOURS:
+        raise InvalidInput(
+            f"--overlap-hours {overlap_hours:g} is out of range.",
+            cure=f"Give 0 to {MOST_OVERLAP_HOURS}.",
+        )
+    expires_at, now = _expiry(session, days, forever=forever), session.context.now()
+    made = Credentials(id=token, secret=secrets.token_urlsafe(32))
+    async with session.connected() as services:
+        known = await services.access.token(token)
+        if known is None:
+            raise NotFound(
+                f"There is no token {token!r}.",
+                cure="`perdure api token list` shows what there is.",
+            )
+        overlap = timedelta(hours=overlap_hours)
+        new = known.rotated(made.secret, at=now, expires_at=expires_at, overlap=overlap)
+        if not await services.access.rotate_token(new, instead_of=known.digest):
+            raise Conflict(
+                f"The token {token!r} was rotated or revoked at the same moment.",
+                cure="Look at `perdure api token list`, and use the secret of the other rotation.",
+            )
+    told = _told(new) | {"type": "token", "token": made.text}
+    session.output.show(made_view(new, made.text), told)
 
 
 async def list_tokens(*, session: Given) -> None:
@@ -86,7 +144,7 @@ async def list_tokens(*, session: Given) -> None:
     session.output.show(tokens_view(tokens, session.context.now()), data)
 
 
-async def revoke(token: Annotated[str, Parameter(name="ID")], /, *, session: Given) -> None:
+async def revoke(token: TokenId, /, *, session: Given) -> None:
     """Make a token useless at once.
 
     Args:
@@ -101,5 +159,16 @@ async def revoke(token: Annotated[str, Parameter(name="ID")], /, *, session: Giv
     session.output.show(line(f"The token {token} opens nothing more."), {"revoked": token})
 
 
+def _expiry(session: Given, days: int | None, *, forever: bool) -> datetime | None:
+    """When a token of these options expires."""
+    if days is not None and forever:
+        raise InvalidInput("--days and --forever contradict each other.", cure="Give one of them.")
+    if days is not None and not 0 < days <= MOST_DAYS:
+        found = "found no future" if days < 1 else "found too distant a future"
+        raise InvalidInput(f"--days {days}: {found}.", cure=f"Give 1 to {MOST_DAYS}, or --forever.")
+    lasting = None if forever else days or session.context.token_days
+    return None if lasting is None else session.context.now() + timedelta(days=lasting)
+
+
 def _told(token: ApiToken) -> dict[str, object]:
-    return token.model_dump(mode="json", exclude={"digest"})
+    return token.model_dump(mode="json", exclude={"digest", "former_digest"})

@@ -1,7 +1,7 @@
 """Tokens of the REST API: one that was made, and the list of them."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -16,21 +16,30 @@ def made_view(token: ApiToken, text: str) -> RenderableType:
     return stack(
         line(("✓ ", GOOD), f"{one_line(token.name)}: {', '.join(token.scopes)}"),
         line(text),
+        line((_ends(token), DIM)),
         line(("Keep it now: it is not shown again. Send it as", DIM)),
         line(("  authorization: Bearer <token>", DIM)),
     )
 
 
 def tokens_view(tokens: Sequence[ApiToken], now: datetime) -> RenderableType:
-    """One row per token, and whether it opens anything."""
+    """One row per token, whether it opens anything, and until when."""
     if not tokens:
         return line("No tokens. Make one: perdure api token create NAME")
     rows = [
         (token.id, one_line(token.name), " ".join(token.scopes), _state(token, now),
-         ago(token.created_at, now))
+         _day(token), ago(token.created_at, now))
         for token in tokens
     ]  # fmt: skip
-    return table(("id", "name", "scopes", "state", "made"), rows, whole=("id",))
+    return table(("id", "name", "scopes", "state", "expires", "made"), rows, whole=("id",))
+
+
+def _ends(token: ApiToken) -> str:
+    return "It never expires." if token.expires_at is None else f"It expires on {_day(token)}."
+
+
+def _day(token: ApiToken) -> str:
+    return "never" if token.expires_at is None else f"{token.expires_at.astimezone(UTC):%Y-%m-%d}"
 
 
 def _state(token: ApiToken, now: datetime) -> Text:
