@@ -11,6 +11,7 @@ import os
 import shlex
 import signal
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from typing import IO
 
@@ -19,6 +20,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from perdure.adapters.redacting import told, told_data
 from perdure.adapters.settings import PREFIX, Settings, inherited_environment
+from perdure.adapters.signing import signed_headers, signing_secret
 from perdure.domain.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Notifier
 
@@ -41,10 +43,13 @@ class NoNotices:
 
 
 class WebhookNotices:
-    """Posts each notice as JSON."""
+    """Posts each notice as JSON, signed where there is a secret."""
 
-    def __init__(self, url: str, *, timeout_s: float = WEBHOOK_TIMEOUT_S) -> None:
+    def __init__(
+        self, url: str, *, secret: bytes | None = None, timeout_s: float = WEBHOOK_TIMEOUT_S
+    ) -> None:
         self._url = _checked(url)
+        self._secret = secret
         self._timeout = timeout_s
 
     async def notify(self, event: Event) -> bool:
@@ -55,11 +60,13 @@ class WebhookNotices:
             InvalidInput: the host refuses it, and will refuse it again.
         """
         host = self._url.host
+        # The signature is of these bytes, so they are made once and sent as they are.
+        body = json.dumps(worded(event)).encode()
         try:
             # Redirects are not followed: the notice goes where the operator said, or nowhere.
             async with httpx2.AsyncClient(timeout=self._timeout) as client:
                 answer = await asyncio.wait_for(
-                    client.post(self._url, json=worded(event), headers=_headers(event)),
+                    client.post(self._url, content=body, headers=self._headers(event, body)),
                     self._timeout,
                 )
         except (httpx2.HTTPError, TimeoutError) as error:
@@ -74,6 +81,17 @@ class WebhookNotices:
             f"The webhook at {host} answered {answer.status_code}.",
             cure="Check PERDURE_NOTIFY_WEBHOOK, and what its receiver expects.",
         )
+
+    def _headers(self, event: Event, body: bytes) -> Mapping[str, str]:
+        # A repeat of the same notice is the same key, so that a receiver may drop it.
+        key = "/".join(str(event.get(name, "")) for name in ("run", "gate", "reminder"))
+        headers = {
+            "content-type": "application/json",
+            "idempotency-key": key.encode("ascii", "replace").decode(),
+        }
+        if self._secret is None:
+            return headers
+        return headers | signed_headers(self._secret, key=key, at=int(time.time()), body=body)
 
 
 class CommandNotices:
@@ -153,11 +171,15 @@ def notifier(settings: Settings) -> Notifier:
     """The channels that the settings name.
 
     Raises:
-        InvalidInput: an address or a command cannot be read.
+        InvalidInput: an address, a secret or a command cannot be read.
     """
+    reference = settings.notify_secret
+    # Looked at even without a webhook: a secret that leads nowhere is told at the start.
+    secret = None if reference is None else signing_secret(reference.get_secret_value())
     channels: list[Notifier] = []
     if settings.notify_webhook is not None:
-        channels.append(WebhookNotices(settings.notify_webhook.get_secret_value()))
+        url = settings.notify_webhook.get_secret_value()
+        channels.append(WebhookNotices(url, secret=secret))
     if settings.notify_command is not None:
         channels.append(CommandNotices(command_words(settings.notify_command)))
     if not channels:
@@ -187,12 +209,6 @@ def worded(event: Event) -> Event:
         f"Answer with: perdure answer {run}:{gate} {'|'.join(choices) or '…'}"
     )
     return _EVENT.validate_python(told_data({"text": text, **event}))
-
-
-def _headers(event: Event) -> Mapping[str, str]:
-    # A repeat of the same notice is the same key, so that a receiver may drop it.
-    key = "/".join(str(event.get(name, "")) for name in ("run", "gate", "reminder"))
-    return {"idempotency-key": key.encode("ascii", "replace").decode()}
 
 
 def _checked(address: str) -> httpx2.URL:

@@ -84,6 +84,7 @@ class Settings(BaseSettings):
 
     # People and privacy
     notify_webhook: SecretStr | None = None
+    notify_secret: SecretStr | None = None  # a reference to what signs webhooks
     notify_command: str | None = None
     encryption_key: SecretStr | None = None  # a reference: `env:NAME` or `file:PATH`
     encryption_old_keys: Names = ()  # references to keys that still open what they encrypted
