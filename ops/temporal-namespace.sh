@@ -4,8 +4,20 @@
 set -eu
 namespace=${TEMPORAL_NAMESPACE:-default}
 
+wait_for() {
+  # After two minutes the command's own error is shown, and the job fails.
+  for _ in $(seq 120); do
+    "$@" >/dev/null 2>&1 && return
+    sleep 1
+  done
+  "$@"
+}
+
+# An open port is not yet a server that answers, and a new namespace is known after some seconds.
+wait_for temporal operator cluster health
 temporal operator namespace describe --namespace "$namespace" >/dev/null 2>&1 \
   || temporal operator namespace create --namespace "$namespace" --retention 720h
+wait_for temporal operator search-attribute list --namespace "$namespace"
 
 add() {
   # What is there already is left as it is: the worker says so if its type is another one.
