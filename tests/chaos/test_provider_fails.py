@@ -158,3 +158,44 @@ async def test_r36_a_provider_that_never_answers_ends_at_its_limit(
     assert (result.outcome, result.reason) == ("failed", "model_error")
     assert len(silent.provider.lines()) == 2
     assert result.spend.unconfirmed["tokens"]
+
+
+async def test_eight_timeouts_end_as_timeouts_and_wait_longer_each_time(
+    server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each of them books what it may have used, which is no reason to say that nothing fits."""
+    timing = Timing(heartbeat=HEARTBEAT_S, model_call=0.5, attempts=8)
+    address = server.client.service_client.config.target_host
+    folder = tmp_path_factory.mktemp("late")
+    async with (
+        ground(folder, address, timing=timing, plays=(Play(end="never"),)) as late,
+        late.site.worker(plugins=(), backoff_initial_s=0.4, backoff_max_s=3.2),
+    ):
+        result = await late.check(await late.start(budget={"tokens": 2_000_000, "cost_usd": 20}))
+        rows = await late.site.parts.stores.journal.rows(result.id)
+    assert (result.outcome, result.reason) == ("failed", "model_error")
+    assert result.error is not None
+    assert "model_timeout" in result.error
+    assert "does_not_fit" not in result.error
+    assert len(late.provider.lines()) == len(rows) == 8
+    sent = [line.at for line in late.provider.lines()]
+    pauses = [later - earlier - 0.5 for earlier, later in itertools.pairwise(sent)]
+    wanted = [0.4, 0.8, 1.6, 3.2, 3.2, 3.2, 3.2]
+    least = [0.8 * pause - 0.05 for pause in wanted]
+    assert all(pause >= bound for pause, bound in zip(pauses, least, strict=True)), pauses
+
+
+async def test_a_reply_without_an_account_is_kept_and_booked_as_unconfirmed(
+    served: Ground,
+) -> None:
+    served.provider.plays = [Play(text="a reply of some length " * 20, accounts=False)]
+    result = await served.check(await served.start())
+    assert (result.outcome, result.reason) == ("accepted", "text_answer")
+    assert len(served.provider.lines()) == 1, "it is paid for once"
+    rows = await served.site.parts.stores.journal.rows(result.id)
+    assert len(rows) == 1
+    assert rows[0].unconfirmed
+    assert result.spend.unconfirmed["tokens"] == result.spend.tokens
+    billed = served.provider.lines()[0]
+    assert rows[0].usage.input_tokens >= billed.input_tokens
+    assert rows[0].usage.output_tokens >= billed.output_tokens

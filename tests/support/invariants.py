@@ -93,12 +93,12 @@ def counted_once(
     if ledger is None:
         return
     billed = Counter((line.input_tokens, line.output_tokens) for line in ledger if line.tokens)
-    confirmed = [row for row in rows if row.state == "answered"]
+    confirmed = [row for row in rows if row.state == "answered" and not row.unconfirmed]
     for row in confirmed:
         key = (row.usage.input_tokens, row.usage.output_tokens)
         assert billed[key], f"{row} was never billed"
         billed[key] -= 1
-    unconfirmed = [row for row in rows if row.state in {"lost", "duplicate", "failed"}]
+    unconfirmed = [row for row in rows if row.unconfirmed or row.state == "failed"]
     assert billed.total() <= len(unconfirmed), (ledger, rows)
     total = sum(line.tokens for line in ledger)
     whole = sum(row.usage.counted_tokens() for row in rows)

@@ -28,7 +28,13 @@ Call = tuple[str, Mapping[str, object]]
 
 @dataclass(frozen=True, kw_only=True)
 class Play:
-    """What one attempt gets. `gate` holds the answer back until the test opens it."""
+    """What one attempt gets. `gate` holds the answer back until the test opens it.
+
+    Attributes:
+        billed: the output tokens on the bill; None: a few.
+        stalls_at: the share of the answer after which nothing more comes, ever.
+        accounts: whether the answer says what it used.
+    """
 
     text: str = "ok"
     calls: Sequence[Call] = ()
@@ -42,6 +48,9 @@ class Play:
     gate: str | None = None
     delay_s: float = 0.0
     blocks: bool = True
+    billed: int | None = None
+    stalls_at: float | None = None
+    accounts: bool = True
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,7 @@ class Provider:
         self.choose = choose
         self.url = ""
         self.bodies: list[dict[str, object]] = []
+        self.stalled = 0
         self._gates: dict[str, asyncio.Event] = {}
         self._calls: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
@@ -122,6 +132,9 @@ class Provider:
             await writer.drain()
             return True
         await _stream(writer, play, line)
+        if play.stalls_at is not None:
+            self.stalled += 1
+            await reader.read()  # until the other side goes
         return False
 
     def _book(self, body: dict[str, object]) -> tuple[Play, Line]:
@@ -137,7 +150,7 @@ class Provider:
             attempt=attempt,
             hash=digest,
             input_tokens=_size(body) * billed,
-            output_tokens=(10 + len(self.bodies)) * billed,  # tells the lines apart
+            output_tokens=((play.billed or 10) + len(self.bodies)) * billed,  # tells them apart
             at=time.time(),
         )
         with self.ledger.open("a") as file:
@@ -179,6 +192,8 @@ async def _stream(writer: asyncio.StreamWriter, play: Play, line: Line) -> None:
     )
     events = list(_events(play, line))
     kept = {"cut": len(events) // 2, "error_event": len(events) // 2}.get(play.end, len(events))
+    if play.stalls_at is not None:
+        kept = int(play.stalls_at * (len(events) - 2))  # the account comes with the last two
     for name, data in events[:kept]:
         writer.write(f"event: {name}\ndata: {data}\n\n".encode("utf-8", "surrogatepass"))
     if play.end == "error_event":
@@ -190,7 +205,7 @@ async def _stream(writer: asyncio.StreamWriter, play: Play, line: Line) -> None:
 
 
 def _events(play: Play, line: Line) -> list[tuple[str, str]]:
-    usage = {"input_tokens": line.input_tokens, "output_tokens": 1}
+    usage = {"input_tokens": line.input_tokens, "output_tokens": 1} if play.accounts else None
     events: list[dict[str, object]] = [
         {
             "type": "message_start",
@@ -207,9 +222,7 @@ def _events(play: Play, line: Line) -> list[tuple[str, str]]:
     ]
     index = 0
     if play.text and play.blocks:
-        events += _block(
-            index, {"type": "text", "text": ""}, {"type": "text_delta", "text": play.text}
-        )
+        events += _block(index, {"type": "text", "text": ""}, *_texts(play.text))
         index += 1
     for name, arguments in play.calls:
         start = {"type": "tool_use", "id": f"toolu_{line.call}_{index}", "name": name, "input": {}}
@@ -221,18 +234,30 @@ def _events(play: Play, line: Line) -> list[tuple[str, str]]:
         {
             "type": "message_delta",
             "delta": {"stop_reason": stop, "stop_sequence": None},
-            "usage": {"output_tokens": line.output_tokens},
+            "usage": {"output_tokens": line.output_tokens} if play.accounts else None,
         }
     )
     events.append({"type": "message_stop"})
     return [(str(event["type"]), json.dumps(event)) for event in events]
 
 
+def _texts(text: str) -> list[dict[str, object]]:
+    pieces = max(1, min(40, len(text) // 50))
+    size = -(-len(text) // pieces)
+    return [
+        {"type": "text_delta", "text": text[start : start + size]}
+        for start in range(0, len(text), size)
+    ]
+
+
 def _block(
-    index: int, start: Mapping[str, object], delta: Mapping[str, object]
+    index: int, start: Mapping[str, object], *deltas: Mapping[str, object]
 ) -> list[dict[str, object]]:
     return [
         {"type": "content_block_start", "index": index, "content_block": dict(start)},
-        {"type": "content_block_delta", "index": index, "delta": dict(delta)},
+        *(
+            {"type": "content_block_delta", "index": index, "delta": dict(delta)}
+            for delta in deltas
+        ),
         {"type": "content_block_stop", "index": index},
     ]
