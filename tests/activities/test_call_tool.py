@@ -13,6 +13,7 @@ from activities.frames import Frames
 from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.tools.builtin import kept_tools
 from perdure.adapters.tools.host import LocalToolHost
+from perdure.domain.errors import StoreError
 from perdure.domain.gates import arguments_hash
 from perdure.domain.projects.reach import Reach
 from perdure.domain.steps import Frame, ToolCallReport, ToolCallRequest
@@ -110,3 +111,19 @@ async def test_a_call_that_is_not_the_one_decided_on_does_not_run(
     with pytest.raises(ApplicationError, match="other arguments than those decided on"):
         await _call(stores, now.model_copy(update={"args_hash": approved.args_hash}))
     assert await stores.todos.todos(reach=REACH) == []
+
+
+async def test_a_result_that_no_store_takes_leaves_its_effect_uncertain(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tool has run: an error in its place would have the model do it again."""
+    step = await _request(stores, TODO, stage="coder")
+
+    async def refuses(_text: str) -> None:
+        raise StoreError("the database is malformed")
+
+    monkeypatch.setattr(stores.blobs, "put_text", refuses)
+    with pytest.raises(ApplicationError, match=r"todo\.add has run") as refused:
+        await _call(stores, step)
+    assert refused.value.type == "effect_uncertain"
+    assert len(await stores.todos.todos(reach=REACH)) == 2
