@@ -141,8 +141,10 @@ async def _asked_over_http(composed: Composed, run: str) -> None:
     ):
         await eventually(lambda: composed.healthy("api"), every=0.5)
         assert (await http.get("/readyz")).status_code == 200
-        assert (await http.get(f"/api/v1/runs/{run}")).status_code == 401
-        found = await http.get(f"/api/v1/runs/{run}", headers={"Authorization": f"Bearer {token}"})
+        assert (await http.get(f"/api/v1/loops/{run}/result")).status_code == 401
+        found = await http.get(
+            f"/api/v1/loops/{run}/result", headers={"Authorization": f"Bearer {token}"}
+        )
         assert found.status_code == 200, found.text
         assert found.json()["outcome"] == "accepted"
     assert api.returncode == 0
