@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from functools import partial
 
 import structlog
 from temporalio.client import Client
@@ -66,13 +67,15 @@ from perdure.adapters.runtime import announce_ready
 from perdure.adapters.runtime.search_attributes import register_search_attributes
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.patient import once_there
 from perdure.adapters.temporal import connect
 from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.compose import VERSION, Parts, loops_of, open_parts
-from perdure.domain.errors import PerdureError, StoreError
+from perdure.domain.errors import PerdureError, StoreAway, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
 from perdure.domain.notices import ServedModels
 from perdure.domain.plain_text import printable
+from perdure.long_tasks import allow_long_tasks
 from workflows.agent import AgentLoop
 from workflows.delegation import DelegationLoop
 from workflows.learn import LearnLoop
@@ -82,7 +85,6 @@ from workflows.roles import RoleLoop
 
 WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, DelegationLoop, LearnLoop, PatternMining)
 REGISTRY_POLL_S = 1.0
-TASK_S = 8  # below the ten seconds after which the server gives a task to another worker
 M_ARENA_MAX = -8  # of mallopt(3)
 _log = structlog.get_logger(__name__)
 Activity = Callable[..., object]
@@ -297,23 +299,22 @@ class Fleet:
         return worker
 
 
-def allow_long_tasks(worker: Worker) -> None:
-    """Give a workflow task most of the server's ten seconds, where the SDK allows two.
-
-    Ten thousand signals that waited for a worker come as one task. They take the SDK itself 0.8 s
-    of a quiet core; on a busy one the task would be taken for a deadlock, each time it is tried.
-    """
-    inner = worker._workflow_worker  # pyright: ignore[reportPrivateUsage]
-    if inner is not None and inner._deadlock_timeout_seconds is not None:  # pyright: ignore[reportPrivateUsage]
-        inner._deadlock_timeout_seconds = TASK_S  # pyright: ignore[reportPrivateUsage]
-
-
 async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
     """Poll until `stop` is set, then drain: fetch nothing more, finish what is in flight.
 
-    Steps that take longer than the grace are cut, and handed to other workers by the server.
+    Steps that take longer than the grace go to other workers. An absent store is waited for.
     """
-    async with open_parts(settings, plugins=True) as parts, AsyncExitStack() as stack:
+    try:
+        await _serve(settings, stop)
+    except StoreAway:
+        if not stop.is_set():  # else it was told to end while it waited
+            raise
+
+
+async def _serve(settings: Settings, stop: asyncio.Event) -> None:
+    async with AsyncExitStack() as stack:
+        opened = partial(open_parts, settings, plugins=True)
+        parts = await once_there(lambda: stack.enter_async_context(opened()), stop)
         client = await connect(
             settings,
             fallback=f"127.0.0.1:{settings.temporal_port}",
@@ -324,12 +325,12 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
         await register_search_attributes(client)
         parts.loop_tools.serve(loops_of(parts))
         records = parts.stores.records
-        fleet = Fleet(client, parts, await records.installation())
+        fleet = Fleet(client, parts, await once_there(records.installation, stop))
         running: dict[str | None, Worker] = {}
         for worker in (fleet.loops(), fleet.models()):
             running[worker.task_queue] = await stack.enter_async_context(worker)
         running[None] = await stack.enter_async_context(fleet.tools(None, None))
-        await _serve_new(fleet, await records.workspaces(), running, stack)
+        await _serve_new(fleet, await once_there(records.workspaces, stop), running, stack)
         announce_ready(settings)
         while not stop.is_set():
             with contextlib.suppress(TimeoutError):

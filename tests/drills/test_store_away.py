@@ -1,15 +1,19 @@
 """The procedure "Outage" of docs/operations.md: a store that is away costs time alone."""
 
 import asyncio
+import os
 import sqlite3
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from full_store import FullStore, full_store
 from ground import HEARTBEAT_S, Ground
 from invariants import check
 from provider import Play
+from waiting import eventually
 
 LOOK = ("effect.again", {"word": "a"})
 RUNS = 6
@@ -76,3 +80,49 @@ async def test_runs_wait_for_their_store_and_end_as_if_nothing_had_happened(
     billed = sum(line.tokens for line in drill.provider.lines())
     assert sum(result.spend.tokens for result in results) == billed
     assert all(not result.spend.unconfirmed.get("tokens") for result in results)
+
+
+async def test_a_worker_that_waits_for_its_store_ends_when_it_is_told_to(
+    drill: Ground, tmp_path: Path
+) -> None:
+    away = Away(tmp_path / "blobs-away", drill.site.home / "blobs")
+    away.take()
+    log = tmp_path / "ended.log"
+    with log.open("wb") as out:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "perdure.worker",
+            env={
+                **os.environ,
+                **drill.site.settings.as_environment(),
+                **drill.environment(),
+                "TEMPORAL_ADDRESS": drill.site.address,
+            },
+            stdout=out,
+            stderr=out,
+        )  # fmt: skip
+    try:
+        await eventually(lambda: "store_away" in log.read_text())
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 60) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+        away.give_back()
+
+
+class Away:
+    """The folder of blobs, with a file in its place while it is away."""
+
+    def __init__(self, aside: Path, place: Path) -> None:
+        self._aside = aside
+        self._place = place
+
+    def take(self) -> None:
+        """Put a file where the folder was."""
+        self._place.rename(self._aside)
+        self._place.touch()
+
+    def give_back(self) -> None:
+        """The folder is what it was."""
+        self._place.unlink()
+        self._aside.rename(self._place)

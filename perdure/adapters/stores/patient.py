@@ -7,6 +7,7 @@ failed attempt would look like the provider's. Everything else fails at once and
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from typing import TypeVar, cast
@@ -67,6 +68,29 @@ async def patiently(operation: Callable[[], Awaitable[R]]) -> R:
                 _log.warning("store_away", why=str(error))
             with patience.wait(str(error), asyncio.get_running_loop().time):
                 await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+async def once_there(operation: Callable[[], Awaitable[R]], stop: asyncio.Event) -> R:
+    """The outcome of what a starting process needs of its store, once the store is there.
+
+    Raises:
+        StoreAway: the process was told to stop while the store was away.
+    """
+    pause = FIRST_PAUSE_S
+    while True:
+        try:
+            outcome = await operation()
+        except StoreAway as error:
+            if stop.is_set():
+                raise
+            _log.warning("store_away", why=str(error), next_try_s=pause)
+        else:
+            if pause != FIRST_PAUSE_S:
+                _log.info("store_there")
+            return outcome
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
 
 
