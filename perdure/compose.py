@@ -106,6 +106,8 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
         prices=prices,
         plugins=model_plugins() if plugins else None,
     )
+    if plugins:
+        models.load()
     telemetry = start_telemetry()
     snippets, commands = SnippetRunner(), LocalCommands(_allowance(settings))
     mcp = _mcp_servers(settings) if plugins else None

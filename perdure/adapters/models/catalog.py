@@ -162,6 +162,19 @@ class ModelCatalog:
         self._open.append(made)
         return made
 
+    def load(self) -> None:
+        """Import what the models need that are served here.
+
+        Where that happened in the first call of a fresh worker, its event loop would stand for a
+        second, on a busy machine for longer than a heartbeat may take, and the call be taken for
+        lost.
+        """
+        access = self._access
+        if access.api_key or access.auth_token or access.base_url:
+            _ = self._messages
+        if access.local_url:
+            _ = self._embedded
+
     def resolve(self, model: str) -> CleanModel:
         """The client that serves a model; its errors hold no secrets.
 

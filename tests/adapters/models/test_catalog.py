@@ -1,6 +1,10 @@
 """From a model's name to its client and card."""
 
+import os
+import subprocess
+import sys
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -176,3 +180,32 @@ def test_access_comes_from_the_settings_and_hides_its_key(monkeypatch: pytest.Mo
     assert access.api_key == "sk-secret"
     assert access.local_url == "http://127.0.0.1:8235"
     assert "sk-secret" not in repr(access)
+
+
+LOADED = """
+import asyncio, sys
+from pathlib import Path
+from perdure.adapters.settings import Settings
+from perdure.compose import open_parts
+
+async def loads(plugins: bool) -> bool:
+    async with open_parts(Settings(home=Path(sys.argv[1])), plugins=plugins):
+        return "anthropic" in sys.modules
+
+print(asyncio.run(loads(False)), asyncio.run(loads(True)))
+"""
+
+
+@pytest.mark.parametrize("key", ["sk-test", ""], ids=["with a key", "without"])
+def test_workers_import_the_sdk_before_the_first_call_waits_for_it(
+    tmp_path: Path, key: str
+) -> None:
+    given = {name: value for name, value in os.environ.items() if "ANTHROPIC" not in name}
+    printed = subprocess.run(
+        [sys.executable, "-P", "-c", LOADED, str(tmp_path)],
+        env=given | ({"ANTHROPIC_API_KEY": key} if key else {}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert printed.stdout.split()[-2:] == ["False", str(bool(key))]
