@@ -74,9 +74,9 @@ class Finish:
         kind = "" if stored is None else stored.kind
         state = None if step.state is None else await self._keeper.state(kind, step.state)
         await self._keeper.write(step.run, step.records, state_ref=state)
-        output, truncated = await self._inline(step)
+        output, excerpt = await self._inline(step)
         if stored is None:
-            return FinishReport(stored=False, output=output, truncated=truncated)
+            return FinishReport(stored=False, output=output, excerpt=excerpt)
         if step.remembered:
             ended = ended_run(step, stored)
             await self._memory.put(event_of(ended))
@@ -93,7 +93,7 @@ class Finish:
                 }
             )
         )
-        return FinishReport(stored=True, output=output, truncated=truncated)
+        return FinishReport(stored=True, output=output, excerpt=excerpt)
 
     async def _inline(self, step: FinishRequest) -> tuple[str | None, bool]:
         """The output as the workflow returns it, and whether that is its beginning alone."""

@@ -323,7 +323,7 @@ class Loop(Opening):
             **options.store_step(self.site, summary=f"finish: {ended.outcome}/{ended.reason}"),
         )
         if finished.output is not None:
-            said = {"output": finished.output, "truncated": finished.truncated}
+            said = {"output": finished.output, "excerpt": finished.excerpt}
             ended = ended.model_copy(update=said)
             self.shown = ended
             self.show_panel()

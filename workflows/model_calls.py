@@ -257,7 +257,7 @@ class Calling(Loop):
             allowance=Allowance(
                 max_tokens=fit.max_tokens,
                 tokens=fit.amounts.tokens,
-                cost_usd=None if card.price is None else fit.amounts.cost_usd,
+                cost_usd=fit.amounts.cost_usd or None,  # what costs nothing has no bound
                 factor=factor,
                 active_time_s=self.active_time_left,
                 attempts=None if calls is None else int(calls),

@@ -203,7 +203,11 @@ class Artifact(Frozen):
 
 
 class RunResult(Frozen):
-    """The end of a run: the best output, why it stopped, and what it cost."""
+    """The end of a run: the best output, why it stopped, and what it cost.
+
+    `truncated`: the model's answer was cut at its limit. `excerpt`: `output` is only the beginning
+    of what `output_ref` holds.
+    """
 
     type: Literal["result"] = "result"
     id: str
@@ -215,6 +219,7 @@ class RunResult(Frozen):
     partial: bool = False
     output: str | None = None
     output_ref: str | None = None
+    excerpt: bool = False
     best: Mark | None = None
     last: Mark | None = None
     iterations: tuple[IterationRecord, ...] = ()

@@ -382,8 +382,8 @@ class FinishRequest(StepMessage):
 
 
 class FinishReport(StepMessage):
-    """Whether the run's row was there to be closed, and the output; `truncated`: its beginning."""
+    """Whether the run's row was there to be closed, and the output; `excerpt`: its beginning."""
 
     stored: bool = True
     output: str | None = None
-    truncated: bool = False
+    excerpt: bool = False

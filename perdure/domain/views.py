@@ -173,7 +173,7 @@ def _output_lines(result: RunResult) -> list[str]:
     """The output as it renders; a picture in it would be fetched by whoever looks at the page."""
     said = (result.output or "").strip().replace("![", "\\!\\[")
     more = ["", f"- this is its beginning; all of it: `perdure result {result.id}`"]
-    return [said, *(more if result.truncated else ())]
+    return [said, *(more if result.excerpt else ())]
 
 
 def _state_line(core: CoreState, iteration: int, limit: int | None) -> str:

@@ -55,7 +55,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         },
         "ExtractReport": {"call": "required", "problems": [], "learnings": []},
         "ExtractRequest": {"call": "required"},
-        "FinishReport": {"stored": True, "output": None, "truncated": False},
+        "FinishReport": {"stored": True, "output": None, "excerpt": False},
         "FinishRequest": {
             "run": "required",
             "records": [],

@@ -31,7 +31,7 @@ def both(*conditions: Mapping[str, object]) -> Mapping[str, object]:
 @pytest.mark.parametrize(
     ("value", "path", "allowed"),
     [
-        pytest.param({}, "termination", "discriminator", id="no type"),
+        pytest.param({}, "termination.type", "says what this is", id="no type"),
         pytest.param({"type": "confidenc"}, "termination.type", "one of", id="unknown type"),
         pytest.param(either(), "termination.conditions", "at least one", id="empty combined"),
         pytest.param({**both(THREE), "operator": "xor"}, "termination.operator", "'or'", id="xor"),

@@ -51,7 +51,7 @@ async def test_a_long_output_is_cut_beside_its_reference(
         assert (await site.gateway.result(run)).output == "naïveté"
         raw = await site.handle(run).result()
         assert isinstance(raw, dict)
-        assert (raw["output"], raw["truncated"]) == (("naïv", True) if limit else (None, False))
+        assert (raw["output"], raw["excerpt"]) == (("naïv", True) if limit else (None, False))
 
 
 async def test_a_run_above_reads_the_store(site: Installation) -> None:

@@ -23,6 +23,7 @@ _WORDS = {
     "a valid integer, got a number with a fractional part": "a whole number",
     "a valid number, unable to parse string as a number": "a number",
     "a valid boolean, unable to interpret input": "true or false",
+    "an object with named fields": "a block of fields",
     "a valid dictionary or object to extract fields from": "a block of fields",
     "a valid dictionary": "a block of fields",
     "a valid string": "a text",

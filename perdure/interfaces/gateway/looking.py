@@ -228,9 +228,11 @@ class Looking:
         kept = await self.records(result.id)
         iterations = kept if len(kept) >= len(result.iterations) else result.iterations
         output = result.output
-        if result.output_ref is not None and (output is None or result.truncated):
-            output = await self._text(result.output_ref) or output
-        return result.model_copy(update={"iterations": tuple(iterations), "output": output})
+        if result.output_ref is not None and (output is None or result.excerpt):
+            whole = await self._text(result.output_ref)
+            output, excerpt = (output, result.excerpt) if whole is None else (whole, False)
+            result = result.model_copy(update={"output": output, "excerpt": excerpt})
+        return result.model_copy(update={"iterations": tuple(iterations)})
 
     async def _text(self, address: str) -> str | None:
         try:

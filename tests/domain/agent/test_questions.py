@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.domain.agent.calls import CallAsked
-from perdure.domain.agent.questions import SHOWN_CHARACTERS, approval_prompt, question_of
+from perdure.domain.agent.questions import approval_prompt, question_of
 
 
 def call(**arguments: object) -> CallAsked:
@@ -13,15 +13,17 @@ def call(**arguments: object) -> CallAsked:
 
 
 def test_an_approval_shows_the_exact_call_and_its_hash():
-    prompt = approval_prompt(call(amount=5, to="Zoë"))
+    prompt = approval_prompt(call(), "amount: 5\nto: Zoë", left_out=0, run="r-1")
     assert prompt.startswith("Approve shop.pay?")
-    assert '"amount": 5' in prompt and "Zoë" in prompt
+    assert "amount: 5" in prompt and "Zoë" in prompt
+    assert "not shown" not in prompt
     assert prompt.endswith("hash of the call: " + "a" * 64)
 
 
-def test_long_arguments_are_cut_and_the_hash_stays():
-    prompt = approval_prompt(call(text="x" * 9_000))
-    assert len(prompt) < SHOWN_CHARACTERS + 200
+def test_what_is_left_out_is_told_with_how_to_read_it():
+    prompt = approval_prompt(call(), "text: xxx", left_out=6_000, run="r-1")
+    assert "6,000 more characters, not shown here" in prompt
+    assert "perdure gates r-1 --full" in prompt
     assert prompt.endswith("a" * 64)
 
 
