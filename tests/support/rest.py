@@ -76,7 +76,12 @@ def services_of(site: Installation) -> Services:
     return replace(compose._services(site.parts, endpoints), gateway=site.gateway)
 
 
-async def token_of(api: ApiSite, *scopes: Scope, **more: datetime) -> str:
+async def token_of(
+    api: ApiSite,
+    *scopes: Scope,
+    expires_at: datetime | None = None,
+    revoked_at: datetime | None = None,
+) -> str:
     """Keep a new token and return its text."""
     made = Credentials(id=secrets.token_hex(4), secret=secrets.token_urlsafe(32))
     token = ApiToken(
@@ -85,7 +90,8 @@ async def token_of(api: ApiSite, *scopes: Scope, **more: datetime) -> str:
         scopes=scopes,
         digest=digest_of(made.secret),
         created_at=datetime.now(UTC),
-        **more,
+        expires_at=expires_at,
+        revoked_at=revoked_at,
     )
     await api.services.access.add_token(token)
     return made.text

@@ -2,7 +2,7 @@
 
 from perdure.adapters.tools.composite import ToolHosts
 from perdure.adapters.tools.host import LocalToolHost
-from perdure.domain.tools import Grant, ToolEnvelope, ToolOutput
+from perdure.domain.tools import Grant, Rehearsal, ToolEnvelope, ToolOutput
 from perdure.tooling import tool
 
 
@@ -24,6 +24,9 @@ class Claiming:
     async def call(self, envelope, grant):
         self.called.append(envelope.name)
         return ToolOutput(outcome="ok", text="the source")
+
+    async def rehearse(self, envelope, grant):
+        return Rehearsal()
 
 
 def envelope(name):
