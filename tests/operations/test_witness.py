@@ -9,6 +9,7 @@ import pytest
 from recordings import FOLDER
 
 from perdure.compose import VERSION
+from perdure.operations import witness
 from perdure.operations.replaying import replay
 
 Change = Callable[[Any], None]
@@ -84,3 +85,23 @@ async def test_a_field_newer_than_the_recording_is_none(
     scene: str, step: str, change: Change
 ) -> None:
     assert await problem(changed(scene, step, change)) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        pytest.param(lambda v: v["events"][0].update(at="2020-01-01T00:00:00Z"), True,
+                     id="an instant"),
+        pytest.param(lambda v: v.update(elapsed_s=7.5), True, id="a duration"),
+        pytest.param(lambda v: v.update(iteration=9), False, id="a number"),
+        pytest.param(lambda v: v["events"][0].update(type="other"), False, id="a word"),
+        pytest.param(lambda v: v["events"][0].update(at="yesterday"), False, id="no instant"),
+    ],
+)  # fmt: skip
+async def test_clocks_may_differ_where_a_worker_was_lost(
+    change: Change, same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = changed("agent_budget_end", "finish", _status(change))
+    assert await problem(history) is not None
+    monkeypatch.setattr(witness, "_worker_was_lost", lambda history: True)
+    assert (await problem(history) is None) is same
