@@ -211,4 +211,5 @@ def _terms(tool: ToolFact, step: OpenWorkspaceRequest) -> ToolTerms:
         meta=tool.meta,
         repeat_exempt=tool.name in step.tools.repeat_exempt,
         person=tool.access == "person",
+        tags=tool.tags,
     )

@@ -78,6 +78,7 @@ def tool(
     name: str | None = None,
     exclusive: bool = False,
     aliases: tuple[str, ...] = (),
+    tags: tuple[str, ...] = (),
 ) -> Callable[[Callable[P, R]], Tool[P, R]]:
     """Make a typed function, synchronous or asynchronous, a tool.
 
@@ -89,6 +90,7 @@ def tool(
         name: full name such as `texts.count`; the function's name when absent.
         exclusive: never run beside other calls of the same turn.
         aliases: other names that models use for it.
+        tags: words that a task's `tools.filter` may go by.
 
     Raises:
         InvalidInput: a parameter has no annotation, or the name is malformed.
@@ -113,6 +115,7 @@ def tool(
             timeout_s=timeout_s,
             exclusive=exclusive,
             aliases=aliases,
+            tags=tags,
         )
         return Tool(fact=fact, function=function, arguments=arguments, context_name=context_name)
 

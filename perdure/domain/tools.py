@@ -26,7 +26,8 @@ class ToolFact(Frozen):
     asks for the arguments in the model report, because the workflow itself acts on them. `shared`
     tools keep what the runs of a session or project share, so that only such runs are offered them.
     `unavailable` says why a tool that exists cannot be used on this worker. `on_request` tools
-    start or steer other runs: only a task that names them is offered them.
+    start or steer other runs: only a task that names them is offered them. `tags` are words that a
+    task's `tools.filter` may go by.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ToolFact(Frozen):
     shared: bool = False
     unavailable: str = ""
     on_request: bool = False
+    tags: tuple[str, ...] = ()
 
 
 class Grant(Frozen):

@@ -157,7 +157,8 @@ async def test_a_critical_loop_may_be_ended_by_a_person(
 
 
 async def test_a_filter_changes_what_is_on_offer(probe: Installation) -> None:
-    wanted = task(tools={"filter": {"only": ["fs."], "after": 2}})
+    looks, none = {"only": ["fs."], "after": 2}, {"tags": ["nobody's"], "after": 9}
+    wanted = task(tools={"filter": [looks, none]})
     result = await probe.run(wanted, script(echo("a"), echo("b"), DONE))
     outcomes = [block.outcome for block in await results(probe, result)]
     assert outcomes == ["ok", "error"]

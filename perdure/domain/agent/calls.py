@@ -45,6 +45,7 @@ class ToolTerms(Frozen):
     meta: bool = False
     repeat_exempt: bool = False
     person: bool = False
+    tags: tuple[str, ...] = ()
 
 
 CallVerdict = Literal["run", "approve", "ask", "repeat", "illegal"]
@@ -112,13 +113,11 @@ def normalize_name(name: str, known: Iterable[str], aliases: dict[str, str]) -> 
 
 
 def offered(
-    terms: Sequence[ToolTerms], rule: ToolFilter | None, *, iteration: int, tallies: Tallies
+    terms: Sequence[ToolTerms], rules: Sequence[ToolFilter], *, iteration: int, tallies: Tallies
 ) -> tuple[str, ...]:
-    """The names of the tools on offer in an iteration."""
-    names = tuple(term.name for term in terms)
-    if rule is None or not _in_force(rule, iteration, tallies):
-        return names
-    return tuple(name for name in names if name.startswith(rule.only))
+    """The names of the tools on offer in an iteration: those that every rule in force lets by."""
+    in_force = [rule for rule in rules if _in_force(rule, iteration, tallies)]
+    return tuple(term.name for term in terms if all(_lets_by(rule, term) for rule in in_force))
 
 
 def plan_calls(
@@ -258,6 +257,10 @@ def _in_force(rule: ToolFilter, iteration: int, tallies: Tallies) -> bool:
     if iteration < rule.after or (rule.until is not None and iteration > rule.until):
         return False
     return all(name in tallies.succeeded for name in rule.requires)
+
+
+def _lets_by(rule: ToolFilter, term: ToolTerms) -> bool:
+    return term.name.startswith(rule.only) or not set(rule.tags).isdisjoint(term.tags)
 
 
 def _bare(name: str) -> str:

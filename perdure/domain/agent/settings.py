@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from perdure.domain.base import Frozen
 from perdure.domain.servers import ServerSpec
@@ -62,14 +62,32 @@ class ToolFilter(Frozen):
     """A pure rule for which tools are on offer in an iteration.
 
     From iteration `after` on (and up to `until`) only tools whose name starts with one of `only`
-    are offered; `requires` names tools that must have succeeded before.
+    or that carry one of `tags` are offered; `requires` names tools that must have succeeded.
     """
 
     only: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     after: int = 1
     until: int | None = None
     requires: tuple[str, ...] = ()
 
+
+def _listed(given: object) -> object:
+    """One rule may stand alone."""
+    match given:
+        case None:
+            return ()
+        case dict() | ToolFilter():
+            return (given,)
+        case _:
+            return given
+
+
+ToolFilters = Annotated[
+    tuple[ToolFilter, ...],
+    Field(max_length=32),
+    BeforeValidator(_listed, json_schema_input_type=ToolFilter | tuple[ToolFilter, ...] | None),
+]
 
 MadeHash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -77,6 +95,7 @@ MadeHash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 class ToolsSpec(Frozen):
     """The `tools:` block: a level, narrowed by names; names may end in `*`.
 
+    `filter` is one rule or several: on offer is what all those in force let by.
     `generated` adds tools that earlier work made and a person approved, by name and hash.
 
     Without a level, models that can choose tools get `readonly`, others none.
@@ -86,7 +105,7 @@ class ToolsSpec(Frozen):
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
     approve: tuple[str, ...] = ()
-    filter: ToolFilter | None = None
+    filter: ToolFilters = ()
     timeouts: dict[str, float] = {}
     repeat_exempt: tuple[str, ...] = ()
     mcp: tuple[ServerSpec, ...] = ()

@@ -21,7 +21,7 @@ from perdure.domain.agent.calls import (
     signature,
     volume_level,
 )
-from perdure.domain.agent.settings import ToolFilter, ToolLoopLevels
+from perdure.domain.agent.settings import ToolFilter, ToolLoopLevels, ToolsSpec
 
 TERMS = (
     ToolTerms(name="fs.read"),
@@ -29,7 +29,7 @@ TERMS = (
     ToolTerms(name="human.ask", person=True),
     ToolTerms(name="memory.note", meta=True),
     ToolTerms(name="poll.status", repeat_exempt=True),
-    ToolTerms(name="shop.pay", needs_approval=True),
+    ToolTerms(name="shop.pay", needs_approval=True, tags=("money", "slow")),
 )
 NAMES = tuple(term.name for term in TERMS)
 
@@ -218,7 +218,7 @@ def test_blocked_calls_count_for_the_volume():
 @pytest.mark.parametrize(
     ("rule", "iteration", "succeeded", "names"),
     [
-        (None, 1, [], NAMES),
+        (ToolFilter(only=("",)), 1, [], NAMES),
         (ToolFilter(only=("fs.",)), 1, [], ("fs.read", "fs.search")),
         (ToolFilter(only=("fs.",), after=3), 2, [], NAMES),
         (ToolFilter(only=("fs.",), after=3), 3, [], ("fs.read", "fs.search")),
@@ -229,7 +229,7 @@ def test_blocked_calls_count_for_the_volume():
         (ToolFilter(only=("shop.",), requires=("fs.read",)), 1, ["fs.read"], ("shop.pay",)),
     ],
     ids=[
-        "no rule",
+        "the empty prefix",
         "by prefix",
         "before it begins",
         "when it begins",
@@ -242,7 +242,42 @@ def test_blocked_calls_count_for_the_volume():
 )
 def test_the_filter(rule, iteration, succeeded, names):
     tallies = Tallies(succeeded=succeeded)
-    assert offered(TERMS, rule, iteration=iteration, tallies=tallies) == names
+    assert offered(TERMS, [rule], iteration=iteration, tallies=tallies) == names
+
+
+@pytest.mark.parametrize(
+    ("rules", "names"),
+    [
+        pytest.param([], NAMES, id="no rule"),
+        pytest.param([ToolFilter(tags=("money",))], ("shop.pay",), id="by tag"),
+        pytest.param([ToolFilter(tags=("mon",))], (), id="a tag is a whole word"),
+        pytest.param([ToolFilter(only=("fs.",), tags=("slow",))],
+                     ("fs.read", "fs.search", "shop.pay"), id="by prefix or tag"),
+        pytest.param([ToolFilter(only=("fs.",)), ToolFilter(only=("fs.s", "shop."))],
+                     ("fs.search",), id="what all of them let by"),
+        pytest.param([ToolFilter(only=("fs.",)), ToolFilter(tags=("money",))], (),
+                     id="nothing is left"),
+        pytest.param([ToolFilter(only=("fs.",)), ToolFilter(tags=("money",), after=2)],
+                     ("fs.read", "fs.search"), id="one is not yet in force"),
+    ],
+)  # fmt: skip
+def test_several_filters(rules: list[ToolFilter], names: tuple[str, ...]):
+    assert offered(TERMS, rules, iteration=1, tallies=Tallies()) == names
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        pytest.param(None, (), id="nothing"),
+        pytest.param({"only": ["fs."]}, (ToolFilter(only=("fs.",)),), id="one rule"),
+        pytest.param([{"tags": ["money"]}, {"until": 3}],
+                     (ToolFilter(tags=("money",)), ToolFilter(until=3)), id="a list"),
+    ],
+)  # fmt: skip
+def test_a_filter_is_one_rule_or_a_list(given: object, kept: tuple[ToolFilter, ...]):
+    spec = ToolsSpec.model_validate({"filter": given})
+    assert spec.filter == kept
+    assert ToolsSpec.model_validate_json(spec.model_dump_json()) == spec
 
 
 CALLS = st.lists(
