@@ -210,7 +210,9 @@ class Controlled(Given):
         """Signal form of `retry`; a failed run is retried through a door."""
         self._hear("retry", given)
 
-    @workflow.signal(dynamic=True, description="No such signal: it is noted as refused.")
+    @workflow.signal(
+        dynamic=True, description="Any other name: type it as Custom. It is noted as refused."
+    )
     def on_unknown(self, name: str, given: Sequence[RawValue]) -> None:
         """Say of a signal that no run knows that it had no effect."""
         del given

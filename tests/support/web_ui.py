@@ -17,6 +17,7 @@ PRESS_MS = 2_000
 # Without a sandbox: containers and root have no user namespaces, and only our own server is opened.
 ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage")
 COLUMNS = "namespace-workflow-table-columns"
+SUBMIT = "[data-testid=confirm-modal-button]:visible"
 
 
 def find_browser() -> str | None:
@@ -87,21 +88,39 @@ class WebUI:
         await expect(frame.locator("h2").first).to_be_visible()
         return frame.locator("body")
 
-    async def signal(self, name: str, data: str) -> None:
-        """Send a signal by the form, as a person does."""
+    async def signal(self, name: str, data: str | None = None) -> None:
+        """Send a signal by the form, as a person does.
+
+        Args:
+            name: one of the list, or any other, which is typed.
+            data: one JSON value; without it the form's input is left empty.
+        """
+        await self.signal_form(name)
+        page = self.page
+        if data is not None:
+            editor = page.locator(".cm-content[contenteditable=true]:visible").last
+            await editor.fill(data)
+            # Leaving the input formats it and moves the button: a click would fall beside it.
+            await editor.blur()
+        submit = page.locator(SUBMIT)
+        await submit.click()
+        await expect(submit).to_have_count(0)
+
+    async def signal_form(self, name: str) -> None:
+        """Open the form for a signal of this name."""
         page = self.page
         entry = page.locator("[data-testid=signal-button]:visible").first
         await self._press_until(page.get_by_role("button", name="More Actions").first, entry)
         await entry.click()
         await page.locator("[data-testid=signal-select]:visible").first.click(force=True)
-        await page.locator("[role=option]:visible").filter(has_text=name).first.click()
-        await page.locator(".cm-content[contenteditable=true]:visible").last.fill(data)
-        submit = page.locator("[data-testid=confirm-modal-button]:visible")
-        await submit.click()
-        with contextlib.suppress(TimeoutError):
-            # A first click may only reformat the JSON; else the form is closing meanwhile.
-            await submit.click(timeout=PRESS_MS)
-        await expect(submit).to_have_count(0)
+        options = page.locator("[role=option]:visible")
+        await expect(options.first).to_be_visible()
+        listed = options.filter(has=page.get_by_text(name, exact=True))
+        if await listed.count():
+            await listed.click()
+        else:
+            await options.filter(has=page.get_by_text("Custom", exact=True)).click()
+            await page.locator("[data-testid=signal-name]:visible").fill(name)
 
     async def columns(self, names: Mapping[str, bool]) -> None:
         """Choose the columns of the list; the value says whether a column is pinned."""
