@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from temporalio import activity
 
-from perdure.domain.patience import PATIENCE, WAITS, Patience
+from perdure.domain.patience import PATIENCE, Patience
 from perdure.working_time import ended_in_time
 
 R = TypeVar("R")
@@ -99,11 +99,10 @@ async def heartbeats() -> AsyncGenerator[None]:
 
 
 async def _beat(every: float, patience: Patience) -> None:
+    clock = asyncio.get_running_loop().time
     while True:
-        if patience.why:
-            activity.heartbeat({WAITS: patience.why})
-        else:
-            activity.heartbeat()
+        told = patience.told(clock())
+        activity.heartbeat(*([] if told is None else [told]))
         await asyncio.sleep(every)
 
 

@@ -153,7 +153,8 @@ def panel(
     """The Markdown that the Temporal Web UI shows as current details; it ends with the result."""
     lines = [f"## {_one_line(spec.goal, 160)}", "", _state_line(core, iteration, limit), ""]
     if core.step and core.outcome is None:
-        lines.append(f"- now: {core.step}")
+        # A run cannot see its own steps' attempts and beats; the page can.
+        lines.append(f"- now: {core.step}; what it waits for stands under Pending Activities")
     if core.best is not None and core.best.score is not None:
         lines.append(f"- best score {core.best.score:.2f}, in iteration {core.best.iteration}")
     scores = [f"{point.score:.2f}" for point in core.records if point.score is not None]

@@ -17,7 +17,7 @@ from temporalio import activity
 
 from perdure.adapters.stores.opening import Stores
 from perdure.domain.errors import StoreAway
-from perdure.domain.patience import PATIENCE
+from perdure.domain.patience import PATIENCE, Patience
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
@@ -52,23 +52,41 @@ async def patiently(operation: Callable[[], Awaitable[R]]) -> R:
     repeats whole steps.
 
     Raises:
-        StoreAway: the step cannot wait, or its worker is being stopped.
+        StoreAway: the step cannot wait, or the grace of its worker is over.
     """
     patience = PATIENCE.get()
     if patience is None:
         return await operation()
+    try:
+        return await operation()
+    except StoreAway as error:
+        if _must_go():
+            raise
+        _log.warning("store_away", why=str(error))
+        # The tries are time of the wait too: each may take as long as a lock or a connection does.
+        with patience.wait(str(error), asyncio.get_running_loop().time):
+            outcome = await _once_back(operation, patience)
+        _log.info("store_there", tried=patience.tried)
+        return outcome
+
+
+async def _once_back(operation: Callable[[], Awaitable[R]], patience: Patience) -> R:
     pause = FIRST_PAUSE_S
     while True:
+        await asyncio.sleep(pause)
         try:
             return await operation()
         except StoreAway as error:
-            if activity.is_worker_shutdown():
+            if _must_go():
                 raise
-            if pause == FIRST_PAUSE_S:
-                _log.warning("store_away", why=str(error))
-            with patience.wait(str(error), asyncio.get_running_loop().time):
-                await asyncio.sleep(pause)
+            patience.in_vain(str(error))
         pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def _must_go() -> bool:
+    """Whether the worker's grace is over: while it drains, the store may still come back."""
+    details = activity.cancellation_details()
+    return details is not None and details.worker_shutdown
 
 
 async def once_there(operation: Callable[[], Awaitable[R]], stop: asyncio.Event) -> R:

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from rich.spinner import Spinner
 
+from perdure.domain.errors import StoreError
 from perdure.domain.events import Event
 from perdure.domain.result import RunResult, exit_code
 from perdure.interfaces.cli.learned import find_learned
@@ -78,8 +79,10 @@ async def _live(session: Session, gateway: RunGateway, run: str) -> None:
                     live.console.print(told)
             now = session.context.now()
             if news or (now - looked).total_seconds() >= LOOK_AGAIN_S:
-                status, looked = await gateway.status(run), now
-                below = await tree_below(gateway, status)
+                looked = now
+                with suppress(StoreError):  # the picture stays as it is while the store is away
+                    status = await gateway.status(run)
+                    below = await tree_below(gateway, status)
             live.update(live_view(moved_on(status, now), spinner=spinner, below=below))
 
 

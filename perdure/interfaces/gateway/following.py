@@ -15,6 +15,7 @@ from perdure.interfaces.gateway.facts import Waits
 from perdure.interfaces.gateway.faults import unknown_run
 from perdure.interfaces.gateway.server import Look, Server
 from perdure.interfaces.gateway.statuses import stored_status, torn_status
+from perdure.interfaces.gateway.troubles import STORE, STORE_BACK
 
 # The client tries a call again for ten seconds by itself.
 LOOK_S = 5.0
@@ -129,9 +130,13 @@ class Follower:
     def _tell_trouble(self, look: Look | None) -> None:
         trouble = look.trouble if look is not None else None
         mark = trouble.mark if trouble is not None else None
-        if trouble is not None and mark != self._troubled and self._on_trouble is not None:
+        before, self._troubled = self._troubled, mark
+        if self._on_trouble is None or mark == before:
+            return
+        if trouble is not None:
             self._on_trouble(trouble.text)
-        self._troubled = mark
+        elif before == STORE:
+            self._on_trouble(STORE_BACK)
 
     async def _last_word(self, look: Look | None, since: int) -> Event:
         """The `ended` event of a run whose own is out of reach."""

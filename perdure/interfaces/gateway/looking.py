@@ -12,6 +12,7 @@ from perdure.domain.errors import (
     NotFound,
     PerdureError,
     ServiceUnavailable,
+    StoreAway,
     StoreError,
 )
 from perdure.domain.lives import reopened
@@ -120,7 +121,10 @@ class Looking:
         return [row for run in runs for row in await self._journal.rows(run)]
 
     async def _status(self, run: str) -> RunStatus:
-        row = await self._records.run(run)
+        try:
+            row = await self._records.run(run)
+        except StoreAway as away:
+            return await self._without_store(run, away)
         if row is not None and row.ended_at is not None:
             newer = await self._newer_life(row)
             if newer is None:
@@ -140,6 +144,18 @@ class Looking:
                 )
             return await self._accounted(torn_status(stored_status(row), None))
         return await self._of_look(run, look, row)
+
+    async def _without_store(self, run: str, away: StoreAway) -> RunStatus:
+        """What the run itself says while the store is away; its worker has it in memory."""
+        try:
+            look = await self._server.look(run)
+            if look is None or not look.open:
+                raise away
+            live = await self._server.query(run, "status", RunStatus)
+        except ServiceUnavailable as error:
+            raise away from error
+        trouble = look.trouble.text if look.trouble is not None else away.message
+        return live.model_copy(update={"trouble": trouble, "dispatch": DISPATCHED})
 
     async def _of_look(self, run: str, look: Look, row: StoredRun | None) -> RunStatus:
         status = await self._open_status(run, look, row)

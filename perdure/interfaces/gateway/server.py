@@ -14,14 +14,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
-from temporalio.api.workflowservice.v1 import (
-    DeleteWorkflowExecutionRequest,
-    GetWorkflowExecutionHistoryReverseRequest,
-)
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import (
     Client,
     WorkflowExecution,
-    WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -51,7 +47,7 @@ from perdure.interfaces.gateway.facts import RUN_FAILED, Waits
 from perdure.interfaces.gateway.faults import no_answer, sentence, translated, unreachable
 from perdure.interfaces.gateway.pollers import polled
 from perdure.interfaces.gateway.probing import probe
-from perdure.interfaces.gateway.troubles import REPORTED, Trouble
+from perdure.interfaces.gateway.troubles import REPORTED, Trouble, trouble_of
 
 T = TypeVar("T")
 Connect = Callable[[], Awaitable[Client]]
@@ -61,7 +57,6 @@ KINDS_BY_TYPE = {workflow: kind for kind, workflow in WORKFLOW_TYPES.items()}
 # An interpreter that ends right after it used the client crashes now and then; a short pause at
 # the end heals it (measured: 6 of 50 without, none with).
 EXIT_PAUSE_S = 0.2
-NEWEST_EVENTS = 20
 ATTRIBUTE_TRIES = 12
 ATTRIBUTE_PAUSE_S = 1.0
 SEALED_GOAL = "(sealed with a key that is not set here)"
@@ -183,10 +178,10 @@ class Server:
         handle = await self._handle(run)
         try:
             with translated(self._address, run=run):
-                described = await handle.describe()
+                described, client = await handle.describe(), await self._connected()
                 return replace(
                     await _look(described),
-                    trouble=await self._trouble(described),
+                    trouble=await trouble_of(client, described, now=datetime.now(UTC)),
                     task_pending=described.raw_description.HasField("pending_workflow_task"),
                     unfetched=unfetched(described.raw_description, now=datetime.now(UTC)),
                 )
@@ -273,27 +268,6 @@ class Server:
         handle = await self._handle(run)
         with translated(self._address, run=run):
             return (await handle.fetch_history()).to_json()
-
-    async def _trouble(self, described: WorkflowExecutionDescription) -> Trouble | None:
-        raw = described.raw_description
-        if raw.HasField("pending_workflow_task") and raw.pending_workflow_task.attempt > 1:
-            client = await self._connected()
-            newest = await client.workflow_service.get_workflow_execution_history_reverse(
-                GetWorkflowExecutionHistoryReverseRequest(
-                    namespace=client.namespace,
-                    execution=ExecutionName(workflow_id=described.id, run_id=described.run_id),
-                    maximum_page_size=NEWEST_EVENTS,
-                )
-            )
-            trouble = troubles.failing_code(
-                newest.history.events,
-                run=described.id,
-                attempt=raw.pending_workflow_task.attempt,
-                reported=described.typed_search_attributes.get(_REPORTED) or (),
-            )
-            if trouble is not None:
-                return trouble
-        return troubles.repeated_step(raw.pending_activities, now=datetime.now(UTC))
 
     async def client(self) -> Client:
         """The connected client, for the gateway's own parts; raises `ServiceUnavailable`."""

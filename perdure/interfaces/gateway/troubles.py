@@ -1,4 +1,4 @@
-"""What keeps an open run from moving, as the server knows it: failing code, repeated steps.
+"""What keeps an open run from moving, as the server knows it: its code, its store, its steps.
 
 With `server` and `faults`, all that reads what the Temporal client returns.
 """
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import (
     EventType,
     PendingActivityState,
@@ -16,13 +17,23 @@ from temporalio.api.enums.v1 import (
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.common import SearchAttributeKey
+from temporalio.converter import DataConverter
 
 from perdure.domain.causes import said_in_words
+from perdure.interfaces.gateway.opened import converter_for, opened_failure
+from perdure.interfaces.gateway.store_waits import in_words, waiting_steps
 
 REPORTED = "TemporalReportedProblems"
 FAILING = "code: "
+STORE = "store"
+STORE_BACK = "the store answers again, and the run goes on"
+NEWEST_EVENTS = 20
 CERTAIN_ATTEMPTS = 3  # of a task, after which it is no accident
 MESSAGE_CHARACTERS = 300
+_REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
 # The server's own housekeeping; the next attempt of the task goes through.
 _HARMLESS = frozenset(
     {
@@ -53,6 +64,56 @@ class Trouble:
 
     mark: str
     text: str
+
+
+async def trouble_of(
+    client: Client, described: WorkflowExecutionDescription, *, now: datetime
+) -> Trouble | None:
+    """The trouble of one run: its code, then its store, then its steps."""
+    converter, pending = converter_for(client, described.id), described.raw_description
+    trouble = await _code_of(client, described, converter)
+    if trouble is not None:
+        return trouble
+    steps = [await _opened(step, converter) for step in pending.pending_activities]
+    waiting = await waiting_steps(steps, converter)
+    if waiting:
+        # One trouble, whatever steps and tries it goes through: people are told once.
+        return Trouble(mark=STORE, text=in_words(waiting, now=now))
+    return repeated_step(steps, now=now)
+
+
+async def _code_of(
+    client: Client, described: WorkflowExecutionDescription, converter: DataConverter
+) -> Trouble | None:
+    raw = described.raw_description
+    if not raw.HasField("pending_workflow_task") or raw.pending_workflow_task.attempt <= 1:
+        return None
+    newest = await client.workflow_service.get_workflow_execution_history_reverse(
+        GetWorkflowExecutionHistoryReverseRequest(
+            namespace=client.namespace,
+            execution=WorkflowExecution(workflow_id=described.id, run_id=described.run_id),
+            maximum_page_size=NEWEST_EVENTS,
+        )
+    )
+    for event in newest.history.events:
+        failed = event.workflow_task_failed_event_attributes
+        if failed.HasField("failure"):
+            failed.failure.CopyFrom(await opened_failure(failed.failure, converter))
+    return failing_code(
+        newest.history.events,
+        run=described.id,
+        attempt=raw.pending_workflow_task.attempt,
+        reported=described.typed_search_attributes.get(_REPORTED) or (),
+    )
+
+
+async def _opened(step: PendingActivityInfo, converter: DataConverter) -> PendingActivityInfo:
+    if not step.HasField("last_failure"):
+        return step
+    copy = PendingActivityInfo()
+    copy.CopyFrom(step)
+    copy.last_failure.CopyFrom(await opened_failure(step.last_failure, converter))
+    return copy
 
 
 def failing_code(

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 
@@ -11,7 +12,8 @@ from perdure.domain.messages import AddInput, Pause, Resume, Stop
 from perdure.domain.result import IterationRecord
 from perdure.interfaces.gateway import Gateway
 from perdure.interfaces.gateway.following import Pace
-from perdure.interfaces.gateway.server import Server
+from perdure.interfaces.gateway.server import Look, Server
+from perdure.interfaces.gateway.troubles import STORE, STORE_BACK, Trouble
 from tests.interfaces.gateway.tiny import MemoryRecords, Site, row, spec
 
 
@@ -140,3 +142,28 @@ def test_the_pace_grows_to_its_bound_and_falls_back_on_news() -> None:
 
     assert seen == sorted(seen)
     assert (seen[-1], pace.seconds) == (2.0, 0.25)
+
+
+async def test_a_store_that_is_away_is_told_once_and_so_is_its_return(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    tried, look = 0, Server.look
+
+    async def away_for_three_looks(self: Server, name: str) -> Look | None:
+        nonlocal tried
+        tried += 1
+        seen = await look(self, name)
+        if tried == 5:
+            await site.gateway.verb(run, Stop())
+        if tried > 3:
+            return seen
+        trouble = Trouble(mark=STORE, text=f"waiting for the store; tried {tried} times")
+        return seen and replace(seen, trouble=trouble)
+
+    monkeypatch.setattr(Server, "look", away_for_three_looks)
+    told: list[str] = []
+    async for _ in site.gateway.events(run, on_trouble=told.append):
+        pass
+    assert told == ["waiting for the store; tried 1 times", STORE_BACK]

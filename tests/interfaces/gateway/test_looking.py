@@ -3,7 +3,7 @@ from decimal import Decimal
 
 import pytest
 
-from perdure.domain.errors import NotAllowed, NotFound
+from perdure.domain.errors import NotAllowed, NotFound, StoreAway
 from perdure.domain.messages import Pause, Stop
 from perdure.domain.ports import AttemptRow
 from perdure.domain.result import IterationRecord, RunResult
@@ -223,3 +223,21 @@ async def test_one_unknown_price_makes_the_sum_unknown(
     assert (await away.costs("r")).total.cost_usd is None
     assert (await away.costs()).total.cost_usd is None
     assert (await away.costs()).total.usage.input_tokens == 20
+
+
+async def test_while_the_store_is_away_the_run_itself_answers(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+
+    async def away(_run: str) -> None:
+        raise StoreAway("The database is locked.", cure="Wait.")
+
+    monkeypatch.setattr(site.records, "run", away)
+    status = await site.gateway.status(run)
+    assert (status.lifecycle, status.source, status.trouble) == (
+        "running", "run", "The database is locked.",
+    )  # fmt: skip
+    with pytest.raises(StoreAway, match="locked"):
+        await site.gateway.status("agent-of-nobody")
