@@ -21,16 +21,17 @@ class Brief:
     @translated
     async def brief(self, step: BriefRequest) -> BriefReport:
         """Write one briefing for each assignment, in order."""
-        texts = [await self._text(step.goal, one) for one in step.assignments]
+        texts = [await self._text(step, one) for one in step.assignments]
         return BriefReport(briefings=tuple([await self._blobs.put(t.encode()) for t in texts]))
 
-    async def _text(self, goal: str, given: Assignment) -> str:
+    async def _text(self, step: BriefRequest, given: Assignment) -> str:
         skills = {name: await self._blobs.get_text(ref) for name, ref in given.skills.items()}
         written = {f"given {n}": text for n, text in enumerate(given.written, start=1)}
         told = worker_prompt(
             WorkerTask(
                 envelope=given.envelope,
-                goal=goal,
+                goal=step.goal,
+                said=step.said,
                 acceptance=given.acceptance,
                 skills={**skills, **written},
                 pitfalls=given.pitfalls,

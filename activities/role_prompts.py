@@ -24,7 +24,7 @@ class RolePrompts:
     async def goal(self, entry: GoalEntry, *, frame: Frame) -> tuple[Message, ...]:
         """The goal judge's question; it sees what the stages said, not their conversations."""
         told = await self._told(frame, (stage.ref for stage in entry.done))
-        return (user_text(goal_prompt(stage_frame(frame), entry.done, told), pinned=True),)
+        return (user_text(goal_prompt(stage_frame(frame), entry, told), pinned=True),)
 
     async def _told(self, frame: Frame, refs: Iterable[str | None]) -> Told:
         texts = {ref: await self._blobs.get_text(ref) for ref in refs if ref is not None}

@@ -25,7 +25,7 @@ from perdure.domain import children as rules
 from perdure.domain.budget import BudgetLimits, Refused
 from perdure.domain.child_steps import SettleChildRequest
 from perdure.domain.children import ChildStatus
-from perdure.domain.messages import AnyMessage, Pause, Resume, Stop
+from perdure.domain.messages import AddInput, AnyMessage, Pause, Resume, Stop
 from perdure.domain.names import WORKFLOW_TYPES, LoopKind
 from perdure.domain.result import RunResult, SpendReport
 from perdure.domain.run import LoopInput, Site
@@ -88,6 +88,15 @@ class NotStarted:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What children were told of what people asked of the run above them."""
+
+    paused: bool = False
+    stop: bool = False
+    said: int = 0
+
+
 @dataclass(slots=True)
 class _Running:
     """A child at work."""
@@ -116,11 +125,12 @@ class Parenting(Calling):
 
     async def _child_wave(self, orders: Sequence[Order]) -> list[ChildEnd | NotStarted]:
         self.enter("working")
+        said = self.core.control.said_count
         begun = [self._reserve_child(order, siblings=len(orders)) for order in orders]
         started = await asyncio.gather(*(self._begin_child(one) for one in begun))
         running = [one for one in started if isinstance(one, _Running)]
         self.show(f"{len(running)} child runs")
-        await self._watch_children(running)
+        await self._watch_children(running, said=said)
         self.show(None)
         ended = [_end_of(one) for one in started]
         longest = max(
@@ -169,6 +179,8 @@ class Parenting(Calling):
                 "role": order.role,
                 "worker": order.name,
                 "tree": order.tree if order.writable else None,
+                # A worker is told in its briefing, as it has no loop that would tell it again.
+                "said": () if order.kind == "agent" else tuple(self.core.control.standing),
             }
         )
 
@@ -202,18 +214,21 @@ class Parenting(Calling):
         self.note("child_started", child=run, name=order.name, kind=order.kind)
         return _Running(order, run, handle)
 
-    async def _watch_children(self, running: Sequence[_Running]) -> None:
-        """Wait for all; pass on what people ask of this run meanwhile."""
-        told = (False, False)
+    async def _watch_children(self, running: Sequence[_Running], *, said: int) -> None:
+        """Wait for all; pass on what people ask of this run meanwhile.
+
+        `said` is how much people had said when the children were ordered.
+        """
+        told = Heard(said=said)
         deadline: datetime | None = None
         while open_ones := [one for one in running if one.end is None]:
             if self.interruption is not None:
                 await self._cancel_children(open_ones)
                 return
-            now = (self.core.control.paused, self.core.control.stop is not None)
+            now = self._heard_now()
             if now != told:
                 await self._pass_on(open_ones, told, now)
-                if now[1]:
+                if now.stop:
                     deadline = workflow.now() + timedelta(seconds=self.site.timing.child_grace)
                 told = now
             left = None if deadline is None else (deadline - workflow.now()).total_seconds()
@@ -226,16 +241,12 @@ class Parenting(Calling):
                     await self._settle_child(one)
 
     async def _next_child(
-        self, open_ones: Sequence[_Running], told: tuple[bool, bool], *, timeout: float | None
+        self, open_ones: Sequence[_Running], told: Heard, *, timeout: float | None
     ) -> bool:
         """Wait until a child ended or people said something; False when the time is up first."""
-        control = self.core.control
         heard = asyncio.create_task(
             workflow.wait_condition(
-                lambda: (
-                    self.interruption is not None
-                    or (control.paused, control.stop is not None) != told
-                )
+                lambda: self.interruption is not None or self._heard_now() != told
             )
         )
         done, _ = await workflow.wait(
@@ -246,19 +257,30 @@ class Parenting(Calling):
         heard.cancel()
         return bool(done)
 
-    async def _pass_on(
-        self, open_ones: Sequence[_Running], told: tuple[bool, bool], now: tuple[bool, bool]
-    ) -> None:
+    async def _pass_on(self, open_ones: Sequence[_Running], told: Heard, now: Heard) -> None:
+        await self._pass_on_said(open_ones, after=told.said)
         message: AnyMessage | None = None
-        if now[1] and not told[1]:
+        if now.stop and not told.stop:
             message, verb = Stop(by=BY_PARENT), "stop"
-        elif now[0] != told[0]:
-            message = Pause(by=BY_PARENT) if now[0] else Resume(by=BY_PARENT)
-            verb = "pause" if now[0] else "resume"
+        elif now.paused != told.paused:
+            message = Pause(by=BY_PARENT) if now.paused else Resume(by=BY_PARENT)
+            verb = "pause" if now.paused else "resume"
         else:
             return
         self.publish()
         await asyncio.gather(*(_signal(one.handle, verb, message) for one in open_ones))
+
+    def _heard_now(self) -> Heard:
+        control = self.core.control
+        return Heard(control.paused, control.stop is not None, control.said_count)
+
+    async def _pass_on_said(self, open_ones: Sequence[_Running], *, after: int) -> None:
+        """What people say to a run holds in the loops below it; a worker has no later prompt."""
+        loops = [one for one in open_ones if one.order.kind != "agent"]
+        for said in self.core.control.standing:
+            if said.number > after:
+                added = AddInput(text=said.text, by=said.by)
+                await asyncio.gather(*(_signal(one.handle, "add_input", added) for one in loops))
 
     async def _cancel_children(self, open_ones: Sequence[_Running]) -> None:
         """End the children at once; each has a bound to stop what it does and to report."""

@@ -12,10 +12,10 @@ from perdure.domain.agent.settings import FORCED_TEXT_PROMPT
 from perdure.domain.agent.turn import Ending, ForceText, TurnState, must_end
 from perdure.domain.budget import Refused
 from perdure.domain.context import entries_tokens
-from perdure.domain.control import PendingInput
 from perdure.domain.outcomes import Outcome
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
+from perdure.domain.standing import PendingInput
 from perdure.domain.steps import Entry, ModelCallReport, SayEntry
 from perdure.domain.transcript import Head
 from workflows.batch import Batches

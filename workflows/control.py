@@ -127,7 +127,7 @@ class Controlled(Given):
         self.told = True
 
     def _take(self, message: AnyMessage, *, request_id: str | None) -> None:
-        before = self.core.control.standing
+        before, unread = self.core.control.standing, self.core.control.unread
         taken = rules.take(
             self.core.control,
             message,
@@ -142,7 +142,8 @@ class Controlled(Given):
             self.spec = edited(self.spec, message)
             self.edit(message)
         if isinstance(message, Amend) and message.remove:
-            self.take_back([said.text for said in before if said.number in message.remove])
+            gone = [said.text for said in before if said.number in message.remove]
+            self.take_back([text for text in gone if text not in unread])
         if taken.event is not None:
             self.note(taken.event, **taken.data)
 

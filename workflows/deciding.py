@@ -2,8 +2,10 @@
 
 from temporalio import workflow
 
+from activities.shelve import Shelve
 from perdure.domain import budget as budgets
 from perdure.domain.agent.turn import Ending
+from perdure.domain.child_steps import ShelveRequest
 from perdure.domain.delegation.deciding import unreadable
 from perdure.domain.delegation.directives import End
 from perdure.domain.delegation.prompts import MANAGER_SYSTEM, ManagerView, manager_prompt
@@ -12,9 +14,10 @@ from perdure.domain.delegation.state import Turnover
 from perdure.domain.delegation.steps import ManageReport
 from perdure.domain.outcomes import Ended
 from perdure.domain.result import IterationRecord
-from perdure.domain.standing import in_force
+from perdure.domain.standing import in_force, with_added
 from perdure.domain.steps import SayEntry
 from perdure.domain.tokens import estimate
+from workflows import options
 from workflows.model_calls import Ask
 from workflows.rating import Rating
 from workflows.structured import Managing
@@ -35,11 +38,14 @@ class Deciding(Rating):
         self.enter("managing")
         self.publish()
         problems: tuple[str, ...] = ()
+        await self._add_inputs()
         while core.turnover.decision is None and core.turnover.ending is None:
+            read = len(core.control.inputs), len(core.control.guidance)
             called = await self.call_model(self._asking(problems))
             if isinstance(called, ManageReport) and called.decision is not None:
                 core.turnover.decision, core.turnover.final = called.decision, called.final
-                core.unwritten, core.control.guidance = [], []
+                core.unwritten = []
+                self._heard_by_manager(*read)
             elif isinstance(called, ManageReport):
                 core.course, following = unreadable(core.course, called.problems)
                 problems = called.problems
@@ -47,6 +53,26 @@ class Deciding(Rating):
                     core.turnover.ending = self.ended_by(following.verdict)
             elif not isinstance(called, budgets.Refused) or not await self.budget_raised(called):
                 core.turnover.ending = self.uncalled(called)
+
+    def _heard_by_manager(self, inputs: int, guidance: int) -> None:
+        """What its prompt told is read; what came during the call is for the next one."""
+        control = self.core.control
+        control.inputs, control.guidance = control.inputs[inputs:], control.guidance[guidance:]
+
+    async def _add_inputs(self) -> None:
+        """Long texts that people added become inputs of the task, which workers can inherit."""
+        core = self.core
+        new = with_added(core.inputs, core.control.inputs)
+        fresh = {name: value for name, value in new.items() if name not in core.inputs}
+        if not fresh:
+            return
+        report = await workflow.execute_activity_method(
+            Shelve.shelve,
+            ShelveRequest(values=fresh),
+            **options.store_step(self.site, summary="put added texts by"),
+        )
+        core.inputs, core.shown = {**core.inputs, **report.values}, {**core.shown, **report.shown}
+        self.inform(f"People added a text, which holds like the task: input {', '.join(fresh)}.")
 
     def _begin(self) -> None:
         core = self.core

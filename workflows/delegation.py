@@ -17,7 +17,7 @@ from perdure.domain.delegation.course import (
     planned_end,
     progress_end,
 )
-from perdure.domain.delegation.deciding import decide
+from perdure.domain.delegation.deciding import UNHEARD, decide
 from perdure.domain.delegation.decisions import Complete, Envelope, Hypothesis
 from perdure.domain.delegation.directives import (
     AfterCheck,
@@ -44,6 +44,7 @@ from perdure.domain.gates import CHOICES
 from perdure.domain.result import RunResult
 from perdure.domain.resuming import as_stored
 from perdure.domain.run import DelegationSpec
+from perdure.domain.state import told_above
 from workflows import options
 from workflows.deciding import Deciding
 from workflows.learning import finish_and_learn
@@ -57,7 +58,6 @@ class DelegationLoop(Deciding):
     """One run: a goal in, the work of a tree of runs out."""
 
     kind = "delegation"
-    takes_input = False
 
     @workflow.init
     def __init__(self, given: DelegationInput) -> None:
@@ -66,6 +66,7 @@ class DelegationLoop(Deciding):
         fresh = DelegationState(
             started_at=workflow.now(),
             budget=Budget(limits=given.spec.budget),
+            control=told_above(given.site.said),
             toolbox=Toolbox.given(given.spec.tools.generated),
         )
         self.core: DelegationState = given.state or fresh
@@ -148,7 +149,9 @@ class DelegationLoop(Deciding):
             ShelveRequest(values=self.spec.context),
             **options.store_step(self.site, summary="put inputs by"),
         )
-        self.core.inputs, self.core.shown = report.values, report.shown
+        # What was added to an earlier run of this state stays among the inputs.
+        self.core.inputs = {**self.core.inputs, **report.values}
+        self.core.shown = {**self.core.shown, **report.shown}
 
     async def _limits(self) -> Ending | None:
         """The end before a further iteration: budget, clocks, permitted decisions."""
@@ -161,6 +164,12 @@ class DelegationLoop(Deciding):
         outcome = "deadline" if spent.dimension in budgets.TIME_DIMENSIONS else "out_of_budget"
         return Ending(outcome=outcome, reason=spent.dimension, detail=spent.text)
 
+    @property
+    def unheard(self) -> bool:
+        """Whether people added what the manager has not read, and it may decide once more."""
+        waits = bool(self.core.control.inputs) and self.budget_phase != "reserve"
+        return waits and self.iteration < self.spec.delegation.max_iterations
+
     async def _obey(self) -> Verdict | None:
         """Carry out what the rules say of the decision."""
         core, decision = self.core, self.core.turnover.decision
@@ -168,7 +177,7 @@ class DelegationLoop(Deciding):
             return None
         phase = self.budget_phase
         core.course, directive = decide(
-            core.course, decision, settings=self.spec.delegation, phase=phase
+            core.course, decision, settings=self.spec.delegation, phase=phase, unheard=self.unheard
         )
         self.note("decided", decision=decision.decision, why=decision.reason[:300] or None)
         return await self._follow(directive)
@@ -216,7 +225,9 @@ class DelegationLoop(Deciding):
     async def _after(self, following: AfterCheck) -> Verdict | None:
         if isinstance(following, Repair):
             return await self.whole(self._delegated((following.envelope,)))
-        if isinstance(following, End):
+        if isinstance(following, End) and following.verdict.outcome == "accepted" and self.unheard:
+            self.inform(UNHEARD)
+        elif isinstance(following, End):
             self.core.turnover.ending = self.ended_by(following.verdict)
         return None
 

@@ -42,7 +42,9 @@ class Nesting(Staging):
     async def _run_nested(self, role: RoleDefinition) -> None:
         core = self.core
         self.sit(BASE)
-        core.notes = in_force(core.control.standing, *core.notes, *core.control.guidance)
+        # What holds goes down by itself; here is what was said for this once.
+        holds = in_force(core.control.standing)
+        core.notes = [t for t in (*core.notes, *core.control.guidance) if t not in holds]
         core.control.guidance = []
         core.turn = TurnState(
             unwritten=core.turn.unwritten, record=IterationRecord(index=core.iteration)
@@ -52,6 +54,7 @@ class Nesting(Staging):
         if order is None:
             await self.end_stage(role, "failed", error=NO_DEFINITION)
             return
+        core.control.inputs = []
         before = core.budget.spent.tokens
         (end,) = await self.run_children([order])
         if isinstance(end, NotStarted):

@@ -10,7 +10,9 @@ from perdure.domain.roles.prompts import VERDICT_QUESTION
 from perdure.domain.roles.resuming import JUDGE_FAILED
 from perdure.domain.roles.state import Review
 from perdure.domain.roles.steps import GoalReport, VerdictReport
+from perdure.domain.standing import demands, in_force
 from perdure.domain.steps import SayEntry
+from perdure.domain.tokens import estimate
 from workflows.metrics import count_verdict
 from workflows.model_calls import Ask, Called, Unanswered, Unpriced
 from workflows.nesting import Nesting
@@ -83,14 +85,17 @@ class Reviewing(Nesting):
     async def _judge_goal(self) -> None:
         core = self.core
         self.sit(BASE)
-        stages = rules.shown_stages(core)
+        said = tuple(in_force(core.control.standing))
+        asked = GoalEntry(
+            type="goal", iteration=core.iteration, done=rules.shown_stages(core), said=said
+        )
         called = await self.call_model(
             Ask(
                 role=JUDGE,
                 phase="evaluating",
                 summary=f"goal judge (iteration {core.iteration})",
-                entries=(GoalEntry(type="goal", iteration=core.iteration, done=stages),),
-                extra_tokens=rules.shown_tokens(core),
+                entries=(asked,),
+                extra_tokens=rules.shown_tokens(core) + estimate(demands(said)).total,
                 tools_off=True,
                 max_tokens=GOAL_TOKENS,
                 structured=GoalJudging(),

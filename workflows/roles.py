@@ -20,6 +20,7 @@ from perdure.domain.roles.frame import StageFrame
 from perdure.domain.roles.limits import round_limit, with_rounds
 from perdure.domain.roles.resuming import between_iterations, first_state, last_state
 from perdure.domain.roles.state import RoleInput
+from perdure.domain.state import told_above
 from perdure.domain.status import StageNow
 from workflows.learning import finish_and_learn
 from workflows.loop import expired_to_end
@@ -44,7 +45,9 @@ class RoleLoop(Reviewing):
         self.snapshot_of = given.spec.roles.snapshot
         rounds = given.spec.roles.max_iterations
         self.condition = with_rounds(self.definition.termination_condition, rounds)
-        self.core = given.state or first_state(given.spec, at=workflow.now())
+        fresh = first_state(given.spec, at=workflow.now())
+        fresh.control = told_above(given.site.said)
+        self.core = given.state or fresh
 
     @workflow.run
     async def run(self, given: RoleInput) -> RunResult:
@@ -197,6 +200,7 @@ class RoleLoop(Reviewing):
             wall_time=wall,
             exhausted=_budget(spent) or _tabled(cut, "out_of_budget"),
             out_of_time=_tabled(cut, "deadline") or _clock(self._ending(), spent),
+            unheard=bool(core.control.inputs),
         )
 
     async def _raised(self, facts: RoleFacts) -> bool:

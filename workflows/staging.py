@@ -43,7 +43,6 @@ TIMES_URGED = 2
 class Staging(Turning, Parenting):
     """Adds stages to a loop; it is resumable at every checkpoint."""
 
-    takes_input = False
     spec: RolesSpec  # pyright: ignore[reportIncompatibleVariableOverride]
     core: RoleState  # pyright: ignore[reportIncompatibleVariableOverride]
     snapshot_of: LoopSnapshot
@@ -82,7 +81,10 @@ class Staging(Turning, Parenting):
         core = self.core
         self.sit(role.name)
         core.turning = True
-        core.notes = in_force(core.control.standing, *core.notes, *core.control.guidance)
+        # What was added and nobody has read yet comes with the stage's first turn.
+        waiting = {given.text for given in core.control.inputs}
+        said = in_force(core.control.standing, *core.notes, *core.control.guidance)
+        core.notes = [text for text in said if text not in waiting]
         core.control.guidance = []
         record = core.turn.record or IterationRecord(
             index=core.iteration, started_at=workflow.now()

@@ -20,6 +20,7 @@ from perdure.domain.delegation.critique import (
     wants_repair,
 )
 from perdure.domain.delegation.decisions import Envelope
+from perdure.domain.delegation.prompts import REVIEWED_TOO
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.signatures import logical_worker
 from perdure.domain.delegation.stall import compared_with
@@ -35,6 +36,7 @@ from perdure.domain.delegation.steps import (
     WorkRead,
 )
 from perdure.domain.refs import Ref
+from perdure.domain.standing import demands, in_force
 from perdure.domain.steps import SayEntry
 from workflows import options
 from workflows.children import ChildEnd, NotStarted
@@ -89,7 +91,7 @@ class Working(Skilled, Equipping):
             given[place] = given[place].model_copy(update={"repair": text, "previous": before})
         briefings = await workflow.execute_activity_method(
             Brief.brief,
-            BriefRequest(goal=self.spec.goal, assignments=tuple(given)),
+            BriefRequest(goal=self.spec.goal, assignments=tuple(given), said=self._demanded()),
             **options.store_step(self.site, summary=f"brief {len(given)} workers"),
         )
         shares = fractions([envelope.budget_share for envelope in envelopes])
@@ -277,6 +279,9 @@ class Working(Skilled, Equipping):
     ) -> ReviewReport | None:
         def asked(problems: tuple[str, ...]) -> Ask:
             entries = [SayEntry(type="say", ref=question.hash, tokens=question.tokens.total)]
+            if said := self._demanded():
+                text = f"{demands(said)}\n{REVIEWED_TOO}"
+                entries.append(SayEntry(type="say", text=text))
             if problems:
                 entries.append(SayEntry(type="say", text=f"Again, please: {'; '.join(problems)}"))
             return Ask(
@@ -295,6 +300,10 @@ class Working(Skilled, Equipping):
             return called
         self.inform(f"{what} could not be reviewed.")
         return None
+
+    def _demanded(self) -> tuple[str, ...]:
+        """What people said since the task was given."""
+        return tuple(in_force(self.core.control.standing))
 
     def _report_of(self, piece: Piece) -> WorkerReport:
         """What the manager's rules look at."""

@@ -30,7 +30,7 @@ from perdure.domain.messages import (
 from perdure.domain.outcomes import Lifecycle
 from perdure.domain.refs import Ref
 from perdure.domain.rubric import Rubric
-from perdure.domain.standing import Said, too_much_said, unknown_numbers
+from perdure.domain.standing import PendingInput, Said, too_much_said, unknown_numbers
 
 Phase = Literal[
     "starting",
@@ -51,14 +51,6 @@ Phase = Literal[
 REQUESTS_KEPT = 256
 NOTES_KEPT = 20
 NOTE_CHARACTERS = 500
-
-
-class PendingInput(Frozen):
-    """A message from outside that no model call has seen yet."""
-
-    text: str
-    by: str
-    ref: Ref | None = None
 
 
 class Amendment(Frozen):
@@ -96,6 +88,16 @@ class Control(BaseModel):
     def open_gates(self) -> tuple[Gate, ...]:
         """Questions that wait for a person, oldest first."""
         return tuple(gate for gate in self.gates.values() if gate.open)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """What was said and no prompt has taken along yet."""
+        return (*self.guidance, *(given.text for given in self.inputs))
+
+    @property
+    def unread_input(self) -> tuple[str, ...]:
+        """What was added and nobody read, for the result: long texts by their address."""
+        return tuple(given.text or (given.ref.hash if given.ref else "") for given in self.inputs)
 
     @property
     def lifecycle(self) -> Lifecycle:
@@ -308,7 +310,10 @@ def _amend(
         *state.amendments,
         Amendment(at=now, by=message.by, changes=changes),
     ][-NOTES_KEPT:]
+    gone = {said.text for said in state.standing if said.number in message.remove}
     state.standing = [said for said in state.standing if said.number not in message.remove]
+    state.guidance = [text for text in state.guidance if text not in gone]
+    state.inputs = [given for given in state.inputs if given.ref or given.text not in gone]
     if message.guidance:
         _stand(state, message.guidance, message.by)
         state.guidance = [*state.guidance, message.guidance]
@@ -370,7 +375,7 @@ def _refuse_amend(
 
 def _refuse_input(state: Control, message: AddInput, *, inputs_allowed: bool) -> str | None:
     if not inputs_allowed:
-        return "this kind of run takes no input while it runs"
+        return "a learning run reads what it was given alone; say it to the run it learns from"
     if not (message.text or message.ref):
         return "the input is empty"
     if why := too_much_said(state.standing, message.text):

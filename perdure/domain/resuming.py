@@ -150,7 +150,12 @@ def fork_of(
         update={
             "started_at": now,
             "budget": Budget(limits=limits, complete_output=state.budget.complete_output),
-            "control": Control(guidance=guidance, inputs=control.inputs),
+            "control": Control(
+                guidance=guidance,
+                inputs=control.inputs,
+                standing=control.standing,
+                said_count=control.said_count,
+            ),
             "ring": Ring(),
             "models_used": [],
             "forked_from": origin,
@@ -277,9 +282,13 @@ def spent_with(budget: Budget, account: Account) -> Spent:
 
 
 def _pending(control: Control) -> Control:
-    """What nobody has heard yet."""
+    """What nobody has heard yet, and what holds."""
     return Control(
-        gates_opened=control.gates_opened, guidance=control.guidance, inputs=control.inputs
+        gates_opened=control.gates_opened,
+        guidance=control.guidance,
+        inputs=control.inputs,
+        standing=control.standing,
+        said_count=control.said_count,
     )
 
 

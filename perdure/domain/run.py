@@ -21,6 +21,7 @@ from perdure.domain.evaluation import Rubric
 from perdure.domain.gates import GateSettings
 from perdure.domain.refine.settings import RefineSettings
 from perdure.domain.roles.settings import TOKENS, RolesSettings
+from perdure.domain.standing import Said
 
 ModelChain = str | tuple[str, ...]
 ROLES = (
@@ -183,8 +184,9 @@ class Site(Frozen):
 
     A run that works for another has a `root` and a `parent`; it plays a `role`, as the `worker` of
     that name, its task in full is the blob `briefing`, and its working copy begins with the
-    snapshot `tree`. `version` is that of the door which started the tree; who writes an input
-    by hand leaves it out, and is told of every unknown field. Where an installation has a key,
+    snapshot `tree`; what people `said` to the runs above holds in it too. `version` is that of the
+    door which started the tree; who writes an input by hand leaves it out, and is told of every
+    unknown field. Where an installation has a key,
     `label_mark` is what the server is told in place of the label: a keyed digest, since search
     attributes cannot be sealed.
     """
@@ -202,6 +204,7 @@ class Site(Frozen):
     worker: str | None = None
     tree: str | None = None
     briefing: str | None = None
+    said: tuple[Said, ...] = ()
     version: str = ""
     label_mark: str | None = None
 

@@ -3,13 +3,26 @@
 Each prompt lists it, and the judge sees it as a demand. It is numbered, so that it can be removed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
+
+from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
+from perdure.domain.refs import Ref
 
 SAID_KEPT = 50
 SAID_CHARACTERS = 32 * 1024
+SAID_SINCE = "Said since the task was given, and demanded of the work like the task itself:"
 TAKEN_BACK = "This was taken back and holds no more: {text}"
+
+
+class PendingInput(Frozen):
+    """A message from outside that no model call has seen yet; `ref` is where a long text lies."""
+
+    text: str
+    by: str
+    ref: Ref | None = None
 
 
 class Said(Frozen):
@@ -41,6 +54,23 @@ def unknown_numbers(standing: Sequence[Said], numbers: Sequence[int]) -> str | N
         return None
     there = ", ".join(str(number) for number in sorted(known)) or "none"
     return f"remove: nothing that was said has the number {', '.join(missing)}; there are: {there}"
+
+
+def demands(said: Sequence[str]) -> str:
+    """What people said, as a judge or worker is told it; empty where nobody said anything."""
+    return "\n".join((SAID_SINCE, *(f"- {text}" for text in said))) if said else ""
+
+
+def with_added(
+    inputs: Mapping[str, JsonValue], given: Sequence[PendingInput]
+) -> dict[str, JsonValue]:
+    """Named inputs with the long texts that were added since, by reference, each once."""
+    told = dict(inputs)
+    for ref in (one.ref for one in given if one.ref is not None):
+        if {"ref": ref.hash} not in told.values():
+            numbers = (f"added {number}" for number in count(1))
+            told[next(name for name in numbers if name not in told)] = {"ref": ref.hash}
+    return told
 
 
 def in_force(standing: Sequence[Said], *more: str) -> list[str]:

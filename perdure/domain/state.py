@@ -1,5 +1,6 @@
 """The state that a loop carries between steps and through continue-as-new; one object per run."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
@@ -15,10 +16,16 @@ from perdure.domain.models import ModelCard
 from perdure.domain.outcomes import Outcome
 from perdure.domain.result import IterationRecord, Mark, Origin
 from perdure.domain.run import AgentSpec, LoopInput
+from perdure.domain.standing import Said
 from perdure.domain.usage import Usage
 
 RULES = 1
 RECORDS_KEPT = 20
+
+
+def told_above(said: Sequence[Said]) -> Control:
+    """The control of a run that begins with what people said to the runs above it."""
+    return Control(standing=list(said), said_count=max((one.number for one in said), default=0))
 
 
 class Slice(BaseModel):

@@ -21,8 +21,14 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "previous": None,
         },
         "BriefReport": {"briefings": "required"},
-        "BriefRequest": {"goal": "required", "assignments": "required"},
-        "GoalEntry": {"type": "required", "iteration": "required", "done": "required", "tokens": 0},
+        "BriefRequest": {"goal": "required", "assignments": "required", "said": []},
+        "GoalEntry": {
+            "type": "required",
+            "iteration": "required",
+            "done": "required",
+            "tokens": 0,
+            "said": [],
+        },
         "GoalReport": {"call": "required", "problems": [], "achieved": False, "rationale": ""},
         "GoalRequest": {"call": "required"},
         "InspectReport": {

@@ -7,7 +7,8 @@ from stages import at_stage, open_gate, told
 from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage, task, team
 from waiting import eventually
 
-from perdure.domain.messages import Amend, Answer, Escalate, Pause, Resume, Retry
+from perdure.domain.messages import AddInput, Amend, Answer, Escalate, Pause, Resume, Retry
+from perdure.domain.standing import SAID_SINCE
 
 
 async def test_a_question_waits_for_an_answer_in_the_same_conversation(
@@ -155,6 +156,58 @@ async def test_what_was_said_holds_in_every_later_stage(
     stages = [one for record in result.iterations for one in record.stages]
     counts = [(await told(site, one.transcript)).count("Prefer simple code.") for one in stages]
     assert counts == [0, 1, 1, 1]
+
+
+async def test_the_goal_judge_sees_what_was_said_as_a_demand(
+    site: Installation, holding: Holding
+) -> None:
+    sees = {"contains": f"{SAID_SINCE}\n- Prefer simple code."}
+    replies = [
+        says("coder", "draft", delay_s=HELD),
+        says("evaluator", {"achieved": True, "rationale": "yes"}, when=sees),
+    ]
+    coding = team(stage("coder"), condition={"type": "goal_bound", "max_iterations": 1})
+    run = await site.start(task(coding), script(replies))
+    await holding.begun()
+    await site.gateway.verb(run, Amend(by="t", guidance="Prefer simple code."))
+    holding.release()
+    assert (await site.gateway.result(run)).reason == "goal_achieved"
+
+
+@pytest.mark.parametrize("text", ["It must keep order.", f"It must keep order.{' ' * 9_000}"],
+                         ids=["short", "by reference"])  # fmt: skip
+async def test_what_is_added_is_read_before_the_team_may_end(
+    site: Installation, holding: Holding, text: str
+) -> None:
+    replies = [
+        says("coder", "draft"),
+        says("reviewer", APPROVED, delay_s=HELD),
+        says("coder", "ordered"),
+        says("reviewer", APPROVED),
+    ]
+    run = await site.start(task(team(*PAIR)), script(replies))
+    await holding.begun()
+    await site.gateway.verb(run, AddInput(by="t", text=text))
+    holding.release()
+    result = await site.gateway.result(run)
+    assert [record.decision for record in result.iterations] == ["continue", "accept"]
+    assert (result.output, result.unread_input) == ("ordered", ())
+    stages = [one for record in result.iterations for one in record.stages]
+    counts = [(await told(site, one.transcript)).count("It must keep order.") for one in stages]
+    assert counts == [0, 0, 1, 1 if len(text) < 9_000 else 0], "a long text is read once"
+
+
+async def test_what_is_added_too_late_for_the_team_is_handed_back(
+    site: Installation, holding: Holding
+) -> None:
+    pair = team(*PAIR, condition={**REVIEWED, "max_review_rounds": 1})
+    replies = [says("coder", "draft"), says("reviewer", APPROVED, delay_s=HELD)]
+    run = await site.start(task(pair), script(replies))
+    await holding.begun()
+    await site.gateway.verb(run, AddInput(by="t", text="It must keep order."))
+    holding.release()
+    result = await site.gateway.result(run)
+    assert (result.reason, result.unread_input) == ("approved", ("It must keep order.",))
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict
 from perdure.domain.agent.calls import CallAsked, PlannedCall, Tallies
 from perdure.domain.agent.settings import Turns
 from perdure.domain.base import Frozen
-from perdure.domain.control import PendingInput
 from perdure.domain.outcomes import Outcome
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
+from perdure.domain.standing import PendingInput
 from perdure.domain.steps import Entry
 from perdure.domain.transcript import Head, ToolOutcome
 

@@ -42,6 +42,10 @@ from perdure.domain.evaluation import Evaluation, deciding_pass, overall_score
 from perdure.domain.outcomes import ended
 from perdure.domain.rubric import Rubric
 
+UNHEARD = (
+    "People added something while you decided. It stands under Guidance or among the inputs: see "
+    "to it, or say in the final result why not, and decide again."
+)
 REFUSED_PLANS = 5
 MOST_UNRATED = 2
 
@@ -59,11 +63,21 @@ def unreadable(course: Course, problems: Sequence[str]) -> tuple[Course, AskAgai
 
 
 def decide(
-    course: Course, decision: ManagerDecision, *, settings: DelegationSettings, phase: BudgetPhase
+    course: Course,
+    decision: ManagerDecision,
+    *,
+    settings: DelegationSettings,
+    phase: BudgetPhase,
+    unheard: bool = False,
 ) -> Step:
-    """What a decision comes to: it is carried out, or refused with the reason."""
+    """What a decision comes to: it is carried out, or refused with the reason.
+
+    `unheard`: people added what the manager had not read when it decided.
+    """
     course = course.decided(decision.decision, reason=decision.reason)
     late = phase_refusal(phase, decision.decision)
+    if late is None and unheard and decision.decision in {"complete", "fail"}:
+        late = UNHEARD
     if late is not None:
         return _refused(course, late)
     match decision:

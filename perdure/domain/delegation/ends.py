@@ -156,7 +156,7 @@ def delegation_result(
         tools_created=tuple(dict.fromkeys((*state.tools_created, *state.toolbox.made))),
         made_tools=state.toolbox.made,
         models_used=tuple(state.models_used),
-        unread_input=tuple(given.text for given in state.control.inputs),
+        unread_input=state.control.unread_input,
         error=detail or None if outcome == "failed" else None,
         forked_from=state.forked_from,
         started_at=state.started_at,

@@ -20,6 +20,7 @@ from perdure.domain.delegation.strategies import strategy_text
 from perdure.domain.delegation.summary import rolling_summary
 from perdure.domain.refine.prompts import quoted
 from perdure.domain.rubric import Rubric
+from perdure.domain.standing import demands
 
 MANAGER_SYSTEM = (
     "You manage a task that workers carry out; you do none of it yourself. In each turn you see "
@@ -58,6 +59,8 @@ CRITERIA_SYSTEM = (
     "its number, whether it is met, and if not what is missing. What is not shown is not met."
 )
 TASK_CHARACTERS = 120
+AS_FAR_AS = "Keep to it as far as it concerns your part."
+REVIEWED_TOO = "Hold against the work also what it misses of this, as far as it concerns the work."
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,7 @@ class WorkerTask:
         skills: texts of the skills it was given, by name, whole.
         pitfalls: what reviewers held against other results before.
         inherited: context that the manager handed on.
+        said: what people demanded of the whole task since it was given.
     """
 
     envelope: Envelope
@@ -147,6 +151,7 @@ class WorkerTask:
     skills: Mapping[str, str] = field(default_factory=dict)
     pitfalls: tuple[str, ...] = ()
     inherited: Mapping[str, JsonValue] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
 
 
 def worker_prompt(task: WorkerTask) -> str:
@@ -162,6 +167,8 @@ def worker_prompt(task: WorkerTask) -> str:
         sections.append(f"It is measured by: {task.acceptance}")
     if envelope.result_schema is not None:
         sections.append(f"`result` must be JSON of this schema:\n{as_text(envelope.result_schema)}")
+    if task.said:
+        sections.append(f"{demands(task.said)}\n{AS_FAR_AS}")
     inputs = {**task.inherited, **envelope.inputs}
     sections += [quoted(f"input {name}", as_text(value)) for name, value in inputs.items()]
     sections += [

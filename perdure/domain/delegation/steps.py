@@ -45,10 +45,14 @@ class Assignment(StepMessage):
 
 
 class BriefRequest(StepMessage):
-    """Write the briefings of one iteration's workers, who know one line of the whole `goal`."""
+    """Write the briefings of one iteration's workers, who know one line of the whole `goal`.
+
+    `said` is what people demanded of the whole since it was given.
+    """
 
     goal: str
     assignments: tuple[Assignment, ...]
+    said: tuple[str, ...] = ()
 
 
 class BriefReport(StepMessage):

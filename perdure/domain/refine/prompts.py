@@ -21,6 +21,7 @@ from perdure.domain.refine.part_asks import (
 from perdure.domain.refine.parts import failing_parts, findings_on, part_evaluation
 from perdure.domain.refine.settings import OutputSettings
 from perdure.domain.rubric import Dimension, Part, PartKind, Rubric
+from perdure.domain.standing import demands
 from perdure.domain.transcript import Message, assistant_text, user_text
 
 EXECUTOR_SYSTEM = (
@@ -37,7 +38,6 @@ FOLDED_WORK = (
     "The work was changed since. Passages that did not change are left out of it, each with a mark "
     "of the form [... unchanged #...]; judge the whole, with them as you saw them before."
 )
-SAID_SINCE = "Said since the task was given, and demanded of the work like the task itself:"
 _BOUNDARY_CHARACTERS = 12
 
 
@@ -176,8 +176,7 @@ def judge_prompt(
         "Score these dimensions:\n" + "\n".join(_dimension_line(item) for item in dimensions),
     ]
     if said:
-        told = "\n".join(f"- {text}" for text in said)
-        sections.append(f"{SAID_SINCE}\n{told}")
+        sections.append(demands(said))
     if earlier:
         known = "\n".join(f"- {name}: {said}" for name, said in earlier.items())
         sections.append(f"Before the last changes you scored:\n{known}")

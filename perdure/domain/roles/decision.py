@@ -3,7 +3,7 @@
 `decide` is the one decision of the role loop; verdict and goal judge have been asked by then.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
@@ -13,6 +13,8 @@ from perdure.domain.outcomes import Ended, Outcome, ended
 from perdure.domain.progress import Trajectory
 from perdure.domain.result import Decision
 from perdure.domain.termination import LoopFacts, check_termination
+
+UNHEARD = "Something was added that no stage has read yet, and rounds are left."
 
 Row = Literal[
     "stage_failed",
@@ -48,6 +50,7 @@ class RoleFacts:
         now: the time of the run.
         tool_outputs: the number that each tool's last output began with, as text.
         repeated: what the iteration made was made before in this run.
+        unheard: people added something that no stage has read yet.
     """
 
     condition: Condition
@@ -65,6 +68,7 @@ class RoleFacts:
     now: datetime | None = None
     tool_outputs: dict[str, str] = field(default_factory=dict)
     repeated: bool = False
+    unheard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,8 @@ def decide(facts: RoleFacts) -> RoleDecision:
     if facts.out_of_time is not None:
         return _over("deadline", "abort_timeout", ended("deadline", *facts.out_of_time))
     success = _success(facts)
+    if success is not None and facts.unheard and _rounds_left(facts):
+        return RoleDecision("next", "continue", UNHEARD)
     if success is not None:
         return _over("success", "accept", success)
     if 0 < facts.rework_limit <= facts.rejections:
@@ -104,6 +110,12 @@ def _success(facts: RoleFacts) -> Ended | None:
     """A verdict of success counts on the last permitted round too: limits are looked at later."""
     early = check_termination(facts.condition, _loop_facts(facts, completed=0))
     return early if early is not None and early.outcome == "accepted" else None
+
+
+def _rounds_left(facts: RoleFacts) -> bool:
+    """Whether another iteration is permitted, were this one no success."""
+    unsuccessful = replace(facts, approved=None, achieved=None, tool_outputs={})
+    return not _by_limits(unsuccessful).ends
 
 
 def _by_limits(facts: RoleFacts) -> RoleDecision:

@@ -56,6 +56,7 @@ def role_result(
         tools_used=dict(state.tools_used),
         exhausted=_exhausted(ending),
         transcript=_transcript(state),
+        unread_input=state.control.unread_input,
         models_used=tuple(state.models_used),
         error=detail or None if outcome in {"failed", "blocked"} else None,
         forked_from=state.forked_from,

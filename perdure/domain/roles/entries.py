@@ -42,9 +42,13 @@ class StageEntry(StepMessage):
 
 
 class GoalEntry(StepMessage):
-    """The goal judge's question about what the stages of an iteration said."""
+    """The goal judge's question about what the stages of an iteration said.
+
+    `said` is what people demanded since the task was given.
+    """
 
     type: Literal["goal"]
     iteration: int
     done: tuple[StageShown, ...]
     tokens: int = 0
+    said: tuple[str, ...] = ()

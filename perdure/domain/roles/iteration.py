@@ -133,6 +133,8 @@ def end_stage(
     others = [one for one in state.done if one.record.name != record.name]
     done = StageDone(record=record, ref=output, head=state.turn.head, canonical=canonical)
     state.done = [*others, done]
+    # What no call of the stage took along is for the next one.
+    state.control.inputs = [*state.turn.unread, *state.control.inputs]
     state.turn = TurnState(unwritten=state.turn.unwritten)
     state.turning, state.notes, state.answer, state.urged = False, [], None, 0
     state.child = None
@@ -248,6 +250,7 @@ def facts(
     wall_time: float,
     exhausted: tuple[str, str] | None,
     out_of_time: tuple[str, str] | None,
+    unheard: bool = False,
 ) -> RoleFacts:
     """What the decision table looks at."""
     words = {"approved": True, "rejected": False}
@@ -267,6 +270,7 @@ def facts(
         now=now,
         tool_outputs={tool: str(number) for tool, number in state.numbers.items()},
         repeated=state.repeated,
+        unheard=unheard,
     )
 
 

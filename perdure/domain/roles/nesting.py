@@ -12,6 +12,7 @@ from perdure.domain.roles.seats import level_of, level_within
 from perdure.domain.roles.settings import RolesSettings
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run import CommonSpec, DelegationSpec, RolesSpec
+from perdure.domain.standing import with_added
 
 Nested = TypeVar("Nested", bound=CommonSpec)
 PARENT_GOAL = "goal of the loop above"
@@ -75,7 +76,7 @@ def nested_context(spec: RolesSpec, state: RoleState) -> dict[str, JsonValue]:
             context[f"stage {one.record.name}"] = {"ref": one.ref.hash}
     for number, note in enumerate(state.notes, start=1):
         context[f"guidance {number}"] = note
-    return context
+    return with_added(context, state.control.inputs)
 
 
 def with_limits(spec: Nested, limits: BudgetLimits) -> Nested:

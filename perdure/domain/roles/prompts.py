@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from perdure.domain.agent.prompts import task_text
 from perdure.domain.evaluation import Finding
-from perdure.domain.roles.entries import StageEntry, StageShown
+from perdure.domain.roles.entries import GoalEntry, StageEntry, StageShown
 from perdure.domain.roles.frame import StageFrame
+from perdure.domain.standing import demands
 from perdure.domain.tools import excerpt
 
 GOAL_SYSTEM = (
@@ -70,13 +71,14 @@ def stage_prompt(own: StageFrame, entry: StageEntry, told: Told) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def goal_prompt(own: StageFrame, done: Sequence[StageShown], told: Told) -> str:
-    """The goal judge's question: the goal, and everything that the stages said."""
+def goal_prompt(own: StageFrame, entry: GoalEntry, told: Told) -> str:
+    """The goal judge's question: the goal, what people added, and what the stages said."""
     parts = [
         f"Goal:\n{task_text(told.goal, told.inputs)}",
+        demands(entry.said),
         _parameters(own.parameters),
         "What the stages of this iteration said:",
-        *(_shown(stage, told.texts) for stage in done),
+        *(_shown(stage, told.texts) for stage in entry.done),
         "Is the goal achieved?",
     ]
     return "\n\n".join(part for part in parts if part)

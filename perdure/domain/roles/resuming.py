@@ -22,7 +22,12 @@ def between_iterations(core: RoleState, *, ended: bool = False) -> RoleState:
     kept = slim(core, whole_control=ended)
     begun = core.begun
     spent = core.began if begun else core.budget.spent
-    control = kept.control.model_copy(update={"guidance": [*core.notes, *kept.control.guidance]})
+    control = kept.control.model_copy(
+        update={
+            "guidance": [*core.notes, *kept.control.guidance],
+            "inputs": [*core.turn.unread, *kept.control.inputs],
+        }
+    )
     return kept.model_copy(
         update={
             **_FRESH,

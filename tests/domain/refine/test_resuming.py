@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.domain.budget import Budget, BudgetLimits, Spent
-from perdure.domain.control import PendingInput
 from perdure.domain.evaluation import DimensionScore, Evaluation
 from perdure.domain.refine.decision import Decision, decide
 from perdure.domain.refine.iteration import facts_of, fold, record_of
@@ -24,6 +23,7 @@ from perdure.domain.result import IterationRecord, Origin
 from perdure.domain.resuming import as_stored
 from perdure.domain.rubric import Rubric
 from perdure.domain.run import RefineSpec
+from perdure.domain.standing import PendingInput
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUBRIC = Rubric.model_validate(

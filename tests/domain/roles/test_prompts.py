@@ -1,9 +1,10 @@
 """What a stage is told, in the order of the spec, and what is left out."""
 
 from perdure.domain.evaluation import Finding
-from perdure.domain.roles.entries import StageEntry, StageShown
+from perdure.domain.roles.entries import GoalEntry, StageEntry, StageShown
 from perdure.domain.roles.frame import StageFrame
 from perdure.domain.roles.prompts import Told, answer_text, goal_prompt, stage_prompt
+from perdure.domain.standing import SAID_SINCE
 
 FINDING = Finding(
     id="V1", severity="important", dimension="review", title="No tests", location="a.py", fix="Add"
@@ -83,8 +84,10 @@ def test_a_long_text_is_an_excerpt_that_can_be_read_on() -> None:
 
 
 def test_the_goal_judge_sees_what_every_stage_said() -> None:
-    prompt = goal_prompt(OWN, ENTRY.done, TOLD)
+    asked = GoalEntry(type="goal", iteration=1, done=ENTRY.done, said=("Keep it short.",))
+    prompt = goal_prompt(OWN, asked, TOLD)
     assert "the whole plan" in prompt
+    assert f"{SAID_SINCE}\n- Keep it short." in prompt
     assert prompt.endswith("Is the goal achieved?")
 
 

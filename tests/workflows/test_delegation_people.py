@@ -1,0 +1,96 @@
+"""People and a manager: what they say while it works reaches all who work for it, and judge it."""
+
+import pytest
+from delegating import completes, delegates, delegation, script, works
+from holding import HELD, Holding
+from installation import Installation
+from waiting import eventually
+
+from perdure.domain.delegation.deciding import UNHEARD
+from perdure.domain.messages import AddInput, Amend
+from perdure.domain.standing import SAID_SINCE
+
+SAID = "No glass, please."
+LONG = f"{SAID}{' ' * 9_000}The end."
+
+
+def told(role: str, *, worker: str | None = None) -> dict[str, str]:
+    """Only a prompt that tells what was said gets the reply."""
+    named = {"worker": worker} if worker else {}
+    return {"role": role, "contains": SAID, **named}
+
+
+async def test_what_is_said_holds_for_manager_workers_and_reviewers(
+    site: Installation, holding: Holding
+) -> None:
+    review = {"when": {"role": "critic", "contains": f"{SAID_SINCE}\n- {SAID}"}}
+    given = delegation(delegation={"critique": {"enabled": True}, "success_criteria": ["done"]})
+    run = await site.start(
+        given,
+        script(
+            delegates("w1"),
+            works("w1", delay_s=HELD),
+            {**delegates("w2", acceptance="of steel"), "when": told("manager")},
+            {**works("w2"), "when": told("worker", worker="w2")},
+            {**review, "json": {"score": 0.9, "defects": []}},
+            {**completes(), "when": told("manager")},
+            {**review, "json": {"criteria": [{"number": 1, "met": True, "missing": ""}]}},
+        ),
+    )
+    await holding.begun()
+    await site.gateway.verb(run, Amend(guidance=SAID, by="ann"))
+    holding.release()
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.spend.model_calls) == ("accepted", 7)
+
+
+@pytest.mark.parametrize("text", [SAID, LONG], ids=["short", "by reference"])
+async def test_a_manager_reads_what_was_added_before_it_may_complete(
+    site: Installation, holding: Holding, text: str
+) -> None:
+    manager = {"role": "manager"}
+    run = await site.start(
+        delegation(),
+        script(
+            delegates("w1"),
+            works("w1"),
+            {**completes("glass"), "delay_s": HELD},
+            {**delegates("w2", inherit=["added 1"]), "when": {**told("manager")}},
+            {**works("w2"), "when": told("worker", worker="w2")},
+            {**completes("steel"), "when": {**manager, "contains": SAID}},
+        ),
+    )
+    await holding.begun()
+    await site.gateway.verb(run, AddInput(text=text, by="ann"))
+    holding.release()
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.output, result.unread_input) == ("accepted", "steel", ())
+    events = [event async for event in site.gateway.events(run)]
+    refused = [event.data["why"] for event in events if event.data.get("decision") == "refused"]
+    assert refused == [UNHEARD]
+
+
+async def test_what_is_said_to_the_root_reaches_the_loops_below_it(
+    site: Installation, holding: Holding
+) -> None:
+    run = await site.start(
+        delegation(),
+        script(
+            delegates("w1", by="m1"),
+            works("w1", delay_s=HELD),
+            {**completes("part", by="m1"), "when": told("manager", worker="m1")},
+            delegates("m1", sub_manager=True),
+            {**completes(), "when": {"role": "manager", "contains": SAID}},
+        ),
+    )
+    await holding.begun()
+    await site.gateway.verb(run, AddInput(text=SAID, by="ann"))
+
+    async def below() -> bool:
+        (child,) = (await site.status(run)).children
+        return [one.text for one in (await site.status(child)).said] == [SAID]
+
+    await eventually(below)
+    holding.release()
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.unread_input) == ("accepted", ())
