@@ -34,7 +34,10 @@ def gated(prompt: str, *, args_hash: str | None = None) -> CoreState:
     ("core", "line"),
     [
         (a_core(phase="executing"), "**Running**: executing, iteration 2 of at most 3"),
-        (a_core(step="executor: turn 1"), "- now: executor: turn 1"),
+        (
+            a_core(step="executor: turn 1"),
+            "- now: executor: turn 1; what it waits for stands under Pending Activities",
+        ),
         (a_core(), "- spent 0 of 200,000 tokens, 0.0000 of 2.00 USD, 0 model calls"),
         (
             a_core(best=Mark(iteration=1, score=0.654, output_ref=None)),
