@@ -131,7 +131,11 @@ class AgentLoop(Turning):
         if state.record is None:
             return
         record = state.record.model_copy(
-            update={"break_reason": break_reason or state.record.break_reason, "error": error}
+            update={
+                "phase": self.core.phase,
+                "break_reason": break_reason or state.record.break_reason,
+                "error": error,
+            }
         )
         state.record = None
         state.unwritten = [*state.unwritten, record]

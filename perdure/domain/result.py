@@ -97,10 +97,12 @@ class IterationRecord(Frozen):
 
     `saved` is the share of input tokens that a loop which resends everything would have sent more;
     `state_ref` the address of the state after it, from which a fork starts; `origin` the run that
-    made it, where a fork took it over.
+    made it, where a fork took it over. `phase` is the phase of the run in which it ended: one that
+    was cut short ended before the phase that decides.
     """
 
     index: int
+    phase: str | None = None
     decision: Decision = "continue"
     score: float | None = None
     dimensions: dict[str, DimensionRecord] = {}

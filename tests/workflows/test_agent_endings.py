@@ -159,6 +159,7 @@ async def test_a_forced_text_is_an_iteration_of_its_own_without_tools(probe: Ins
     )
     first, forced = result.iterations
     assert (first.break_reason, forced.break_reason) == ("max_iterations", "max_iterations")
+    assert (first.phase, forced.phase) == ("executing", "wrapping_up")
     assert (first.tools_offered > 0, forced.tools_offered) == (True, 0)
     assert forced.usage.cache_read_tokens == 30
     assert result.spend.usage.cache_read_tokens == 30

@@ -154,7 +154,10 @@ async def test_records_reach_the_store_as_the_run_goes(site: Installation) -> No
     await eventually(stored)
     await site.gateway.verb(run, Stop(mode="now"))
     await site.gateway.result(run)
-    assert [record.score for record in await site.records(run)] == [0.3, 0.4, None]
+    records = await site.records(run)
+    assert [record.score for record in records] == [0.3, 0.4, None]
+    assert [record.phase for record in records][:2] == ["deciding", "deciding"]
+    assert records[-1].phase != "deciding", "it was cut short before"
 
 
 async def test_the_record_of_an_iteration_has_what_the_contract_names(site: Installation) -> None:

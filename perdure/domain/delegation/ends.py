@@ -46,6 +46,7 @@ def record_of(state: DelegationState) -> IterationRecord:
     ending = turnover.ending
     return base.model_copy(
         update={
+            "phase": state.phase,
             "decision": _decision(state, ending),
             "score": _score(turnover),
             "dimensions": dimension_records(turnover.evaluation),

@@ -170,6 +170,7 @@ def record_of(
     used = spent_since(draft.began, state.budget.spent)
     return base.model_copy(
         update={
+            "phase": state.phase,
             "decision": decision.decision,
             "score": state.trajectory.current,
             "gain": state.trajectory.gain,

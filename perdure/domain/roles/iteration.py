@@ -220,6 +220,7 @@ def close_iteration(state: RoleState, decision: RoleDecision, *, now: datetime) 
     bare = IterationRecord(index=state.iteration, started_at=began)
     record = with_account(bare, account).model_copy(
         update={
+            "phase": state.phase,
             "decision": decision.decision,
             "stages": tuple(one.record for one in state.done),
             "verdicts": tuple(state.verdicts),
