@@ -1,6 +1,7 @@
 """A model call in progress: its text for those who watch, and what is booked if it is lost.
 
-Both are written in batches, and neither may fail or delay a paid call.
+Both are written in batches, what is booked also as soon as the provider has told the prompt's
+size, and neither may fail or delay a paid call.
 """
 
 import asyncio
@@ -70,7 +71,7 @@ class LiveText:
                 await asyncio.sleep(BATCH_S)
                 await self._show()
                 batch += 1
-                if batch % BATCHES_PER_NOTE == 0:
+                if batch % BATCHES_PER_NOTE == 0 or self._head_is_new():
                     await self._note()
 
     async def _show(self) -> None:
@@ -81,6 +82,11 @@ class LiveText:
         await self._quietly(
             self._records.set_live_text(self._run, attempt.key, attempt.attempt, self._text)
         )
+
+    def _head_is_new(self) -> bool:
+        # What was read from the cache costs a tenth, and only the head of the answer tells.
+        seen, noted = self.seen, self._noted
+        return bool(seen and seen.prompt_tokens) and not (noted and noted.prompt_tokens)
 
     async def _note(self) -> None:
         seen = self.seen

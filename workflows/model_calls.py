@@ -22,6 +22,7 @@ from perdure.domain.context import entries_tokens
 from perdure.domain.control import Phase
 from perdure.domain.gates import Gate
 from perdure.domain.names import short_model_name
+from perdure.domain.presumed import typical_output
 from perdure.domain.result import IterationRecord
 from perdure.domain.retries import LOST_WORKERS
 from perdure.domain.spend import charged
@@ -319,10 +320,10 @@ class Calling(Loop):
         core.by_phase = charged(core.by_phase, ask.phase, account)
         core.by_model = charged(core.by_model, model, account)
 
-    def _typical_output(self, role: str) -> int | None:
-        """The mean length of the run's replies in a role; None before there was one."""
+    def _typical_output(self, role: str) -> int:
+        """What the run's replies in a role so far let expect of the next."""
         replies, tokens = self.core.replies.get(role, (0, 0))
-        return round(tokens / replies) if replies else None
+        return typical_output(replies=replies, tokens=tokens)
 
     def _learn_from(self, call: ModelCallReport, *, model: str, role: str) -> None:
         core = self.core

@@ -12,8 +12,7 @@ class Allowance(StepMessage):
     `factor` is the model's calibration of token estimates; `active_time_s` what remains of the
     run's active time, `attempts` what remains of its model calls, `output_tokens` of its output
     (None: unlimited). The provider has `tries`, of which `tried` failed before, under another
-    reservation. `typical_output` is the mean of the run's replies in this role, None before there
-    was one.
+    reservation. `typical_output` is the length to expect by the run's replies in this role.
     """
 
     max_tokens: int
