@@ -18,10 +18,15 @@ def main() -> int:
     configure_logging(json=True)
     try:
         settings = Settings.load()
-        asyncio.run(supervise(settings, detached=True, idle=settings.idle))
+        deaths = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+        asyncio.run(supervise(settings, detached=True, deaths=deaths, idle=settings.idle))
     except PerdureError as error:
         _log.error("supervisor_failed", code=error.code, error=str(error))
         return error.exit_code
+    except Exception:
+        # Not in order, so that the watcher starts it again; it must outlive what is cleaned up.
+        _log.exception("supervisor_broke")
+        return 1
     return 0
 
 

@@ -21,6 +21,7 @@ from perdure.domain.ports import Endpoints
 STARTED_BY_OTHERS_S = 900.0
 IDLE_WITHIN_S = 60.0
 STOP_WITHIN_S = 45.0
+WATCHER_GRACE_S = 5.0
 LEAST_FREE_BYTES = 1_000_000
 
 
@@ -68,16 +69,21 @@ class EmbeddedRuntime:
     async def down(self) -> bool:
         """Stop supervisor and services; False when none ran. Leftovers of a crash are ended too."""
         state = await self.state()
-        if state is None:
-            return await self._end_leftovers() > 0
-        # The workers drain first, by the settings that they were started with.
-        await end(state.supervisor, grace_s=STOP_WITHIN_S + 2 * self._settings.embedded_grace_s)
-        await self._end_leftovers()
-        return True
+        if state is not None:
+            # The workers drain first, by the settings that they were started with.
+            await end(state.supervisor, grace_s=STOP_WITHIN_S + 2 * self._settings.embedded_grace_s)
+        await self._end_watcher()
+        return await self._end_leftovers() > 0 or state is not None
 
     def touch(self) -> None:
         """Note that somebody still uses the services (a page, an API), so that they stay."""
         touch(self._files)
+
+    async def _end_watcher(self) -> None:
+        """End the one that starts a dead supervisor again, or has just become the new one."""
+        left = read_state(self._files)
+        if left is not None and left.watcher is not None:
+            await end(left.watcher, grace_s=WATCHER_GRACE_S)
 
     async def _end_leftovers(self) -> int:
         return await end_leftovers(self._files, grace_s=self._settings.embedded_grace_s)
@@ -94,6 +100,7 @@ class EmbeddedRuntime:
             state = None
         if state is not None:
             return await self._ready(state.supervisor, on_progress)
+        await self._end_watcher()
         on_progress("starting the services")
         log = self._files.log("supervisor")
         said_from = log_end(log)

@@ -37,11 +37,12 @@ class PartState(Frozen):
 class RuntimeState(Frozen):
     """The embedded services of one home folder.
 
-    `settings` maps variable names to salted digests, so that two callers can be compared without
-    their secrets being written down.
+    `watcher` starts a detached supervisor again that died. `settings` maps variable names to salted
+    digests, so that two callers can be compared without their secrets being written down.
     """
 
     supervisor: ProcessRef
+    watcher: ProcessRef | None = None
     status: RuntimeStatus
     endpoints: Endpoints
     parts: tuple[PartState, ...] = ()

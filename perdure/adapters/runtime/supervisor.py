@@ -25,6 +25,7 @@ from perdure.adapters.runtime.state import (
     write_state,
 )
 from perdure.adapters.runtime.ui_guard import UiGuard
+from perdure.adapters.runtime.watched import Watch
 from perdure.adapters.settings import Settings
 from perdure.domain.errors import PerdureError, RuntimeUnavailable
 
@@ -37,11 +38,13 @@ async def supervise(
     settings: Settings,
     *,
     detached: bool = False,
+    deaths: int = 0,
     idle: timedelta | None = None,
     on_change: OnChange | None = None,
 ) -> bool:
     """Run the services of the home folder until a signal, cancellation or `idle`.
 
+    A `detached` one has a watcher that starts it again if it dies; `deaths` counts those before it.
     Returns False at once when another supervisor holds the home folder.
 
     Raises:
@@ -53,7 +56,7 @@ async def supervise(
             return False
         await end_leftovers(files, grace_s=settings.embedded_grace_s)
         supervisor = _Supervisor(settings, files, detached=detached, idle=idle, on_change=on_change)
-        await supervisor.run()
+        await supervisor.run(deaths=deaths)
     return True
 
 
@@ -95,6 +98,7 @@ class _Supervisor:
         self._guard: UiGuard | None = None
         self._keepers: dict[Part, asyncio.Task[None]] = {}
         self._given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watch: Watch | None = None
         self._state = RuntimeState(
             supervisor=me,
             status="starting",
@@ -104,10 +108,13 @@ class _Supervisor:
             detached=detached,
         )
 
-    async def run(self) -> None:
+    async def run(self, *, deaths: int) -> None:
         status: RuntimeStatus = "stopped"
         error = ""
         with signals_set() as told_to_stop:
+            if self._state.detached:
+                self._watch = Watch(self._files.home, deaths=deaths, on_change=self._publish)
+                self._watch.start()
             work = asyncio.create_task(self._start_and_stay())
             stop = asyncio.create_task(told_to_stop.wait())
             try:
@@ -116,8 +123,10 @@ class _Supervisor:
                 )
                 for task in done - {stop}:
                     await task
+                await self._end_watch()
             except PerdureError as failure:
                 status, error = "failed", str(failure)
+                await self._end_watch()
                 raise
             finally:
                 work.cancel()
@@ -205,6 +214,11 @@ class _Supervisor:
             for wait in late:
                 wait.cancel()
 
+    async def _end_watch(self) -> None:
+        """What ends from here on ends in order; a fault of our own does not come by."""
+        if self._watch is not None:
+            await self._watch.dismiss()
+
     async def _end(self, status: RuntimeStatus, error: str) -> None:
         """Workers first, so that they can still report; then what they talk to."""
         self._publish("stopping")
@@ -229,6 +243,7 @@ class _Supervisor:
                 "status": status or self._state.status,
                 "error": error,
                 "endpoints": self._plans.endpoints,
+                "watcher": self._watch.process if self._watch else None,
                 "ports": self._plans.ports,
                 "parts": tuple(part.state for part in self._keepers),
             }

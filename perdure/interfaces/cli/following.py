@@ -9,6 +9,7 @@ from rich.spinner import Spinner
 from perdure.domain.errors import StoreError
 from perdure.domain.events import Event
 from perdure.domain.result import RunResult, exit_code
+from perdure.interfaces.cli.coming_back import lasting_events
 from perdure.interfaces.cli.learned import find_learned
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import WARN, line
@@ -28,7 +29,7 @@ async def follow(session: Session, services: Services, run: str) -> RunResult:
     session.following = run
     gateway = services.gateway
     if session.output.as_json:
-        async for event in gateway.events(run):
+        async for event in lasting_events(session, gateway, run, on_trouble=session.output.note):
             session.output.emit(event)
     elif session.output.is_terminal:
         await _live(session, gateway, run)
@@ -55,7 +56,7 @@ async def show_result(session: Session, services: Services, result: RunResult) -
 
 async def _lines(session: Session, gateway: RunGateway, run: str) -> None:
     story = Story(await gateway.status(run))
-    async for event in gateway.events(run, on_trouble=session.output.note):
+    async for event in lasting_events(session, gateway, run, on_trouble=session.output.note):
         told = story.line(event)
         if told is not None:
             session.output.tell(told)
@@ -69,7 +70,8 @@ async def _live(session: Session, gateway: RunGateway, run: str) -> None:
     troubles: list[str] = []
     below: tuple[Below, ...] = ()
     with session.output.live(live_view(moved_on(status, looked), spinner=spinner)) as live:
-        async for events in _batches(gateway.events(run, on_trouble=troubles.append)):
+        told_of = lasting_events(session, gateway, run, on_trouble=troubles.append)
+        async for events in _batches(told_of):
             news = bool(events or troubles)
             while troubles:
                 live.console.print(line((troubles.pop(0), WARN)))

@@ -39,6 +39,13 @@ def kill(ref: ProcessRef) -> None:
     os.kill(ref.pid, signal.SIGKILL)
 
 
+def kill_with_watcher(state: RuntimeState) -> None:
+    """SIGKILL to a supervisor and to the one that would start it again in a second."""
+    kill(state.supervisor)
+    assert state.watcher is not None
+    kill(state.watcher)
+
+
 def process_of(state: RuntimeState | None, part: str) -> ProcessRef:
     assert state is not None
     found = state.part(part)

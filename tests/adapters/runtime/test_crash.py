@@ -1,5 +1,6 @@
 """A supervisor that is killed: nothing of it stays, and nothing else is ever touched."""
 
+import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -9,11 +10,13 @@ from waiting import eventually
 
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.runtime.processes import end, is_alive, process_ref
-from perdure.adapters.runtime.state import HomeFiles, read_state, write_state
+from perdure.adapters.runtime.state import HomeFiles, RuntimeState, read_state, write_state
+from perdure.adapters.runtime.watcher import is_wanted
 from tests.adapters.runtime.support import (
     STUBBORN_WORKER,
     any_of_home,
     kill,
+    kill_with_watcher,
     process_of,
     processes_of,
     python,
@@ -27,7 +30,7 @@ async def test_parts_follow_a_killed_supervisor(runtime: EmbeddedRuntime) -> Non
     await runtime.ensure()
     state = await runtime.state()
     assert state is not None
-    kill(state.supervisor)
+    kill_with_watcher(state)
     await eventually(lambda: not any(is_alive(process) for process in processes_of(state)))
 
 
@@ -38,13 +41,13 @@ async def test_next_start_ends_what_a_killed_supervisor_left(
     first = await runtime.ensure()
     state = await runtime.state()
     assert state is not None
-    kill(state.supervisor)
+    kill_with_watcher(state)
     await eventually(lambda: not is_alive(process_of(state, "temporal")))
     assert is_alive(process_of(state, "worker"))
 
     assert await runtime.ensure() == first
     assert not is_alive(process_of(state, "worker"))
-    assert len(any_of_home(home)) == 3
+    assert len(any_of_home(home)) == 4
 
 
 async def test_down_after_a_crash_ends_leftovers(runtime_of: MakeRuntime, home: Path) -> None:
@@ -56,6 +59,73 @@ async def test_down_after_a_crash_ends_leftovers(runtime_of: MakeRuntime, home: 
     await eventually(lambda: not is_alive(state.supervisor))
     assert await runtime.down()
     assert any_of_home(home) == []
+
+
+@pytest.mark.slow
+async def test_a_killed_supervisor_comes_back_by_itself(
+    runtime: EmbeddedRuntime, home: Path
+) -> None:
+    first = await runtime.ensure()
+    state = await runtime.state()
+    assert state is not None
+    kill(state.supervisor)
+
+    async def again() -> RuntimeState | None:
+        now = await runtime.state()
+        return now if now is not None and now.is_serving else None
+
+    after = await eventually(again)
+    assert after is not None
+    assert after.endpoints == first
+    assert after.supervisor == state.watcher, "the watcher became the supervisor"
+    assert after.watcher not in (None, state.watcher), "and has a watcher of its own"
+    assert await runtime.ensure() == first
+    assert await runtime.down()
+    assert any_of_home(home) == []
+
+
+@pytest.mark.slow
+async def test_a_killed_watcher_is_replaced(runtime: EmbeddedRuntime) -> None:
+    await runtime.ensure()
+    state = await runtime.state()
+    assert state is not None and state.watcher is not None
+    kill(state.watcher)
+
+    async def another() -> bool:
+        now = await runtime.state()
+        assert now is not None
+        return now.watcher not in (None, state.watcher)
+
+    await eventually(another)
+    now = await runtime.state()
+    assert now is not None
+    assert now.supervisor == state.supervisor, "the services go on"
+
+
+@pytest.mark.parametrize(
+    ("status", "deaths", "named", "wanted"),
+    [
+        pytest.param("ready", 0, True, True, id="it served"),
+        pytest.param("ready", 0, False, False, id="another one serves"),
+        pytest.param("starting", 0, True, False, id="who started it is told"),
+        pytest.param("starting", 1, True, True, id="the watcher started it"),
+        pytest.param("stopped", 0, True, True, id="it broke"),
+    ],
+)
+def test_who_is_started_again(
+    tmp_path: Path, status: str, deaths: int, named: bool, wanted: bool
+) -> None:
+    (tmp_path / "state.json").write_text(
+        json.dumps({"supervisor": {"pid": 7 if named else 8}, "status": status})
+    )
+    assert is_wanted(tmp_path, 7, deaths) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"supervisor": 7, "status": "ready"}'])
+def test_a_state_that_says_nothing_starts_nobody(tmp_path: Path, text: str) -> None:
+    assert not is_wanted(tmp_path, 7, 0)
+    (tmp_path / "state.json").write_text(text)
+    assert not is_wanted(tmp_path, 7, 0)
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ async def test_all_parts_serve_and_down_leaves_no_process(
     assert [part.name for part in state.parts] == ["temporal", "model", "worker", "worker-2"]
     assert endpoints.model_url is not None and endpoints.ui_url is not None
     assert "starting the services" in told and "worker: running" in told
-    assert len(any_of_home(home)) == 4  # the supervisor and those, the model's stub aside
+    assert len(any_of_home(home)) == 5  # supervisor, watcher and those, the model's stub aside
 
     assert await runtime.down()
     assert not any(is_alive(process) for process in processes_of(state))
@@ -172,7 +172,7 @@ async def test_two_commands_at_once_start_one_supervisor(
     answers = [(await command.communicate())[0] for command in commands]
     assert len(set(answers)) == 1
     assert Endpoints.model_validate_json(answers[0]).home == str(home)
-    assert len(any_of_home(home)) == 4  # one supervisor, one server, one worker, one API
+    assert len(any_of_home(home)) == 5  # one supervisor, watcher, server, worker, API
 
 
 async def test_a_worker_that_fails_is_named_with_its_last_words(runtime_of: MakeRuntime) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from perdure.domain.costs import CostReport, add_up
-from perdure.domain.errors import NotAllowed, NotFound, PerdureError
+from perdure.domain.errors import NotAllowed, NotFound, PerdureError, ServiceUnavailable
 from perdure.domain.events import Event
 from perdure.domain.memory.mining import MineReport
 from perdure.domain.messages import AnyMessage, Receipt
@@ -53,6 +53,7 @@ class MemoryGateway:
     check_error: PerdureError | None = None
     away: PerdureError | None = None
     follow_error: BaseException | None = None
+    outages: int = 0
     interrupted: bool = False
     trouble: str = ""
     unready: bool = False
@@ -132,6 +133,11 @@ class MemoryGateway:
         if on_trouble is not None and self.trouble:
             on_trouble(self.trouble)
         for item in self.happened:
+            if item.seq <= since:
+                continue
+            if self.outages and item.seq > 1:
+                self.outages -= 1
+                raise ServiceUnavailable("The server is away.")
             yield item
             if self.interrupted:
                 signal.raise_signal(signal.SIGINT)

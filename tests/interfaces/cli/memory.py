@@ -110,6 +110,7 @@ class Installation:
     homes: list[Path] = field(default_factory=list)
     killed: bool = False
     remembers: bool = False
+    states: list[RuntimeView | None] | None = None
     stdout: StringIO = field(default_factory=StringIO)
     stderr: StringIO = field(default_factory=StringIO)
 
@@ -213,6 +214,8 @@ class Installation:
         return True
 
     async def _state(self) -> RuntimeView | None:
+        if self.states is not None:
+            return self.states.pop(0) if len(self.states) > 1 else self.states[0]
         return self._runtime(1 if self.killed else 0)
 
     async def _logs(self, part: str | None, *, lines: int, follow: bool) -> AsyncGenerator[FakeLog]:
