@@ -50,6 +50,7 @@ from perdure.domain.agent.levels import SHELL_FULL
 from perdure.domain.errors import InvalidInput
 from perdure.domain.ports import Endpoints, ToolServers
 from perdure.domain.run import Timing
+from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.gateway import Gateway, Settling, SiteFacts
 from perdure.interfaces.loop_desk import Loops
 from perdure.interfaces.services import OnProgress, Services
@@ -287,6 +288,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
         ).settle,
         rubric_problems=check_problems,
         prepare=register_search_attributes,
+        audit=AuditTrail(stores.audit, now=utc_now),
     )
     return Services(
         gateway=gateway,
@@ -302,6 +304,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
         artifacts=stores.artifacts,
         todos=stores.todos,
         access=stores.access,
+        audit=stores.audit,
         definitions=parts.loops,
         models=parts.models,
         endpoints=endpoints,

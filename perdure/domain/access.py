@@ -47,6 +47,9 @@ class Ended(NamedTuple):
 class ApiToken(Frozen):
     """One token as the store keeps it; `digest` is of its secret part.
 
+    With `runs` or `folders` it reaches those runs, runs whose workspace is below one of the
+    folders, and all that any of them started; it starts runs below its folders alone.
+
     A new secret leaves the id as it is, so that the runs, idempotency keys and approvals of its
     owner stay theirs; the secret of before opens it until `former_until`.
     """
@@ -60,6 +63,13 @@ class ApiToken(Frozen):
     revoked_at: datetime | None = None
     former_digest: str | None = None
     former_until: datetime | None = None
+    runs: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    @property
+    def bound(self) -> bool:
+        """Whether it reaches only some runs, instead of all of the installation."""
+        return bool(self.runs or self.folders)
 
     @property
     def grants(self) -> frozenset[Scope]:
@@ -123,6 +133,20 @@ class ApiToken(Frozen):
                 "former_digest": self.digest,
                 "former_until": until,
             }
+        )
+
+
+def require_bindable(scopes: Iterable[Scope]) -> None:
+    """Refuse scopes that reach beyond any run for a token that is bound to some.
+
+    Raises:
+        InvalidInput: they hold one that does.
+    """
+    if wider := [scope for scope in scopes if scope in {"execute", "admin"}]:
+        raise InvalidInput(
+            f"A token with the scope {wider[0]} cannot be bound to runs or folders: what it lets "
+            "its holder do is bounded by none.",
+            cure="Bind a token of the scopes read, operate and answer.",
         )
 
 

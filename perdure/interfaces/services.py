@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TextIO
 from pydantic import BaseModel
 
 from perdure.domain.admission import RubricProblems, no_problems
+from perdure.domain.audit import AuditStore
 from perdure.domain.base import Frozen
 from perdure.domain.costs import CostReport
 from perdure.domain.events import Event
@@ -209,6 +210,7 @@ class Services:
     artifacts: ArtifactStore
     todos: TodoStore
     access: AccessStore
+    audit: AuditStore
     definitions: DefinitionStore
     models: ModelFacts
     endpoints: Endpoints

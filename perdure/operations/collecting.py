@@ -22,6 +22,7 @@ YOUNG = timedelta(hours=1)
 # Payloads that Temporal keeps through the store are named by its histories; those of another server
 # that this store has served are not seen here.
 HISTORY_RETENTION = timedelta(days=30)
+AUDIT_KEPT = timedelta(days=400)
 PAYLOAD_MARK = b"json/plain"
 ALL_RUNS = 1_000_000
 
@@ -54,7 +55,8 @@ async def collect(
 ) -> Collected:
     """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
-    Working folders of ended runs go as well: what they hold is in the store.
+    Working folders of ended runs go as well: what they hold is in the store. So do lines of the
+    audit trail that are older than it is kept.
 
     Args:
         stores: what is cleaned up.
@@ -84,6 +86,7 @@ async def collect(
     if not dry_run:
         sizes = await stores.blobs.delete(list(unneeded), written_before=needs.cutoff)
         await _release_ended(stores, workspaces, open_runs=needs.open)
+        await stores.audit.forget(before=now - AUDIT_KEPT)
     kept += len(unneeded) - len(sizes)
     return Collected(blobs=len(sizes), bytes=sum(sizes), kept=kept, dry_run=dry_run)
 

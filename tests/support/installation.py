@@ -26,6 +26,7 @@ from perdure.compose import VERSION, Parts, open_parts
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import RUN_SPEC, Timing
 from perdure.domain.status import RunStatus
+from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.gateway import Gateway, Settling, SiteFacts, Waits
 from perdure.resolution import Plugins, Resolver
 from perdure.worker import run_worker
@@ -271,6 +272,7 @@ async def installation(
             rubric_problems=check_problems,
             waits=PATIENT,
             prepare=register_search_attributes,
+            audit=AuditTrail(parts.stores.audit, now=utc_now),
         )
         yield Installation(home, address, loaded, parts, gateway, client)
 

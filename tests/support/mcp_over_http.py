@@ -36,7 +36,7 @@ async def serving(door):
         await task
 
 
-async def token(door, *scopes):
+async def token(door, *scopes, **more):
     """The text of a new token."""
     made = Credentials(id=secrets.token_hex(4), secret=secrets.token_urlsafe(32))
     kept = ApiToken(
@@ -45,6 +45,7 @@ async def token(door, *scopes):
         scopes=scopes,
         digest=digest_of(made.secret),
         created_at=datetime.now(UTC),
+        **more,
     )
     await door.site.parts.stores.access.add_token(kept)
     return made.text

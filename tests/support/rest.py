@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import yaml
@@ -42,7 +43,7 @@ class Rest:
     client: httpx2.AsyncClient
     api: ApiSite
 
-    async def token(self, *scopes: Scope, **more: datetime) -> str:
+    async def token(self, *scopes: Scope, **more: Any) -> str:
         """The text of a new token."""
         return await token_of(self.api, *scopes, **more)
 
@@ -81,6 +82,8 @@ async def token_of(
     *scopes: Scope,
     expires_at: datetime | None = None,
     revoked_at: datetime | None = None,
+    runs: tuple[str, ...] = (),
+    folders: tuple[str, ...] = (),
 ) -> str:
     """Keep a new token and return its text."""
     made = Credentials(id=secrets.token_hex(4), secret=secrets.token_urlsafe(32))
@@ -92,6 +95,8 @@ async def token_of(
         created_at=datetime.now(UTC),
         expires_at=expires_at,
         revoked_at=revoked_at,
+        runs=runs,
+        folders=folders,
     )
     await api.services.access.add_token(token)
     return made.text

@@ -19,7 +19,11 @@ class SqlAccess:
         self._database = database
 
     async def add_token(self, token: ApiToken) -> None:
-        values = token.model_dump() | {"scopes": " ".join(token.scopes)}
+        values = token.model_dump() | {
+            "scopes": " ".join(token.scopes),
+            "runs": "\n".join(token.runs),
+            "folders": "\n".join(token.folders),
+        }
         async with self._database.write() as connection:
             await connection.execute(self._database.insert(api_tokens).values(values))
 
@@ -83,4 +87,13 @@ class SqlAccess:
 
 
 def _token(row: dict[str, object]) -> ApiToken:
-    return ApiToken.model_validate({**row, "scopes": scopes_of(str(row["scopes"]).split())})
+    read = {
+        "scopes": scopes_of(str(row["scopes"]).split()),
+        "runs": _lines(row["runs"]),
+        "folders": _lines(row["folders"]),
+    }
+    return ApiToken.model_validate({**row, **read})
+
+
+def _lines(text: object) -> tuple[str, ...]:
+    return tuple(str(text).split("\n")) if text else ()

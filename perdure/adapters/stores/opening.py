@@ -10,6 +10,7 @@ from sqlalchemy import URL
 from perdure.adapters.files.private import make_private
 from perdure.adapters.stores.access import SqlAccess
 from perdure.adapters.stores.artifacts import SqlArtifacts
+from perdure.adapters.stores.audit import SqlAudit
 from perdure.adapters.stores.blobs import SealedBlobs, Shelf
 from perdure.adapters.stores.cells import Cells
 from perdure.adapters.stores.clock import utc_now
@@ -25,6 +26,7 @@ from perdure.adapters.stores.todos import SqlTodos
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.adapters.stores.vault import Vault
 from perdure.domain.access import AccessStore
+from perdure.domain.audit import AuditStore
 from perdure.domain.delegation.tools.store import MadeToolStore
 from perdure.domain.ports import (
     ArtifactStore,
@@ -55,6 +57,7 @@ class Stores:
     memory: MemoryStore
     made_tools: MadeToolStore
     access: AccessStore
+    audit: AuditStore
     sessions: SessionStore
     projects: ProjectStore
     artifacts: ArtifactStore
@@ -109,6 +112,7 @@ async def open_stores(
         memory=SqlMemory(database),
         made_tools=SqlMadeTools(database),
         access=SqlAccess(database),
+        audit=SqlAudit(database),
         sessions=SqlProjects(database),
         projects=SqlProjects(database),
         artifacts=SqlArtifacts(database),

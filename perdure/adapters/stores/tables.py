@@ -201,8 +201,19 @@ api_tokens = Table(
     "api_tokens",
     metadata,
     _key("id"),
-    *_texts("name", "scopes", "digest", "former_digest"),
+    *_texts("name", "scopes", "digest", "former_digest", "runs", "folders"),
     *_times("created_at", "expires_at", "revoked_at", "former_until"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    _key("id"),
+    Column("at", UtcTime),
+    *_texts("action", "outcome", "who", "run"),
+    *_contents("audit", "about"),
+    Column("count", BigInteger),
+    Column("last_at", UtcTime),
 )
 
 api_starts = Table(

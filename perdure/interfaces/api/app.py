@@ -2,14 +2,23 @@
 
 import re
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
 
-from perdure.interfaces.api import definitions, events, gates, health, looking, loops, steering
-from perdure.interfaces.api.caller import needs
+from perdure.interfaces.api import (
+    audit,
+    definitions,
+    events,
+    gates,
+    health,
+    looking,
+    loops,
+    steering,
+)
+from perdure.interfaces.api.caller import needs, within_reach
 from perdure.interfaces.api.counting import WorkSeen
 from perdure.interfaces.api.document import describe
 from perdure.interfaces.api.doorkeeper import DOCUMENT_PATH, Doorkeeper
@@ -31,6 +40,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     looking.router,
     steering.router,
     events.router,
+    audit.router,
     health.router,
 )
 
@@ -45,6 +55,7 @@ def build_app(site: ApiSite) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        dependencies=[Depends(within_reach)],
         middleware=_middleware(site),
     )
     app.state.site = site

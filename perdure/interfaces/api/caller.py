@@ -9,11 +9,25 @@ from fastapi import Depends, Request
 
 from perdure.domain.access import ApiToken, Scope
 from perdure.domain.ports import StoredRun
-from perdure.interfaces.api.doorkeeper import CALLER
+from perdure.interfaces.api.doorkeeper import CALLER, DOCUMENT_PATH
 from perdure.interfaces.api.facts import ApiSite
 from perdure.interfaces.api.problems import Refused
 from perdure.interfaces.gateway.faults import unknown_run
+from perdure.interfaces.reach import reaches
 
+# What answers bound tokens beside their runs; lists leave out what they do not reach.
+FOR_BOUND = frozenset(
+    {
+        ("GET", "/healthz"),
+        ("GET", "/readyz"),
+        ("GET", DOCUMENT_PATH),
+        ("GET", "/api/v1/loops"),
+        ("POST", "/api/v1/loops"),
+        ("GET", "/api/v1/gates"),
+        ("GET", "/api/v1/loops/definitions"),
+        ("GET", "/api/v1/loops/definitions/{name}"),
+    }
+)
 _ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -31,6 +45,10 @@ class Caller:
     def has(self, scope: Scope) -> bool:
         """Whether the token has a scope."""
         return scope in self.token.grants
+
+    async def sees(self, site: ApiSite, run: str) -> bool:
+        """Whether a run is of this installation, and within reach of the token."""
+        return await reaches(site.services, self.token, run)
 
     def need(self, scope: Scope, why: str = "") -> None:
         """Refuse a caller whose token lacks a scope."""
@@ -63,6 +81,29 @@ def needs(scope: Scope) -> Callable[[Request], Caller]:
         return found
 
     return caller
+
+
+async def within_reach(request: Request) -> None:
+    """Let a bound token have what it is bound to, and of everything else only what is listed here.
+
+    A run that it does not reach is one that does not exist.
+    """
+    token = request.scope.get(CALLER)
+    if not isinstance(token, ApiToken) or not token.bound:
+        return
+    run = request.path_params.get("run")
+    if run is not None:
+        if not (_ID.fullmatch(run) and await reaches(site_of(request).services, token, run)):
+            raise unknown_run(run[:80])
+        return
+    route = request.scope.get("route")
+    if (request.method, getattr(route, "path", "")) not in FOR_BOUND:
+        raise Refused(
+            403,
+            "bound_token",
+            f"The token {token.name!r} is bound to runs or folders; this is of all of them.",
+            cure="Use a token that is not bound: perdure api token create NAME",
+        )
 
 
 Site = Annotated[ApiSite, Depends(site_of)]

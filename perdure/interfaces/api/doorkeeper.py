@@ -10,12 +10,15 @@ from perdure.domain.errors import PerdureError
 from perdure.interfaces.api.facts import DOCUMENT, METRICS, ApiSite
 from perdure.interfaces.api.problems import Refused, as_refusal, document
 from perdure.interfaces.api.rates import Rates
+from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.tokens import caller_of
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 DOCUMENT_PATH = "/api/v1/openapi.json"
 METRICS_PATH = "/metrics"
 CALLER = "perdure_token"
+DOOR = "REST"
+FORBIDDEN = 403
 _HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -31,6 +34,7 @@ class Doorkeeper:
         self._app = app
         self._site = site
         self._rates = Rates(site.rules.rate_per_minute)
+        self._audit = AuditTrail(site.services.audit, now=site.now)
         self._open = HEALTH | _public(site.rules.public)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,7 +48,23 @@ class Doorkeeper:
             answer = document(refused, instance=scope["path"])
             await answer(scope, receive, _with_headers(send))
             return
-        await self._app(scope, receive, _with_headers(send))
+        await self._app(scope, receive, self._witnessed(scope, _with_headers(send)))
+
+    def _witnessed(self, scope: Scope, send: Send) -> Send:
+        """Writes down what a token was refused."""
+
+        async def sending(message: Message) -> None:
+            token: ApiToken | None = scope[CALLER]
+            if (
+                token
+                and message["type"] == "http.response.start"
+                and message["status"] == FORBIDDEN
+            ):
+                what = f"{scope['method']} {scope['path']}"
+                await self._audit.refused_access(token, what=what)
+            await send(message)
+
+        return sending
 
     async def _admit(self, scope: Scope) -> ApiToken | None:
         given = Headers(scope=scope).get("authorization")
@@ -58,7 +78,9 @@ class Doorkeeper:
             raise as_refusal(error) from error
         self._count(f"token {token.id}" if token else address)
         if token is None:
+            await self._audit.refused_login(given, door=DOOR, address=address)
             raise _unauthorized(given, ended)
+        await self._audit.used(token, door=DOOR, address=address)
         self._site.in_use()
         return token
 

@@ -20,17 +20,17 @@ router = APIRouter(tags=["gates"], route_class=BoundedRoute)
 
 @router.get("/api/v1/gates")
 async def list_gates(
-    site: Site, _: Reader, limit: Limit = PAGE, cursor: CursorText = None
+    site: Site, caller: Reader, limit: Limit = PAGE, cursor: CursorText = None
 ) -> Gates:
     """Everything that waits for a person, oldest first, with the exact arguments and their hash."""
     pages = await cursors(site, "gates")
     offset = pages.offset(cursor)
     found = await site.services.gateway.gates()
-    ours = [one for one in found.gates if await site.services.records.run(one.run) is not None]
+    ours = [one for one in found.gates if await caller.sees(site, one.run)]
     return Gates(
         items=tuple(ours[offset : offset + limit]),
         cursor=pages.after(offset, limit=limit, total=len(ours)),
-        unread=found.unread,
+        unread=tuple([run for run in found.unread if await caller.sees(site, run)]),
         note=FRESH_NOTE,
     )
 

@@ -24,6 +24,7 @@ from perdure.interfaces.api.trust import require_trust
 from perdure.interfaces.api.verbs import steer
 from perdure.interfaces.api.views import FRESH_NOTE, Count, PatchBody, Runs, Started
 from perdure.interfaces.gateway.facts import RunFilter, RunPage, RunRow
+from perdure.interfaces.gateway.faults import unknown_run
 from perdure.interfaces.submission import as_workers_see, load_data, store
 
 PAGES_SEARCHED = 10
@@ -37,7 +38,7 @@ Word = Annotated[str | None, Query(max_length=200)]
 @router.get("")
 async def list_runs(
     site: Site,
-    _: Reader,
+    caller: Reader,
     status: Annotated[Lifecycle | Literal["cancelled"] | None, Query()] = None,
     kind: Annotated[LoopKind | None, Query()] = None,
     outcome: Annotated[Outcome | None, Query()] = None,
@@ -55,6 +56,8 @@ async def list_runs(
     """
     if root is not None:
         await known_run(site, root)
+        if not await caller.sees(site, root):
+            raise unknown_run(root)
     wanted = RunFilter(
         status=status,
         kind=kind,
@@ -67,6 +70,7 @@ async def list_runs(
     pages = await cursors(site, "loops", wanted.model_dump(mode="json"), definition, text)
     found = await _searched(
         site,
+        caller,
         wanted.model_copy(update={"cursor": pages.read(cursor)}),
         definition=definition,
         text=text,
@@ -181,7 +185,7 @@ def _amendment(body: PatchBody) -> Amend:
 
 
 async def _searched(
-    site: ApiSite, wanted: RunFilter, *, definition: str | None, text: str | None
+    site: ApiSite, caller: Caller, wanted: RunFilter, *, definition: str | None, text: str | None
 ) -> RunPage:
     """The first page from there on with a row that fits; a search ends after some pages."""
     words = (text or "").casefold().split()
@@ -189,7 +193,7 @@ async def _searched(
     for _ in range(PAGES_SEARCHED):
         page = await site.services.gateway.list(wanted)
         rows = [row for row in page.runs if _fits(row, definition, words)]
-        ours = [row for row in rows if await site.services.records.run(row.id) is not None]
+        ours = [row for row in rows if await caller.sees(site, row.id)]
         page = page.model_copy(update={"runs": tuple(ours)})
         if ours or page.cursor is None:
             break

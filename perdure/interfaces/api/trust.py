@@ -4,13 +4,15 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from perdure.domain.errors import NotAllowed
 from perdure.domain.execution import execution_needs
 from perdure.domain.problems import shown
 from perdure.domain.roles.written import written_needs
 from perdure.interfaces.api.caller import Caller
 from perdure.interfaces.api.facts import ApiSite
-from perdure.interfaces.api.problems import invalid
+from perdure.interfaces.api.problems import Refused, invalid
 from perdure.interfaces.execution import trusted_places
+from perdure.interfaces.reach import is_below, require_start
 
 Spec = dict[str, JsonValue]
 
@@ -22,6 +24,10 @@ async def require_trust(site: ApiSite, caller: Caller, spec: Spec) -> None:
         Refused: 403 without the scope `execute`; 422 for a folder that is none.
     """
     folder = spec.get("workspace")
+    try:
+        require_start(caller.token, spec)
+    except NotAllowed as error:
+        raise Refused(403, "bound_token", error.message, cure=error.cure) from None
     await require_served(site, caller, folder)
     if caller.has("execute"):
         return
@@ -40,6 +46,11 @@ async def require_served(site: ApiSite, caller: Caller, folder: JsonValue) -> No
         if isinstance(folder, str) and not _is_folder(folder):
             raise invalid("workspace", f"found {shown(folder)}; allowed: an absolute folder")
         return
+    if caller.token.bound:
+        if not is_below(folder, caller.token.folders):
+            told = f"The token {caller.token.name!r} is not bound to that workspace folder."
+            raise Refused(403, "bound_token", told, cure="Name one of its own folders.")
+        return  # the operator named it when the token was made
     if folder not in (await site.services.records.workspaces()).values():
         caller.need("execute", " No run from this host has worked in that workspace folder yet.")
 

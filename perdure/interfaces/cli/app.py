@@ -15,6 +15,7 @@ from rich.console import Console
 from perdure.domain.errors import PerdureError
 from perdure.interfaces.cli.calling import bound_to, without_json
 from perdure.interfaces.cli.commands import (
+    auditing,
     belonging,
     defining,
     demo,
@@ -94,6 +95,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
     for command in (installation.up, installation.down, installation.logs, installation.worker):
         app.command(command, group=SERVE)
     app.command(serving.api_commands(SERVE))
+    app.command(auditing.audit, group=SERVE)
     app.command(mcp_server.mcp, group=SERVE)
     for command in (installation.codec, installation.setup, installation.doctor, installation.gc):
         app.command(command, group=SERVE)

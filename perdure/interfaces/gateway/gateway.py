@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from perdure.domain.admission import RubricProblems, no_problems
+from perdure.domain.audit import VerbAudit
 from perdure.domain.costs import CostReport
 from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.events import Event
@@ -80,6 +81,7 @@ class Gateway:
         rubric_problems: finds what cannot be used in a rubric that a person amends.
         waits: bounds in time.
         now: the clock.
+        audit: writes down what runs are asked.
         prepare: adds what the namespace lacks, where that is allowed; raises `RuntimeUnavailable`.
 
     Every method raises `ServiceUnavailable` when the server does not answer and the store cannot
@@ -100,6 +102,7 @@ class Gateway:
         waits: Waits | None = None,
         now: Callable[[], datetime] = utc_now,
         prepare: Prepare | None = None,
+        audit: VerbAudit | None = None,
     ) -> None:
         self._facts, self._records = facts, records
         self._resolve, self._now, self._waits = resolve, now, waits or Waits()
@@ -141,6 +144,7 @@ class Gateway:
             records=records,
             retrying=retrying,
             rubric_problems=rubric_problems,
+            audit=audit,
         )
         self._listing = Listing(server=self._server, records=records, facts=facts)
         self._deleting = Deleting(server=self._server, records=records)

@@ -5,6 +5,7 @@ import asyncio
 from pydantic import JsonValue, ValidationError
 
 from perdure.domain.admission import RubricProblems
+from perdure.domain.audit import VerbAudit
 from perdure.domain.editing import edited
 from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, PerdureError
 from perdure.domain.message_bounds import too_long
@@ -56,15 +57,29 @@ class Steering:
         records: RecordStore,
         retrying: Retrying,
         rubric_problems: RubricProblems,
+        audit: VerbAudit | None = None,
     ) -> None:
         self._server = server
         self._retrying = retrying
         self._rubric_problems = rubric_problems
+        self._audit = audit
         self._blobs = blobs
         self._records = records
 
     async def verb(self, run: str, message: AnyMessage) -> Receipt:
-        """Ask a run to do something; see `Gateway.verb`."""
+        """Ask a run to do something; see `Gateway.verb`. Both ends are written down."""
+        if self._audit is None:
+            return await self._verb(run, message)
+        entry = await self._audit.asked(run, message)
+        try:
+            receipt = await self._verb(run, message)
+        except (InvalidInput, NotAllowed, NotFound) as error:
+            await self._audit.answered(entry, refused=error.message)
+            raise
+        await self._audit.answered(entry)
+        return receipt
+
+    async def _verb(self, run: str, message: AnyMessage) -> Receipt:
         if isinstance(message, Amend) and message.rubric is not None:
             self._require_usable(message.rubric)
         sent = await self._shortened(message)

@@ -27,6 +27,7 @@ from perdure.interfaces.execution import trusted_places
 from perdure.interfaces.gateway.facts import OpenGates
 from perdure.interfaces.gateway.faults import unknown_run
 from perdure.interfaces.loop_desk import Loops
+from perdure.interfaces.reach import is_below, reaches, require_start
 from perdure.interfaces.services import Services
 
 LOOKED_AT = 500
@@ -56,6 +57,7 @@ class Desk:
         """
         if self.token is None:
             return await self.loops.start(ask)
+        require_start(self.token, ask.model_dump(mode="json"))
         trusted = "execute" in self.token.grants
         started = await self.loops.start(ask.model_copy(update={"trusted": trusted}))
         claim = StartedBy(run=started.id, token=self.token.id, at=self.now)
@@ -70,6 +72,7 @@ class Desk:
         """
         if self.token is None:
             return await self.loops.start_task(fields, files=True)
+        require_start(self.token, fields)
         if "execute" not in self.token.grants:
             await self._require_modest(fields)
         started = await self.loops.start_task(fields, files=False)
@@ -80,7 +83,11 @@ class Desk:
     async def _require_modest(self, fields: Mapping[str, JsonValue]) -> None:
         places = list(await trusted_places(fields, self.services.definitions))
         folder = fields.get("workspace")
-        if folder not in (None, *(await self.services.records.workspaces()).values()):
+        served = self.token is not None and is_below(folder, self.token.folders)
+        if not served and folder not in (
+            None,
+            *(await self.services.records.workspaces()).values(),
+        ):
             places.append("workspace: no run has worked in that folder yet")
         if places:
             raise NotAllowed(
@@ -137,7 +144,7 @@ class Desk:
         """Steer one loop, or `all` open ones."""
         if run != ALL:
             return await self.loops.control(action, await self._ours(run))
-        if self.token is None or action_of(action) == "retry":
+        if self.token is None or (action_of(action) == "retry" and not self.token.bound):
             return await self.loops.control(action, run)
         return await self._control_all(action)
 
@@ -146,6 +153,8 @@ class Desk:
         refused: dict[str, str] = {}
         for row in await self.services.records.find_runs(prefix="roles-", limit=LOOKED_AT):
             if row.ended_at is not None or row.parent is not None:
+                continue
+            if not await self._is_ours(row.id):
                 continue
             try:
                 taken += (await self.loops.control(action, row.id)).taken
@@ -160,4 +169,4 @@ class Desk:
         return resolved
 
     async def _is_ours(self, run: str) -> bool:
-        return self.token is None or await self.services.records.run(run) is not None
+        return self.token is None or await reaches(self.services, self.token, run)

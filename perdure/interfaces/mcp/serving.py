@@ -12,12 +12,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from perdure.domain.errors import NotAllowed, PerdureError
 from perdure.interfaces.api.rates import Rates
 from perdure.interfaces.api.serving import serve
+from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.mcp.server import build_server
 from perdure.interfaces.mcp.site import McpSite
+from perdure.interfaces.services import Services
 from perdure.interfaces.tokens import Shown, caller_of
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
+DOOR = "MCP"
 
 
 async def serve_stdio(site: McpSite) -> None:
@@ -57,6 +60,7 @@ class Guard:
         self._app = app
         self._site = site
         self._rates = Rates(site.rate_per_minute)
+        self._audit: AuditTrail | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, or answer 401, 429, or 503 where tokens cannot be looked up."""
@@ -65,10 +69,10 @@ class Guard:
 
     async def _refusal(self, scope: Scope) -> JSONResponse | None:
         try:
-            token, ended = await self._known(scope)
+            address = f"address {(scope.get('client') or ('unknown', 0))[0]}"
+            token, ended = await self._known(scope, address)
         except PerdureError as error:
             return JSONResponse({"error": error.code, "cure": error.cure}, 503)
-        address = f"address {(scope.get('client') or ('unknown', 0))[0]}"
         wait = self._rates.wait(f"token {token.id}" if token else address)
         if wait > 0:
             return self._too_many(math.ceil(wait))
@@ -88,10 +92,22 @@ class Guard:
         }
         return JSONResponse(refused, 429, {"retry-after": str(seconds)})
 
-    async def _known(self, scope: Scope) -> Shown:
+    async def _known(self, scope: Scope, address: str) -> Shown:
         given = Headers(scope=scope).get("authorization")
         async with self._site.opened(False) as services:
-            return await caller_of(given, services.access, now=self._site.now())
+            shown = await caller_of(given, services.access, now=self._site.now())
+            audit = self._audit_over(services)
+            if shown.token is None:
+                await audit.refused_login(given, door=DOOR, address=address)
+            else:
+                await audit.used(shown.token, door=DOOR, address=address)
+            return shown
+
+    def _audit_over(self, services: Services) -> AuditTrail:
+        """What was counted so far, over the store of one request."""
+        if self._audit is None:
+            self._audit = AuditTrail(services.audit, now=self._site.now)
+        return self._audit.over(services.audit)
 
 
 async def _require_token(site: McpSite) -> None:

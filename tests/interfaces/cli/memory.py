@@ -191,6 +191,7 @@ class Installation:
             artifacts=stores and stores.artifacts,
             todos=stores and stores.todos,
             access=stores and stores.access,
+            audit=stores and stores.audit,
             definitions=LoopFiles(self.folder / "home", parse),
             models=MemoryModels(),
             endpoints=ENDPOINTS,

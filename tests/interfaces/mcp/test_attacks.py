@@ -8,6 +8,7 @@ from half_sent import exchange, half_sent
 from mcp_over_http import remote, serving, token, told
 from rest import scripted
 
+from perdure.domain.audit import AuditFilter
 from perdure.domain.errors import StoreError
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -185,3 +186,18 @@ async def test_lengths_connections_and_names_are_checked(guarded):
         ).status_code == 421
         async with half_sent(port, 600):
             assert (await known.post(url, json=PING)).status_code < 413
+
+
+async def test_a_bound_token_reaches_its_folder_alone(guarded, tmp_path):
+    (tmp_path / "ours").mkdir()
+    text = await token(guarded, "read", "operate", folders=(str(tmp_path / "ours"),))
+    unbound = await token(guarded, "read", "operate")
+    async with serving(guarded) as url:
+        async with remote(url, unbound) as client:
+            away = await told(client, "run_start", goal="look around")
+        async with remote(url, text) as client:
+            assert "is bound to" in await told(client, "run_start", goal="look around")
+            assert "no run" in await told(client, "loop_status", id=away["id"])
+            assert (await told(client, "loop_list"))["loops"] == []
+    trail = await guarded.site.parts.stores.audit.entries(AuditFilter(action="token_used"))
+    assert {entry.about for entry in trail} == {"MCP from address 127.0.0.1"}

@@ -110,11 +110,11 @@ async def schedule(
             session.output.show(schedule_view(stands, clock), data)
 
 
-def interval_of(text: str) -> timedelta:
+def interval_of(text: str, option: str = "--every") -> timedelta:
     """A number of seconds, minutes, hours or days; raises `InvalidInput` for anything else."""
     read = _EVERY.fullmatch(text.strip().lower())
     if read is None or len(read["count"]) > len("999999999"):
         raise InvalidInput(
-            f"--every: {text[:40]!r} is no interval.", cure="Give a number and s, m, h or d: 24h."
+            f"{option}: {text[:40]!r} is no interval.", cure="Give a number and s, m, h or d: 24h."
         )
     return timedelta(seconds=int(read["count"]) * _UNITS[read["unit"]])

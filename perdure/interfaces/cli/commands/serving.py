@@ -12,17 +12,22 @@ from perdure.domain.access import (
     ApiToken,
     Credentials,
     digest_of,
+    require_bindable,
     scopes_of,
 )
+from perdure.domain.audit import Action
 from perdure.domain.errors import Conflict, InvalidInput, NotFound
+from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.cli.commands.given import Given
 from perdure.interfaces.cli.views.layout import DIM, line
 from perdure.interfaces.cli.views.tokens import made_view, tokens_view
+from perdure.interfaces.services import Services
 
 USUAL = ("read", "operate", "answer")
 MOST_DAYS = 36_500
 MOST_OVERLAP_HOURS = 720
 Scopes = Annotated[tuple[str, ...], Parameter(name="--scope", negative="")]
+Bounds = Annotated[tuple[str, ...], Parameter(negative="")]
 Forever = Annotated[bool, Parameter(negative="")]
 TokenId = Annotated[str, Parameter(name="ID")]
 
@@ -64,6 +69,8 @@ async def create(
     scope: Scopes = USUAL,
     days: int | None = None,
     forever: Forever = False,
+    run: Bounds = (),
+    folder: Bounds = (),
     session: Given,
 ) -> None:
     """Make a token, and show it this once.
@@ -74,6 +81,8 @@ async def create(
             read, operate and answer.
         days: After how many days it expires; left out: PERDURE_API_TOKEN_DAYS.
         forever: It never expires.
+        run: Bind it to a run and what that starts; may be repeated.
+        folder: Bind it to runs whose workspace is this folder or below it; may be repeated.
     """
     if not 0 < len(name.strip()) <= NAME_CHARACTERS:
         raise InvalidInput(
@@ -87,9 +96,15 @@ async def create(
         digest=digest_of(made.secret),
         created_at=session.context.now(),
         expires_at=_expiry(session, days, forever=forever),
+        folders=_folders(session, folder),
     )
+    if run or folder:
+        require_bindable(token.scopes)
     async with session.connected() as services:
+        runs = tuple([await services.gateway.resolve(one) for one in run])
+        token = token.model_copy(update={"runs": runs})
         await services.access.add_token(token)
+        await _noted(session, services, "token_made", token)
     told = _told(token) | {"type": "token", "token": made.text}
     session.output.show(made_view(token, made.text), told)
 
@@ -132,6 +147,7 @@ async def rotate(
                 f"The token {token!r} was rotated or revoked at the same moment.",
                 cure="Look at `perdure api token list`, and use the secret of the other rotation.",
             )
+        await _noted(session, services, "token_rotated", new)
     told = _told(new) | {"type": "token", "token": made.text}
     session.output.show(made_view(new, made.text), told)
 
@@ -156,6 +172,8 @@ async def revoke(token: TokenId, /, *, session: Given) -> None:
                 f"There is no token {token!r} that could be revoked.",
                 cure="`perdure api token list` shows what there is.",
             )
+        if (known := await services.access.token(token)) is not None:
+            await _noted(session, services, "token_revoked", known)
     session.output.show(line(f"The token {token} opens nothing more."), {"revoked": token})
 
 
@@ -168,6 +186,24 @@ def _expiry(session: Given, days: int | None, *, forever: bool) -> datetime | No
         raise InvalidInput(f"--days {days}: {found}.", cure=f"Give 1 to {MOST_DAYS}, or --forever.")
     lasting = None if forever else days or session.context.token_days
     return None if lasting is None else session.context.now() + timedelta(days=lasting)
+
+
+def _folders(session: Given, given: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders that a token is bound to, absolute, links followed."""
+    found: list[str] = []
+    for text in given:
+        folder = (session.context.folder / text).expanduser()
+        if not folder.is_dir() or "\n" in str(folder.resolve()):
+            raise InvalidInput(
+                f"--folder {text[:200]!r} is no folder.", cure="Name one that exists on this host."
+            )
+        found.append(str(folder.resolve()))
+    return tuple(found)
+
+
+async def _noted(session: Given, services: Services, action: Action, token: ApiToken) -> None:
+    trail = AuditTrail(services.audit, now=session.context.now)
+    await trail.token(action, token, by=session.context.user)
 
 
 def _told(token: ApiToken) -> dict[str, object]:

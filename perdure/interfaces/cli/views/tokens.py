@@ -17,6 +17,7 @@ def made_view(token: ApiToken, text: str) -> RenderableType:
         line(("✓ ", GOOD), f"{one_line(token.name)}: {', '.join(token.scopes)}"),
         line(text),
         line((_ends(token), DIM)),
+        line((f"It reaches {_reach(token)}.", DIM)) if token.bound else None,
         line(("Keep it now: it is not shown again. Send it as", DIM)),
         line(("  authorization: Bearer <token>", DIM)),
     )
@@ -28,10 +29,16 @@ def tokens_view(tokens: Sequence[ApiToken], now: datetime) -> RenderableType:
         return line("No tokens. Make one: perdure api token create NAME")
     rows = [
         (token.id, one_line(token.name), " ".join(token.scopes), _state(token, now),
-         _day(token), ago(token.created_at, now))
+         _day(token), ago(token.created_at, now), _reach(token))
         for token in tokens
     ]  # fmt: skip
-    return table(("id", "name", "scopes", "state", "expires", "made"), rows, whole=("id",))
+    return table(
+        ("id", "name", "scopes", "state", "expires", "made", "reaches"), rows, whole=("id",)
+    )
+
+
+def _reach(token: ApiToken) -> str:
+    return ", ".join(one_line(place) for place in (*token.runs, *token.folders)) or "everything"
 
 
 def _ends(token: ApiToken) -> str:

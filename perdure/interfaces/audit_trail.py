@@ -1,0 +1,138 @@
+"""Doors write the audit trail here; it delays nobody and grows slowly under a flood of requests."""
+
+import hashlib
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from typing import Self
+
+import structlog
+
+from perdure.domain.access import ApiToken, Credentials
+from perdure.domain.audit import Action, AuditEntry, AuditStore, Outcome, settled, verb_entry
+from perdure.domain.errors import PerdureError
+from perdure.domain.messages import AnyMessage
+
+# Equal refusals of a minute, and uses of a token in an hour, are one entry.
+REFUSAL_WINDOW_S = 60
+USE_WINDOW_S = 3_600
+CALLERS_KEPT = 64
+OTHERS = "other addresses"
+
+_log = structlog.get_logger(__name__)
+
+
+class AuditTrail:
+    """Writes entries; where the store is away, an entry is a line of the log.
+
+    Refused logins cost whoever sends them nothing, so each is not a write: of equal ones in a
+    minute the first, second, fourth, eighth … is, with how many there were.
+    """
+
+    def __init__(self, store: AuditStore, *, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._now = now
+        self._window = -1
+        self._counts: dict[str, int] = {}
+        self._written: dict[str, int] = {}
+        self._used: dict[str, int] = {}
+
+    def over(self, store: AuditStore) -> Self:
+        """The same trail, writing to a store that was opened anew."""
+        self._store = store
+        return self
+
+    async def asked(self, run: str, message: AnyMessage) -> AuditEntry | None:
+        """A verb is about to be sent."""
+        entry = verb_entry(uuid.uuid4().hex, run, message, at=self._now())
+        await self._put(entry)
+        return entry
+
+    async def answered(self, entry: AuditEntry | None, *, refused: str = "") -> None:
+        """A run took a verb, or refused it."""
+        if entry is not None:
+            await self._put(settled(entry, at=self._now(), refused=refused))
+
+    async def token(self, action: Action, token: ApiToken, *, by: str) -> None:
+        """A token was made, rotated or revoked, by somebody at this machine."""
+        about = f"token {token.name!r} ({token.id}): {' '.join(token.scopes)}"
+        await self._note(action, "allowed", by, about)
+
+    async def used(self, token: ApiToken, *, door: str, address: str) -> None:
+        """A token opened a door; written once an hour for each place that it is used from."""
+        hour = int(self._now().timestamp()) // USE_WINDOW_S
+        place = f"{token.id} {door} {address}"
+        if self._used.get(place) == hour:
+            return
+        if len(self._used) >= CALLERS_KEPT:
+            self._used = {known: at for known, at in self._used.items() if at == hour}
+        if len(self._used) >= CALLERS_KEPT:
+            place = f"{token.id} {door} {OTHERS}"
+            if self._used.get(place) == hour:
+                return
+        self._used[place] = hour
+        about = f"{door} from {place.split(' ', 2)[2]}"
+        await self._note("token_used", "allowed", who_of(token), about, key=f"{place} {hour}")
+
+    async def refused_login(self, authorization: str | None, *, door: str, address: str) -> None:
+        """Somebody came without a token that opens the door."""
+        credentials = Credentials.read((authorization or "").partition(" ")[2].strip())
+        shown = f"token {credentials.id}" if credentials else "no token"
+        if authorization and not credentials:
+            shown = "what is no token"
+        await self._refused("login", shown, f"{door} from ", address)
+
+    async def refused_access(self, token: ApiToken, *, what: str) -> None:
+        """A token asked for what it may not have."""
+        await self._refused("access", who_of(token), "", what[:200])
+
+    async def _refused(self, action: Action, who: str, before: str, rest: str) -> None:
+        minute = int(self._now().timestamp()) // REFUSAL_WINDOW_S
+        if minute != self._window:
+            self._window, self._counts, self._written = minute, {}, {}
+        key = f"{action} {who} {before}{rest}"
+        if key not in self._counts and len(self._counts) >= CALLERS_KEPT:
+            who, rest = "many", OTHERS
+            key = f"{action} {before}{rest}"
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        if count & (count - 1):
+            return
+        more, self._written[key] = count - self._written.get(key, 0), count
+        told = f"{before}{rest}"
+        await self._note(action, "refused", who, told, key=f"{key} {minute}", count=more)
+
+    async def _note(
+        self,
+        action: Action,
+        outcome: Outcome,
+        who: str,
+        about: str,
+        *,
+        key: str | None = None,
+        count: int = 1,
+    ) -> None:
+        now = self._now()
+        told = f"{action} {who} {about} {now.isoformat()}" if key is None else key
+        entry = AuditEntry(
+            id=hashlib.sha256(told.encode(errors="replace")).hexdigest()[:32],
+            at=now,
+            action=action,
+            outcome=outcome,
+            who=who,
+            about=about,
+            count=count,
+            last_at=now,
+        )
+        await self._put(entry)
+
+    async def _put(self, entry: AuditEntry) -> None:
+        try:
+            await self._store.put(entry)
+        except PerdureError as error:
+            told = entry.model_dump(mode="json", exclude={"id"})
+            _log.warning("audit_not_stored", why=error.message, entry=told)
+
+
+def who_of(token: ApiToken) -> str:
+    """As audit trails show the owner of a token."""
+    return f"{token.name} ({token.id})"

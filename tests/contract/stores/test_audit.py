@@ -1,0 +1,65 @@
+"""The audit trail, in both databases."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from perdure.adapters.stores import Database
+from perdure.adapters.stores.audit import SqlAudit
+from perdure.domain.audit import AuditEntry, AuditFilter
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
+
+
+@pytest.fixture
+def audit(database: Database) -> SqlAudit:
+    return SqlAudit(database)
+
+
+def entry(id: str, *, hours: float = 0, **more: object) -> AuditEntry:
+    at = NOW + timedelta(hours=hours)
+    values = {"action": "answer", "outcome": "asked", "who": "ann", "run": "r1", "about": "g1"}
+    return AuditEntry.model_validate({"id": id, "at": at, "last_at": at, **values, **more})
+
+
+async def test_an_entry_is_settled_in_place(audit: SqlAudit) -> None:
+    await audit.put(entry("a"))
+    await audit.put(entry("a", hours=1, outcome="refused", about="g1: closed", count=0))
+    (kept,) = await audit.entries(AuditFilter())
+    assert (kept.at, kept.last_at) == (NOW, NOW + timedelta(hours=1))
+    assert (kept.outcome, kept.about, kept.count) == ("refused", "g1: closed", 1)
+
+
+async def test_counts_of_many_at_once_add_up(audit: SqlAudit) -> None:
+    same = {"action": "login", "outcome": "refused", "run": None}
+    await asyncio.gather(*(audit.put(entry("a", count=2, **same)) for _ in range(8)))
+    (kept,) = await audit.entries(AuditFilter())
+    assert kept.count == 16
+
+
+FILTERS = {
+    "by run": (AuditFilter(run="r2"), ["c"]),
+    "by who": (AuditFilter(who="bob"), ["b"]),
+    "by action": (AuditFilter(action="amend"), ["c"]),
+    "by outcome": (AuditFilter(outcome="asked"), ["c", "b", "a"]),
+    "since": (AuditFilter(since=NOW + timedelta(hours=1)), ["c", "b"]),
+    "a page": (AuditFilter(limit=1, offset=1), ["b"]),
+}
+
+
+@pytest.mark.parametrize(("wanted", "ids"), FILTERS.values(), ids=FILTERS)
+async def test_the_newest_that_fit_come_first(
+    audit: SqlAudit, wanted: AuditFilter, ids: list[str]
+) -> None:
+    await audit.put(entry("a"))
+    await audit.put(entry("b", hours=1, who="bob"))
+    await audit.put(entry("c", hours=2, run="r2", action="amend"))
+    assert [kept.id for kept in await audit.entries(wanted)] == ids
+
+
+async def test_old_entries_are_forgotten(audit: SqlAudit) -> None:
+    await audit.put(entry("old"))
+    await audit.put(entry("new", hours=2))
+    assert await audit.forget(before=NOW + timedelta(hours=1)) == 1
+    assert [kept.id for kept in await audit.entries(AuditFilter())] == ["new"]

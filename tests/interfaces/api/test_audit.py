@@ -1,0 +1,73 @@
+"""The audit trail over REST: what is in it, and who may read it."""
+
+from rest import APPROVED, TASK, Rest, client_of
+
+AUDIT = "/api/v1/audit"
+LOOPS = "/api/v1/loops"
+
+
+async def entries(rest: Rest, **wanted: str) -> list[dict[str, object]]:
+    answer = await rest.client.get(AUDIT, params=wanted)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["items"]
+
+
+async def test_refused_logins_and_uses_are_told(door: Rest) -> None:
+    text = await door.token("read")
+    wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
+    async with client_of(door.url, {"authorization": f"Bearer {wrong}"}) as client:
+        assert (await client.get(LOOPS)).status_code == 401
+    (refused,) = await entries(door, action="login")
+    assert refused["outcome"] == "refused"
+    assert refused["who"] == f"token {text.split('_')[1]}"
+    assert "REST from address 127.0.0.1" in str(refused["about"])
+    assert wrong not in str(refused)
+    async with client_of(door.url, {"authorization": f"Bearer {text}"}) as client:
+        assert (await client.post(LOOPS, json=TASK)).status_code == 403
+        assert (await client.get(AUDIT)).status_code == 403
+    told = {str(entry["about"]) for entry in await entries(door, action="access")}
+    assert told == {f"POST {LOOPS}", f"GET {AUDIT}"}
+    assert await entries(door, action="token_used", who=f"test ({text.split('_')[1]})")
+
+
+async def test_approvals_denials_and_amendments_are_told(asking: Rest) -> None:
+    run = await asking.start(APPROVED)
+    gates = []
+    while not gates:
+        gates = (await asking.client.get(f"{LOOPS}/{run}")).json()["gates"]
+    name = gates[0]["name"]
+    limit = {"budget": {"model_calls": 9}}
+    assert (await asking.client.post(f"{LOOPS}/{run}/amend", json=limit)).status_code == 200
+    path, answer = f"{LOOPS}/{run}/gates/{name}/answer", {"choice": "approve"}
+    assert (await asking.client.post(path, json=answer)).status_code == 403
+    async with asking.caller("answer") as other:
+        assert (await other.post(path, json={"choice": "maybe"})).status_code >= 400
+        assert (await other.post(path, json={"choice": "deny"})).status_code == 200
+    await asking.ended(run)
+    told = [
+        (entry["action"], entry["outcome"], str(entry["about"]).split(":")[0])
+        for entry in reversed(await entries(asking, run=run))
+    ]
+    assert told == [
+        ("amend", "allowed", "budget.model_calls = 9"),
+        ("answer", "refused", f"gate {name}"),
+        ("answer", "allowed", f"gate {name}"),
+    ]
+    assert all("test (" in str(entry["who"]) for entry in await entries(asking, run=run))
+
+
+async def test_pages_of_the_trail(door: Rest) -> None:
+    for name in ("a", "b", "c"):
+        async with client_of(door.url, {"authorization": "Bearer x"}) as client:
+            await client.get(f"/{name}")
+        await door.token("read")
+    async with door.caller("read") as reader:
+        for path in ("/api/v1/audit", "/api/v1/audit?limit=1"):
+            assert (await reader.get(path)).status_code == 403
+    first = (await door.client.get(AUDIT, params={"limit": "1"})).json()
+    assert len(first["items"]) == 1
+    following = {"limit": "1", "cursor": first["cursor"]}
+    second = (await door.client.get(AUDIT, params=following)).json()
+    assert second["items"][0]["id"] != first["items"][0]["id"]
+    for wrong in ({"action": "nothing"}, {"since": "yesterday"}, {"since": "2026-01-01T00:00:00"}):
+        assert (await door.client.get(AUDIT, params=wrong)).status_code == 422
