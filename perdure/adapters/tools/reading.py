@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from perdure.adapters.files.beneath import Beneath, Entry, Parts
+from perdure.adapters.files.links import inside
 from perdure.adapters.files.paths import is_dotenv, parse, protected, shown
 from perdure.adapters.tools.patterns import Finder, finder, glob_matcher
 from perdure.domain.errors import ToolFailure
@@ -39,7 +40,7 @@ def fs_read(
     """
     parts = parse(path, use="read")
     with Beneath(context.grant.root, guarded=True) as files:
-        data = files.read(parts)
+        data = files.read(inside(files, parts))
     lines = as_text(path, data).splitlines(keepends=True)
     if offset > len(lines):
         raise ToolFailure(
@@ -62,6 +63,7 @@ def fs_list(context: ToolContext, path: str = ".", recursive: bool = False) -> s
     parts = parse(path, use="read")
     lines: list[str] = []
     with Beneath(context.grant.root, guarded=True) as files:
+        parts = inside(files, parts)
         found = (
             files.walk(parts, skip=SKIPPED_FOLDERS)
             if recursive
@@ -101,7 +103,7 @@ def fs_search(
     parts = parse(path, use="read")
     search = _Search(find=find, limit=limit)
     with Beneath(context.grant.root, guarded=True) as files:
-        for inner in searchable(files, parts):
+        for inner in searchable(files, inside(files, parts)):
             if search.is_full or context.stopping():
                 break
             if wanted is None or wanted("/".join(inner)):

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from perdure.adapters.files.beneath import READ_CAP, WRITE_CAP, Beneath, Parts
+from perdure.adapters.files.links import inside
 from perdure.adapters.files.paths import parse, shown
 from perdure.adapters.tools.reading import as_text, content_hash
 from perdure.domain.diffs import unified
@@ -88,6 +89,7 @@ def _diff(path: str, context: ToolContext, replacement: Replacement) -> str:
     """What would change, by the checks of the change itself; nothing is written or locked."""
     parts = _writable_place(path, context)
     with Beneath(context.grant.root, guarded=True) as files:
+        parts = inside(files, parts, use="write")
         current, _ = _current(files, parts)
         data = replacement(current)
     if data is None:
@@ -109,18 +111,20 @@ def _change(
     path: str, context: ToolContext, replacement: Replacement, *, create: bool = False
 ) -> str:
     """Read, decide and replace under one lock of the folder."""
-    parts = _writable_place(path, context)
-    with (
-        Beneath(context.grant.root, guarded=True) as files,
-        files.locked(parts[:-1], create=create) as folder,
-    ):
-        current, mode = _current(files, parts)
-        data = replacement(current)
-        if data is None:
-            return f"{shown(path)} already has this content; sha256 {content_hash(current or b'')}"
-        if context.stopping():
-            raise ToolFailure(f"{shown(path)} was not written: out of time.", reason="timeout")
-        files.replace(folder, parts[-1], data, mode=mode)
+    named = _writable_place(path, context)
+    with Beneath(context.grant.root, guarded=True) as files:
+        parts = inside(files, named, use="write")
+        if not parts:
+            raise ToolFailure(f"{shown(path)} is a folder; name a file in it.", reason="not_a_file")
+        with files.locked(parts[:-1], create=create) as folder:
+            current, mode = _current(files, parts)
+            data = replacement(current)
+            if data is None:
+                said = content_hash(current or b"")
+                return f"{shown(path)} already has this content; sha256 {said}"
+            if context.stopping():
+                raise ToolFailure(f"{shown(path)} was not written: out of time.", reason="timeout")
+            files.replace(folder, parts[-1], data, mode=mode)
     return f"{shown(path)} written: {len(data)} bytes; sha256 {content_hash(data)}"
 
 

@@ -9,6 +9,7 @@ import re2
 from pydantic import JsonValue
 
 from perdure.adapters.files.beneath import Beneath
+from perdure.adapters.files.links import inside
 from perdure.adapters.files.paths import protected
 from perdure.adapters.foreign.process import TooMuch, work_now
 from perdure.adapters.foreign.schemas import misfits_of
@@ -65,6 +66,10 @@ def _fact(files: Beneath, path: str) -> FileFact:
         return FileFact(path=path, exists=False)
     if why := protected(parts, use="read"):
         return FileFact(path=path, problem=f"cannot be handed over: it is {why}")
+    try:
+        parts = inside(files, parts)
+    except ToolFailure as failure:
+        return FileFact(path=path, problem=f"cannot be handed over: {failure.message}")
     status = files.status(parts)
     if status is not None and status.st_size > READ_BYTES:
         return FileFact(path=path, bytes=status.st_size)
@@ -106,13 +111,20 @@ def _lost_links(files: Beneath, parts: tuple[str, ...], text: str) -> str:
         if match[1] or not target or _ELSEWHERE.match(goal):
             continue
         place = _parts("/".join((*parts[:-1], target)))
-        if place is None or files.entry(place) is None:
+        if place is None or not _is_there(files, place):
             lost.append(target)
     return (
         f"links to what is not there: {', '.join([*dict.fromkeys(lost)][:MISFITS_NAMED])}"
         if lost
         else ""
     )
+
+
+def _is_there(files: Beneath, parts: tuple[str, ...]) -> bool:
+    try:
+        return files.entry(inside(files, parts)) is not None
+    except ToolFailure:
+        return False
 
 
 def _parts(path: str) -> tuple[str, ...] | None:
@@ -132,6 +144,6 @@ def _parts(path: str) -> tuple[str, ...] | None:
 
 def _read(files: Beneath, parts: tuple[str, ...]) -> bytes | None:
     try:
-        return files.read(parts, cap=READ_BYTES)
+        return files.read(inside(files, parts), cap=READ_BYTES)
     except (ToolFailure, OSError):
         return None

@@ -147,7 +147,6 @@ class Gateway:
             audit=audit,
         )
         self._listing = Listing(server=self._server, records=records, facts=facts)
-        self._deleting = Deleting(server=self._server, records=records)
         self._mining = Mining(server=self._server, starter=self._starter, records=records)
 
     async def start(
@@ -336,7 +335,7 @@ class Gateway:
         Raises:
             NotAllowed: it has not ended.
         """
-        await self._deleting.delete(run)
+        await Deleting(server=self._server, records=self._records).delete(run)
 
     async def resolve(self, name: str) -> str:
         """The run id that a unique prefix or `@last` means.

@@ -137,7 +137,9 @@ async def test_write_keeps_the_mode(root, call):
         ("../out", "path"),
         ("/tmp/out", "path"),
         ("link", "link"),
-        ("linked/new", "not_a_folder"),
+        ("linked/new", "link"),
+        ("hooks/pre-commit", "protected"),
+        ("secret", "protected"),
         ("twin", "link"),
         ("pipe", "not_a_file"),
         (".", "not_a_file"),
@@ -151,6 +153,8 @@ async def test_write_refuses(root, call, tmp_path, path, code):
     (root / "link").symlink_to(outside / "file")
     (root / "linked").symlink_to(outside)
     (root / "folder").mkdir()
+    (root / "hooks").symlink_to(".git/hooks")
+    (root / "secret").symlink_to("folder/../.env")
     os.link(outside / "file", root / "twin")
     os.mkfifo(root / "pipe")
     output = await call("fs.write", path=path, content="new", expected_hash=sha("old"))
@@ -220,3 +224,20 @@ async def test_artifact_read(blobs, call):
     assert (await call("artifact.read", ref="sha256:none")).code == "not_found"
     assert (await call("artifact.read", ref="sha256:raw")).code == "binary"
     assert (await call("artifact.read", ref="sha256:long", offset=101)).code == "range"
+
+
+async def test_links_that_stay_inside_are_worked_through(root, call):
+    (root / "src").mkdir()
+    (root / "src" / "a.py").write_text("one")
+    (root / "way").symlink_to("src")
+    (root / "same").symlink_to("src/a.py")
+    assert (await call("fs.read", path="way/a.py")).text.startswith("one")
+    assert "a.py" in (await call("fs.list", path="way")).text
+    assert "src/a.py:1: one" in (await call("fs.search", pattern="one", path="way")).text
+    await call("fs.write", path="same", content="two", expected_hash=sha("one"))
+    await call("fs.edit", path="way/a.py", old="two", new="three", expected_hash=sha("two"))
+    await call("fs.write", path="way/b.py", content="new", expected_hash="absent")
+    assert (root / "src" / "a.py").read_text() == "three"
+    assert (root / "src" / "b.py").read_text() == "new"
+    assert (root / "same").is_symlink()
+    assert (root / "way").is_symlink()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from perdure.adapters.files.beneath import Entry, Parts, kind_of
+from perdure.adapters.files.links import inside
 from perdure.adapters.files.paths import is_dotenv, protected, shown
 from perdure.adapters.tools.patterns import glob_matcher
 from perdure.adapters.tools.shell.grammar import (
@@ -31,9 +32,10 @@ _MAX_TESTS = 24
 
 
 def ls(place: Place, given: Parsed) -> None:
-    """List folders and files; links are shown, never followed."""
+    """List folders and files; a link to a folder is followed where it is named, without -l."""
     targets = [path_parts(path) for path in given.operands] or [()]
-    for target in targets:
+    for named in targets:
+        target = named if given.has("d", "l") else place.real(named)
         if given.has("d") or not place.is_folder(target):
             place.put(_row(name_of(target), _entry(place, target), given))
             continue
@@ -96,6 +98,7 @@ def stat(place: Place, given: Parsed) -> None:
 
 
 def _entry(place: Place, parts: Parts) -> Entry:
+    parts = inside(place.files, parts, last=False)
     place.is_folder(parts)
     status = place.files.status(parts)
     if status is None:
@@ -109,7 +112,8 @@ def find(place: Place, words: tuple[Word, ...]) -> None:
     reader = _Tests([word.text for word in words])
     targets = [path_parts(path) for path in reader.paths()] or [()]
     sets = reader.sets()
-    for target in targets:
+    for named in targets:
+        target = inside(place.files, named, last=False)
         place.is_folder(target)
         if reader.holds(sets, target, _entry(place, target), 0):
             place.put(name_of(target))

@@ -99,7 +99,7 @@ def grep(place: Place, given: Parsed) -> None:
 
 
 def _files(place: Place, root: Parts, given: Parsed) -> Iterator[Parts]:
-    if not place.is_folder(root):
+    if not place.is_folder(place.real(root)):
         yield root
         return
     if not given.has("r"):
@@ -107,9 +107,10 @@ def _files(place: Place, root: Parts, given: Parsed) -> Iterator[Parts]:
     include = [glob_matcher(glob) for glob in given.flags.get("include", [])]
     exclude = [glob_matcher(glob) for glob in given.flags.get("exclude", [])]
     closed = [glob_matcher(glob) for glob in given.flags.get("exclude-dir", [])]
-    for parts, entry in place.walk(root):
+    start = place.real(root)
+    for parts, entry in place.walk(start):
         if entry.kind != "file" or any(
-            matches(folder) for matches in closed for folder in parts[len(root) : -1]
+            matches(folder) for matches in closed for folder in parts[len(start) : -1]
         ):
             continue
         if include and not any(matches(entry.name) for matches in include):
@@ -122,7 +123,7 @@ def _look(place: Place, parts: Parts, wish: _Wish) -> None:
     name = name_of(parts)
     place.check_time()
     try:
-        lines = text_lines(as_text(name, place.files.read(parts)))
+        lines = text_lines(as_text(name, place.files.read(place.real(parts))))
     except ToolFailure as failure:
         if failure.reason == "binary" or wish.given.has("r", "s"):
             return

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from perdure.adapters.files.beneath import Beneath, Entry, Parts
+from perdure.adapters.files.links import inside
 from perdure.adapters.files.paths import protected, shown
 from perdure.adapters.tools.reading import SKIPPED_FOLDERS, as_text
 from perdure.adapters.tools.shell.grammar import path_parts
@@ -45,7 +46,15 @@ class Place:
 
     def text(self, path: str) -> str:
         """The text of the file that an operand names."""
-        return as_text(path, self.files.read(path_parts(path)))
+        return as_text(path, self.data(path))
+
+    def data(self, path: str) -> bytes:
+        """The content of the file that an operand names."""
+        return self.files.read(self.real(path_parts(path)))
+
+    def real(self, parts: Parts) -> Parts:
+        """Where a path lies once its links are followed; raises for one that leads out."""
+        return inside(self.files, parts)
 
     def lines(self, path: str) -> list[str]:
         """The lines of a file, as counted by line feeds alone."""

@@ -11,7 +11,6 @@ from perdure.adapters.tools.shell.grammar import (
     is_count,
     is_text,
     matching,
-    path_parts,
     switch,
     switches,
 )
@@ -133,7 +132,7 @@ def wc(place: Place, given: Parsed) -> None:
     keys = [key for key in ("l", "w", "m", "c") if given.has(key)] or ["l", "w", "c"]
     totals = dict.fromkeys(keys, 0)
     for path in given.operands:
-        data = place.files.read(path_parts(path))
+        data = place.data(path)
         text = data.decode(errors="replace")
         counts = {
             "l": data.count(b"\n"),
