@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ async def test_an_entry_is_settled_in_place(audit: SqlAudit) -> None:
 
 
 async def test_counts_of_many_at_once_add_up(audit: SqlAudit) -> None:
-    same = {"action": "login", "outcome": "refused", "run": None}
+    same: dict[str, Any] = {"action": "login", "outcome": "refused", "run": None}
     await asyncio.gather(*(audit.put(entry("a", count=2, **same)) for _ in range(8)))
     (kept,) = await audit.entries(AuditFilter())
     assert kept.count == 16

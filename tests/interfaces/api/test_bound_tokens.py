@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import httpx2
+from fastapi.routing import APIRoute
 from rest import TASK, Rest, client_of
 
 from perdure.interfaces.api.app import ROUTERS
@@ -64,7 +65,8 @@ ROUTES = [
     (method, route.path)
     for router in ROUTERS
     for route in router.routes
-    for method in sorted(getattr(route, "methods", None) or ())
+    if isinstance(route, APIRoute)
+    for method in sorted(route.methods)
 ]
 
 
