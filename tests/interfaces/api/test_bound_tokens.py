@@ -66,7 +66,7 @@ ROUTES = [
     for router in ROUTERS
     for route in router.routes
     if isinstance(route, APIRoute)
-    for method in sorted(route.methods)
+    for method in sorted(route.methods or ())
 ]
 
 
