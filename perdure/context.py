@@ -78,6 +78,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         token_days=own.api_token_days or None,
         stdout=sys.stdout,
         stderr=sys.stderr,
+        stdin=sys.stdin,
         rubric_problems=check_problems,
         model_notes=model_notes,
         file_formats=FILE_FORMATS,

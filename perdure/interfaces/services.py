@@ -360,6 +360,7 @@ class AppContext:
         model_notes: says which models end soon.
         stdout: where output goes.
         stderr: where progress and errors go.
+        stdin: where a person answers questions in place; None: nobody does.
         rate_per_minute: requests of one token a minute, over HTTP.
         token_days: after how many days a new token expires; None: never.
     """
@@ -391,6 +392,7 @@ class AppContext:
     version: str
     stdout: TextIO
     stderr: TextIO
+    stdin: TextIO | None = None
     rate_per_minute: int = 600
     token_days: int | None = 90
     rubric_problems: RubricProblems = no_problems

@@ -5,12 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from rich.spinner import Spinner
+from rich.text import Text
 
 from perdure.domain.errors import StoreError
 from perdure.domain.events import Event
 from perdure.domain.result import RunResult, exit_code
+from perdure.interfaces.cli.asking import asking_on
 from perdure.interfaces.cli.coming_back import lasting_events
 from perdure.interfaces.cli.learned import find_learned
+from perdure.interfaces.cli.picture import Picture
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import WARN, line
 from perdure.interfaces.cli.views.live import live_view
@@ -32,7 +35,7 @@ async def follow(session: Session, services: Services, run: str) -> RunResult:
         async for event in lasting_events(session, gateway, run, on_trouble=session.output.note):
             session.output.emit(event)
     elif session.output.is_terminal:
-        await _live(session, gateway, run)
+        await _live(session, services, run)
     else:
         await _lines(session, gateway, run)
     result = await gateway.result(run, wait=True)
@@ -62,30 +65,42 @@ async def _lines(session: Session, gateway: RunGateway, run: str) -> None:
             session.output.tell(told)
 
 
-async def _live(session: Session, gateway: RunGateway, run: str) -> None:
-    """The picture below, the story above it; a look at the run only when something happened."""
-    spinner = Spinner("dots")
+async def _live(session: Session, services: Services, run: str) -> None:
+    """The picture below, the story above it; a look at the run only when something happened.
+
+    While a question has the terminal there is no picture, and what happens is told after it.
+    """
+    spinner, gateway = Spinner("dots"), services.gateway
     status = await gateway.status(run)
     story, looked = Story(status), session.context.now()
+    untold: list[Text] = []
     troubles: list[str] = []
     below: tuple[Below, ...] = ()
-    with session.output.live(live_view(moved_on(status, looked), spinner=spinner)) as live:
-        told_of = lasting_events(session, gateway, run, on_trouble=troubles.append)
-        async for events in _batches(told_of):
-            news = bool(events or troubles)
-            while troubles:
-                live.console.print(line((troubles.pop(0), WARN)))
-            for event in events:
-                told = story.line(event)
-                if told is not None:
-                    live.console.print(told)
-            now = session.context.now()
-            if news or (now - looked).total_seconds() >= LOOK_AGAIN_S:
-                looked = now
-                with suppress(StoreError):  # the picture stays as it is while the store is away
-                    status = await gateway.status(run)
-                    below = await tree_below(gateway, status)
-            live.update(live_view(moved_on(status, now), spinner=spinner, below=below))
+    told_of = lasting_events(session, gateway, run, on_trouble=troubles.append)
+    with session.output.live(live_view(moved_on(status, looked), spinner=spinner)) as picture:
+        async with asking_on(session, services, picture) as asking:
+            async for events in _batches(told_of):
+                news = bool(events or troubles)
+                untold += [line((text, WARN)) for text in troubles]
+                troubles.clear()
+                untold += [told for event in events if (told := story.line(event)) is not None]
+                now = session.context.now()
+                if news or (now - looked).total_seconds() >= LOOK_AGAIN_S:
+                    looked = now
+                    with suppress(StoreError):  # the picture stays while the store is away
+                        status = await gateway.status(run)
+                        below = await tree_below(gateway, status)
+                if not asking.open:
+                    _tell(picture, untold)
+                await asking.look(status)
+                picture.update(live_view(moved_on(status, now), spinner=spinner, below=below))
+        _tell(picture, untold)
+
+
+def _tell(picture: Picture, untold: list[Text]) -> None:
+    for told in untold:
+        picture.tell(told)
+    untold.clear()
 
 
 async def _batches(events: AsyncIterator[Event]) -> AsyncIterator[list[Event]]:

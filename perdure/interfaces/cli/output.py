@@ -7,17 +7,16 @@ from typing import TextIO
 
 from pydantic import BaseModel
 from rich.console import RenderableType
-from rich.live import Live
 from rich.status import Status
 from rich.text import Text
 
 from perdure.domain.errors import PerdureError
 from perdure.domain.plain_text import printable, printable_json
 from perdure.interfaces.cli.console import console_on
+from perdure.interfaces.cli.picture import Picture
 from perdure.interfaces.cli.views.layout import BAD, line, plain, stack
 
 Json = BaseModel | Sequence[BaseModel] | Mapping[str, object]
-REFRESHES_PER_SECOND = 8
 
 
 class Output:
@@ -64,6 +63,11 @@ class Output:
         self._stdout.write(body if body.endswith("\n") else f"{body}\n")
         self._stdout.flush()
 
+    def prompt(self, text: str) -> None:
+        """Ask for a line on a terminal: what is typed follows on the same one."""
+        self._out.print(Text(text, style="bold magenta"), end="", soft_wrap=True)
+        self._stdout.flush()
+
     def note(self, text: str, *, style: str = "") -> None:
         """Progress or a hint, on standard error; programs get none."""
         if not self.as_json:
@@ -80,12 +84,14 @@ class Output:
             yield Progress(self, status)
 
     @contextmanager
-    def live(self, view: RenderableType) -> Generator[Live]:
+    def live(self, view: RenderableType) -> Generator[Picture]:
         """A picture that changes in place; `tell` prints above it."""
-        with Live(
-            view, console=self._out, refresh_per_second=REFRESHES_PER_SECOND, transient=True
-        ) as live:
-            yield live
+        picture = Picture(view, self._out)
+        picture.show()
+        try:
+            yield picture
+        finally:
+            picture.hide()
 
     def error(self, error: PerdureError) -> None:
         """What happened, and what to do next."""

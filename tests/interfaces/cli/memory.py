@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
+from typing import TextIO
 
 from perdure.adapters.checks import check_problems
 from perdure.adapters.definitions import LoopFiles
@@ -111,6 +112,7 @@ class Installation:
     killed: bool = False
     remembers: bool = False
     states: list[RuntimeView | None] | None = None
+    stdin: TextIO | None = None
     stdout: StringIO = field(default_factory=StringIO)
     stderr: StringIO = field(default_factory=StringIO)
 
@@ -157,6 +159,7 @@ class Installation:
             version="0.1.0",
             stdout=self.stdout,
             stderr=self.stderr,
+            stdin=self.stdin,
             rubric_problems=check_problems,
         )
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from perdure.domain.errors import InvalidInput, NotFound, PerdureError
-from perdure.domain.gates import APPROVE, Gate, read_name
+from perdure.domain.gates import APPROVE, read_name
 from perdure.domain.messages import (
     AddInput,
     Amend,
@@ -24,6 +24,7 @@ from perdure.domain.messages import (
     Stop,
 )
 from perdure.interfaces.cli.commands.given import Given, Ids, Kind, OneRun
+from perdure.interfaces.cli.replies import takes_text
 from perdure.interfaces.cli.session import ALL, Session, each_run
 from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.cli.views.layout import DIM
@@ -242,11 +243,6 @@ def _require_bound(found: OpenGate, named: str, chosen: str | None) -> None:
             f"{gate.prompt.strip()}",
             cure=f"If that is right: {how_to_answer(gate, found.run, APPROVE)}",
         )
-
-
-def takes_text(gate: Gate) -> bool:
-    """Whether a text alone answers: a mistyped `approve` must not count as a denial with words."""
-    return not gate.choices or (gate.free_text and gate.kind in {"question", "review"})
 
 
 async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:

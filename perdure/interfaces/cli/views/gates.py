@@ -28,10 +28,11 @@ def gates_view(found: OpenGates, now: datetime) -> RenderableType:
     ]
     if not found.gates and not unread:
         return line("Nothing waits for a person.")
-    return stack(*(_gate(item, now) for item in found.gates), *unread)
+    return stack(*(gate_view(item, now) for item in found.gates), *unread)
 
 
-def _gate(item: OpenGate, now: datetime) -> RenderableType:
+def gate_view(item: OpenGate, now: datetime) -> RenderableType:
+    """One question with what it is about, and the command that answers it."""
     run, gate = item.run, item.gate
     facts = [gate.kind.replace("_", " "), f"opened {ago(gate.opened_at, now)}"]
     if gate.deadline is not None:

@@ -1,0 +1,102 @@
+"""What a person types beneath a question, and the answer that it means."""
+
+from dataclasses import dataclass
+
+from perdure.domain.gates import APPROVE, DENY, Gate
+
+LATER = "Enter: later"
+APPROVAL_MENU = f"[a]pprove  [d]eny  [t]ext: deny and say why  {LATER}"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer: a choice, words, or both."""
+
+    choice: str | None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The question stays open, for now."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskWords:
+    """A choice whose words come on the next line."""
+
+    choice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """Nothing that answers this question; `why` says what does."""
+
+    why: str
+
+
+Reply = Said | Later | AskWords | Unclear
+
+
+def takes_text(gate: Gate) -> bool:
+    """Whether a text alone answers: a mistyped `approve` must not count as a denial with words."""
+    return not gate.choices or (gate.free_text and gate.kind in {"question", "review"})
+
+
+def menu_of(gate: Gate) -> str:
+    """What may be typed, on one line."""
+    if gate.kind == "tool_approval":
+        return APPROVAL_MENU
+    if not gate.choices:
+        return f"your answer in words  {LATER}"
+    listed = "  ".join(f"[{n}] {choice}" for n, choice in enumerate(gate.choices, start=1))
+    if takes_text(gate):
+        return f"{listed}  or your own words  {LATER}"
+    beside = "  (words may follow the number)" if gate.free_text else ""
+    return f"{listed}{beside}  {LATER}"
+
+
+def read_reply(gate: Gate, typed: str) -> Reply:
+    """The meaning of a line.
+
+    A choice is its number or its whole name: nothing longer, nothing nearly the same, so that no
+    sentence which happens to begin with one counts as consent.
+    """
+    line = typed.strip()
+    if not line:
+        return Later()
+    if "\ufffd" in line:
+        return Unclear("That is no UTF-8 text.")
+    if gate.kind == "tool_approval":
+        return _of_approval(line)
+    named = next((one for one in gate.choices if one.casefold() == line.casefold()), None)
+    if named is not None:
+        return Said(named)
+    return _by_number(gate, line)
+
+
+def _of_approval(line: str) -> Reply:
+    key, _, words = line.partition(" ")
+    match key.casefold():
+        case "a" | "approve" if not words:
+            return Said(APPROVE)
+        case "d" | "deny":
+            return Said(DENY, words.strip() or None)
+        case "t" | "text":
+            return Said(DENY, words.strip()) if words.strip() else AskWords(DENY)
+        case _:
+            return Unclear("Type a, d or t; words alone neither approve nor deny.")
+
+
+def _by_number(gate: Gate, line: str) -> Reply:
+    """A number in the list, with words where they may stand beside a choice; else own words."""
+    number, _, words = line.partition(" ")
+    place = int(number) - 1 if number.isdecimal() and len(number) < 4 else None
+    chosen = gate.choices[place] if place is not None and place in range(len(gate.choices)) else ""
+    if takes_text(gate):
+        return Said(chosen) if chosen and not words else Said(None, line)
+    if not chosen:
+        return Unclear(f"Type a number from 1 to {len(gate.choices)}.")
+    if words and not gate.free_text:
+        return Unclear("This question takes no words beside its choices.")
+    return Said(chosen, words.strip() or None)
