@@ -51,7 +51,7 @@ CASES: list[tuple[str, str, Reply]] = [
     ("budget", "   ", Later()),
     ("open", "Green tea.", Said(None, "Green tea.")),
     ("open", "1", Said(None, "1")),
-    ("open", "caf\ufffd", UNCLEAR),
+    ("open", "green \ufffd", UNCLEAR),
     ("ports", "443", Said("443")),
     ("ports", "2", Said("443")),
     ("ports", "2 of them", Said(None, "2 of them")),
