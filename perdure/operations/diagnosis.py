@@ -1,59 +1,103 @@
 """`doctor`: looks at everything a run needs, one check after the other, each with its cure."""
 
 import platform
-import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
-from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
 
 from temporalio.service import RPCError
 
-from perdure.adapters.keys import encryption_keys
 from perdure.adapters.models.catalog import access_from, default_model, model_notes
 from perdure.adapters.models.embedded_facts import embedded_available
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.runtime.search_attributes import missing_attributes
-from perdure.adapters.runtime.services import has_api
 from perdure.adapters.runtime.temporal_server import connect_named
 from perdure.adapters.sandbox.identity import STRANGER, is_root
 from perdure.adapters.settings import Settings, unknown_variables
-from perdure.adapters.stores import open_stores
-from perdure.adapters.stores.clock import utc_now
-from perdure.adapters.stores.opening import DATABASE_FILE
-from perdure.domain.errors import PerdureError
+from perdure.domain.causes import said_in_words
+from perdure.domain.errors import PerdureError, ServiceUnavailable
 from perdure.domain.namespace import attributes_command
 from perdure.domain.run import AgentSpec
 from perdure.interfaces.gateway.facts import RunFilter
+from perdure.interfaces.gateway.store_waits import WAITS_FOR_STORE
 from perdure.interfaces.services import Check, Connect
+from perdure.operations.store_checks import STORES, WAITING, api, disk, stores
 
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
-LOW_DISK_BYTES = 1024**3
 RUNS_LOOKED_AT = 20
-WEEK = timedelta(days=7)
+BROKEN_LOOK = "Report this with what `perdure doctor --json` says."
 PACKAGES = ("temporalio", "anthropic", "pydantic", "sqlalchemy")
 
 
+Look = Callable[[], Check | Awaitable[Check] | AsyncIterator[Check]]
+
+
 async def diagnose(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
-    """All checks; none of them starts or changes anything."""
-    yield _python()
-    yield _user()
-    yield _versions()
-    yield _settings()
-    yield _disk(settings)
-    yield await _stores(settings)
-    yield _model(settings)
-    yield _embedded()
-    yield await _api(settings)
-    yield await _services(settings)
-    yield await _attributes(settings)
-    async for check in _queues(connect):
+    """All checks, each alone: what one cannot look at it says, and the others go on.
+
+    None of them starts or changes anything; what the store is tried with is taken back.
+    """
+    for name, look in _of_this_host(settings):
+        async for check in _alone(name, look):
+            yield check
+    away = False
+    async for check in _alone(STORES, partial(stores, settings)):
+        away = check.state == "failed"
         yield check
-    async for check in _lying_work(connect):
-        yield check
-    async for check in _failing_runs(connect):
-        yield check
+    for name, look in _of_services(settings):
+        async for check in _alone(name, look):
+            yield check
+    for name, look in _of_runs(settings, connect):
+        if away:
+            yield Check(name=name, state="warning", found="not looked at: the store is away")
+            continue
+        async for check in _alone(name, look):
+            yield check
+
+
+def _of_this_host(settings: Settings) -> Iterator[tuple[str, Look]]:
+    yield "python", _python
+    yield "user", _user
+    yield "versions", _versions
+    yield "settings", _settings
+    yield "disk", partial(disk, settings)
+
+
+def _of_services(settings: Settings) -> Iterator[tuple[str, Look]]:
+    yield "claude", partial(_model, settings)
+    yield "embedded model", _embedded
+    yield "services", partial(_services, settings)
+    yield "search attributes", partial(_attributes, settings)
+
+
+def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]:
+    """The checks that need the store."""
+    yield "rest api", partial(api, settings)
+    yield "queues", partial(_queues, connect)
+    yield "runs", partial(_troubled_runs, connect)
+    yield "failing runs", partial(_failing_runs, connect)
+
+
+async def _alone(name: str, look: Look) -> AsyncIterator[Check]:
+    """What one look finds; where it breaks, that it did."""
+    try:
+        found = look()
+        if isinstance(found, Check):
+            yield found
+        elif isinstance(found, AsyncIterator):
+            async for check in found:
+                yield check
+        else:
+            yield await found
+    except PerdureError as error:
+        found = f"not to be seen: {error.message}"
+        yield Check(name=name, state="warning", found=found, cure=error.cure)
+    except Exception as error:
+        # A look that breaks is a finding of its own, and hides none of the others.
+        why = said_in_words(f"{type(error).__name__}: {error}", otherwise="it failed inside")
+        yield Check(name=name, state="warning", found=f"not to be seen: {why}", cure=BROKEN_LOOK)
 
 
 def _python() -> Check:
@@ -91,32 +135,6 @@ def _settings() -> Check:
     return Check(name="settings", state="ok", found="all variables are known")
 
 
-def _disk(settings: Settings) -> Check:
-    place = next(folder for folder in (settings.home, *settings.home.parents) if folder.exists())
-    free = shutil.disk_usage(place).free
-    found = f"{free / 1024**3:.1f} GiB free at {place}"
-    if free < LOW_DISK_BYTES:
-        cure = "Make room, or run `perdure gc`."
-        return Check(name="disk", state="warning", found=found, cure=cure)
-    return Check(name="disk", state="ok", found=found)
-
-
-async def _stores(settings: Settings) -> Check:
-    if settings.database_url is None and not (settings.home / DATABASE_FILE).exists():
-        return Check(name="stores", state="ok", found=f"none yet in {settings.home}")
-    try:
-        stores = await open_stores(
-            settings.home, settings.database_url, encryption_keys=encryption_keys(settings)
-        )
-        runs = await stores.records.find_runs(limit=1)
-        await stores.close()
-    except PerdureError as error:
-        return Check(name="stores", state="failed", found=error.message, cure=error.cure)
-    kind = "PostgreSQL" if "postgres" in settings.store_url else "SQLite"
-    told = f"newest run {runs[0].id}" if runs else "no runs yet"
-    return Check(name="stores", state="ok", found=f"{kind}, {told}")
-
-
 def _model(settings: Settings) -> Check:
     ending = model_notes((default_model(access_from(settings)),))
     if ending:
@@ -140,48 +158,6 @@ def _embedded() -> Check:
         name="embedded model",
         state="ok",
         found="installed; it writes text and JSON, chooses no tools, and never judges",
-    )
-
-
-async def _api(settings: Settings) -> Check:
-    if not has_api():
-        return Check(
-            name="rest api",
-            state="warning",
-            found="not installed",
-            cure="Install `perdure[api]` to start and follow runs over HTTP.",
-        )
-    if settings.api == "off":
-        return Check(name="rest api", state="ok", found="installed, switched off (PERDURE_API)")
-    if settings.database_url is None and not (settings.home / DATABASE_FILE).exists():
-        return _without_token("installed")
-    try:
-        stores = await open_stores(settings.home, settings.database_url)
-        tokens = await stores.access.tokens()
-        await stores.close()
-    except PerdureError as error:
-        return Check(name="rest api", state="failed", found=error.message, cure=error.cure)
-    now = utc_now()
-    usable = sum(token.usable(now) for token in tokens)
-    if not usable:
-        return _without_token("installed")
-    soon = [token.id for token in tokens if token.usable(now) and not token.usable(now + WEEK)]
-    if soon:
-        return Check(
-            name="rest api",
-            state="warning",
-            found=f"installed, {usable} usable tokens; within a week expires {', '.join(soon[:5])}",
-            cure=f"Renew it: perdure api token rotate {soon[0]}",
-        )
-    return Check(name="rest api", state="ok", found=f"installed, {usable} usable tokens")
-
-
-def _without_token(installed: str) -> Check:
-    return Check(
-        name="rest api",
-        state="ok",
-        found=f"{installed}, no token yet, so nobody is let in",
-        cure="Make one: perdure api token create NAME --scope operate",
     )
 
 
@@ -228,37 +204,43 @@ async def _attributes(settings: Settings) -> Check:
 
 async def _queues(connect: Connect) -> AsyncIterator[Check]:
     spec = AgentSpec.model_validate({"kind": "agent", "goal": "probe"})
-    with suppress(StopAsyncIteration):
-        try:
-            async with connect(start=False, on_progress=lambda _: None) as services:
-                for queue in await services.gateway.readiness(spec):
-                    yield Check(
-                        name=f"queue {queue.serves}",
-                        state="ok" if queue.ready else "warning",
-                        found=queue.found,
-                        cure=queue.cure,
-                    )
-        except PerdureError as error:
-            yield Check(name="server", state="warning", found=error.message, cure=error.cure)
+    try:
+        async with connect(start=False, on_progress=lambda _: None) as services:
+            for queue in await services.gateway.readiness(spec):
+                yield Check(
+                    name=f"queue {queue.serves}",
+                    state="ok" if queue.ready else "warning",
+                    found=queue.found,
+                    cure=queue.cure,
+                )
+    except ServiceUnavailable as error:
+        yield Check(name="server", state="warning", found=error.message, cure=error.cure)
 
 
 async def _failing_runs(connect: Connect) -> AsyncIterator[Check]:
     """Open runs whose code keeps failing in the worker: nobody else would say so."""
-    with suppress(PerdureError):  # an absent server was told already
+    with suppress(ServiceUnavailable):  # an absent server was told already
         async with connect(start=False, on_progress=lambda _: None) as services:
             for run, trouble in await services.gateway.failing(limit=RUNS_LOOKED_AT):
                 found, _, cure = trouble.partition(" Read ")
                 yield Check(name=f"run {run}", state="failed", found=found, cure=f"Read {cure}")
 
 
-async def _lying_work(connect: Connect) -> AsyncIterator[Check]:
-    """Open runs whose work no worker takes, such as those of a folder on another host."""
-    with suppress(PerdureError):  # an absent server was told already
+async def _troubled_runs(connect: Connect) -> AsyncIterator[Check]:
+    """Open runs that wait for their store, or whose work no worker takes."""
+    with suppress(ServiceUnavailable):  # an absent server was told already
         async with connect(start=False, on_progress=lambda _: None) as services:
             page = await services.gateway.list(RunFilter(status="running", limit=RUNS_LOOKED_AT))
             for row in page.runs:
-                dispatch = (await services.gateway.status(row.id)).dispatch
-                found, _, cure = dispatch.rpartition(" Start one with ")
+                status = await services.gateway.status(row.id)
+                if (status.trouble or "").startswith(WAITS_FOR_STORE):
+                    yield Check(
+                        name=f"run {row.id}",
+                        state="warning",
+                        found=status.trouble or "",
+                        cure=WAITING,
+                    )
+                found, _, cure = status.dispatch.rpartition(" Start one with ")
                 if cure:
                     cure = f"Start one with {cure}"
                     yield Check(name=f"run {row.id}", state="warning", found=found, cure=cure)

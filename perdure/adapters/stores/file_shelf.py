@@ -20,7 +20,7 @@ from perdure.domain.errors import StoreAway
 
 STALE_SECONDS = 3600
 SEALED_SUFFIX = ".sealed"
-_UNFINISHED = "unfinished"
+UNFINISHED = "unfinished"
 
 _CURES = {
     errno.ENOSPC: "Free disk space (perdure gc drops what no run needs) and try again.",
@@ -42,7 +42,7 @@ class FileShelf:
     def open(self) -> None:
         """Make the folder, and drop what writers that were killed left behind (blocking)."""
         with _translated(self._root, "be opened"):
-            unfinished = self._root / _UNFINISHED
+            unfinished = self._root / UNFINISHED
             unfinished.mkdir(mode=0o700, parents=True, exist_ok=True)
             for file in unfinished.iterdir():
                 _drop_stale(file)
@@ -76,7 +76,7 @@ class FileShelf:
 
     def _write(self, address: str, stored: bytes) -> None:
         target = self._path(address)
-        unfinished = self._root / _UNFINISHED / f"{os.getpid()}-{secrets.token_hex(8)}"
+        unfinished = self._root / UNFINISHED / f"{os.getpid()}-{secrets.token_hex(8)}"
         with _translated(target, "be written"):
             try:
                 _write_synced(unfinished, stored)
@@ -127,6 +127,15 @@ class FileShelf:
     def _folders(self) -> list[Path]:
         with _translated(self._root, "be listed"):
             return sorted(path for path in self._root.iterdir() if len(path.name) == 2)
+
+
+def try_file(path: Path, size: int) -> None:
+    """Write a file of so many bytes and drop it again (blocking); raises `StoreAway`."""
+    with _translated(path, "be written"):
+        try:
+            _write_synced(path, bytes(size))
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _write_synced(path: Path, data: bytes) -> None:

@@ -15,6 +15,7 @@ from perdure.domain.errors import StoreAway
 from perdure.domain.patience import StoreWait
 from perdure.interfaces.gateway.opened import opened
 
+WAITS_FOR_STORE = "waiting for the store"
 DAY = timedelta(days=1)
 
 
@@ -42,7 +43,7 @@ def in_words(steps: Sequence[WaitingStep], *, now: datetime) -> str:
     times = "once" if longest.tried == 1 else f"{longest.tried} times"
     others = len(steps) - 1
     more = f" (and {others} more step{'s' if others > 1 else ''})" if others else ""
-    return f"waiting for the store since {_moment(longest.since, now)}: {why}; tried {times}{more}"
+    return f"{WAITS_FOR_STORE} since {_moment(longest.since, now)}: {why}; tried {times}{more}"
 
 
 async def _waiting(step: PendingActivityInfo, converter: DataConverter) -> WaitingStep | None:
