@@ -1,7 +1,7 @@
 """`doctor` in an outage: it names what is wrong with the store, and looks at all else."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
@@ -25,7 +25,7 @@ Outage = Callable[[Path], AbstractContextManager[object]]
 
 
 @contextmanager
-def locked(home: Path) -> Iterator[None]:
+def locked(home: Path) -> Generator[None]:
     holder = sqlite3.connect(home / "perdure.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     try:
@@ -35,14 +35,14 @@ def locked(home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def full(_home: Path) -> Iterator[None]:
+def full(_home: Path) -> Generator[None]:
     with full_store() as store:
         store.full = True
         yield
 
 
 @contextmanager
-def no_blobs(home: Path) -> Iterator[None]:
+def no_blobs(home: Path) -> Generator[None]:
     blobs = home / "blobs"
     for folder in blobs.iterdir():
         folder.rmdir()
@@ -52,7 +52,7 @@ def no_blobs(home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def damaged(home: Path) -> Iterator[None]:
+def damaged(home: Path) -> Generator[None]:
     for file in home.glob("perdure.sqlite*"):
         file.write_bytes(b"no database " * 1_000)
     yield
