@@ -24,7 +24,8 @@ COMMANDS = [
     "status RUN", "history RUN", "costs", "costs RUN", "result RUN", "gates", "explain RUN", "list",
     "transcript RUN", "artifacts RUN", "artifact RUN 1", "diff RUN", "apply RUN", "projects",
     "sessions", "pause RUN", "resume RUN", "stop RUN", "stop @all", "amend RUN --guidance words",
-    "repair RUN", "answer RUN:g1 yes", "add RUN words", "memory list", "skills list", "patterns list", "gc",
+    "repair RUN", "answer RUN:g1 yes", "add RUN words", "memory list", "skills list",
+    "patterns list", "gc",
     "gc --dry-run", "replay RUN", "api token list", "api token create me", "loops list",
     "loops status RUN", "tools list", "status @last", "audit",
 ]  # fmt: skip
