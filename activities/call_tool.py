@@ -46,6 +46,7 @@ class CallTool:
             code=given.code,
             seconds=watch.seconds,
             number=leading_number(given.text) if given.outcome == "ok" else None,
+            held=given.held,
         )
 
     async def _kept(self, name: str, text: str) -> Ref:

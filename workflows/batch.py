@@ -13,6 +13,7 @@ from perdure.domain.agent.calls import CallAsked, PlannedCall, VolumeLevel
 from perdure.domain.agent.questions import approval_prompt, question_of
 from perdure.domain.agent.settings import Turns
 from perdure.domain.agent.turn import Batch, Ending, Settled, TurnState
+from perdure.domain.children import hold_started
 from perdure.domain.gates import Gate
 from perdure.domain.result import ToolCallRecord
 from perdure.domain.steps import (
@@ -187,6 +188,8 @@ class Batches(ToolCalls):
     ) -> None:
         if isinstance(done, Done):
             report = done.report
+            if report.held is not None:
+                self.charge(hold_started(self.core.budget, report.held))
             settled = Settled(
                 call_id=entry.call.id,
                 outcome=report.outcome,

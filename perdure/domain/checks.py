@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from perdure.domain.base import Frozen
+from perdure.domain.budget import MOST
 from perdure.domain.snippets import Snippet, read_snippet
 
 PLUGIN_NAME = r"^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$"
@@ -43,7 +44,7 @@ class RegexCheck(Frozen):
 
     check: Literal["regex"]
     pattern: str = Field(min_length=1, max_length=MAX_PATTERN_CHARACTERS)
-    count: int = Field(default=1, ge=0)
+    count: int = Field(default=1, ge=0, le=MOST)
 
 
 class LengthCheck(Frozen):
@@ -51,8 +52,8 @@ class LengthCheck(Frozen):
 
     check: Literal["length"]
     unit: LengthUnit
-    min: int | None = Field(default=None, ge=0)
-    max: int | None = Field(default=None, ge=0)
+    min: int | None = Field(default=None, ge=0, le=MOST)
+    max: int | None = Field(default=None, ge=0, le=MOST)
 
     @model_validator(mode="after")
     def _in_order(self) -> "LengthCheck":

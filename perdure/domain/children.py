@@ -11,11 +11,12 @@ from typing import Literal
 
 from perdure.domain.allocation import CHILD_FRACTION_RANGE, allocate_child
 from perdure.domain.base import Frozen
-from perdure.domain.budget import Budget, BudgetLimits, Refused, release, reserve
+from perdure.domain.budget import Amounts, Budget, BudgetLimits, Refused, release, reserve
 from perdure.domain.result import SpendReport
 from perdure.domain.usage import Usage
 
 WAVE = 16
+LOOP = "loop "
 NAME_CHARACTERS = 12
 CHILDREN_KEPT = 48
 # What is left over when shares that add up to one were rounded.
@@ -148,6 +149,22 @@ def reserve_run(
     )
     amounts = held.reserved[key].model_copy(update={"workers": 1 + (below or 0)})
     return reserve(held, key, amounts), limits
+
+
+def hold_started(budget: Budget, held: Mapping[str, Amounts]) -> Budget:
+    """Hold back what loops that a tool started may use, or used; the newest look counts.
+
+    They are runs of their own: nothing of them is charged, and what they hold is not spent twice.
+    """
+    loops = started_loops(budget)
+    kept = {key: amounts for key, amounts in budget.reserved.items() if key not in loops}
+    started = {f"{LOOP}{run}": amounts for run, amounts in held.items()}
+    return budget.model_copy(update={"reserved": {**kept, **started}})
+
+
+def started_loops(budget: Budget) -> dict[str, Amounts]:
+    """The reservations for loops that a tool started; they outlive the run's own steps."""
+    return {key: amounts for key, amounts in budget.reserved.items() if key.startswith(LOOP)}
 
 
 def refused_share(budget: Budget) -> Refused:

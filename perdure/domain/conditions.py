@@ -12,6 +12,7 @@ from pydantic import (
 )
 
 from perdure.domain.base import Frozen
+from perdure.domain.budget import MAX_ITERATIONS, MOST_SECONDS
 from perdure.domain.problems import Problem, problems_of
 
 REVIEW_ROUNDS = 5
@@ -26,21 +27,21 @@ class Confidence(Frozen):
 
     type: Literal["confidence"]
     threshold: float = Field(gt=0, le=1)
-    min_iterations: int = Field(default=1, ge=1)
+    min_iterations: int = Field(default=1, ge=1, le=MAX_ITERATIONS)
 
 
 class MaxIterations(Frozen):
     """So many iterations are complete."""
 
     type: Literal["max_iterations"]
-    limit: int = Field(ge=1)
+    limit: int = Field(ge=1, le=MAX_ITERATIONS)
 
 
 class Timeout(Frozen):
     """So much active time (wall time when `wall`) is used; milliseconds are accepted."""
 
     type: Literal["timeout"]
-    seconds: float = Field(gt=0, allow_inf_nan=False)
+    seconds: float = Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)
     wall: bool = False
 
     @model_validator(mode="before")
@@ -61,14 +62,14 @@ class NoImprovement(Frozen):
     """So many iterations in a row brought no new best."""
 
     type: Literal["no_improvement"]
-    patience: int = Field(ge=1)
+    patience: int = Field(ge=1, le=MAX_ITERATIONS)
 
 
 class Degradation(Frozen):
     """Each of the last `window` scores is lower than the one before."""
 
     type: Literal["degradation"]
-    window: int = Field(default=3, ge=2)
+    window: int = Field(default=3, ge=2, le=MAX_ITERATIONS)
 
 
 class RepeatedOutput(Frozen):
@@ -82,28 +83,28 @@ class EvaluationBound(Frozen):
 
     type: Literal["evaluation_bound"]
     criteria: str = Field(min_length=1)
-    max_review_rounds: int = Field(default=REVIEW_ROUNDS, ge=1)
+    max_review_rounds: int = Field(default=REVIEW_ROUNDS, ge=1, le=MAX_ITERATIONS)
 
 
 class GoalBound(Frozen):
     """The judge finds the goal achieved; the limit ends the loop without it."""
 
     type: Literal["goal_bound"]
-    max_iterations: int = Field(ge=1)
+    max_iterations: int = Field(ge=1, le=MAX_ITERATIONS)
 
 
 class IterationBound(Frozen):
     """So many iterations are complete (the role loop's word for it)."""
 
     type: Literal["iteration_bound"]
-    iterations: int = Field(ge=1)
+    iterations: int = Field(ge=1, le=MAX_ITERATIONS)
 
 
 class TimeBound(Frozen):
     """So many seconds of wall time passed (active time when not `wall`), or a moment came."""
 
     type: Literal["time_bound"]
-    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    seconds: float | None = Field(default=None, gt=0, le=MOST_SECONDS, allow_inf_nan=False)
     until: AwareDatetime | None = None
     wall: bool = True
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, JsonValue, field_validator, model_validator
 
 from perdure.domain.base import Frozen
+from perdure.domain.budget import MOST_SECONDS
 from perdure.domain.plain_text import folded, visible
 from perdure.domain.refs import Ref
 from perdure.domain.review import BadScores, read_scores
@@ -41,7 +42,7 @@ class GateSettings(Frozen):
     `on_expiry` is `wait`, `end`, or `default:` and a choice; approvals of calls then deny.
     """
 
-    timeout_s: float | None = Field(default=None, gt=0)
+    timeout_s: float | None = Field(default=None, gt=0, le=MOST_SECONDS)
     on_expiry: Annotated[str, Field(pattern=r"^(wait|end|default:.+)$")] = WAIT
 
     @field_validator("on_expiry")

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
+from perdure.domain.budget import Amounts
 from perdure.domain.errors import InvalidInput
 from perdure.domain.problems import nearest_name
 from perdure.domain.status import RunStatus
@@ -114,6 +115,10 @@ class LoopControl(Protocol):
 
     async def status(self, run: str) -> RunStatus:
         """One look at a run, named by its id or a unique beginning of it."""
+        ...
+
+    async def held(self, caller: str) -> dict[str, Amounts]:
+        """What the loops that a run started hold of its envelope, as it stands now."""
         ...
 
     async def control(

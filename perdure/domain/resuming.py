@@ -17,6 +17,7 @@ from perdure.domain.agent.settings import resolve
 from perdure.domain.agent.turn import TurnState
 from perdure.domain.base import Frozen
 from perdure.domain.budget import Budget, BudgetLimits, Spent
+from perdure.domain.children import started_loops
 from perdure.domain.control import Control
 from perdure.domain.events import Ring
 from perdure.domain.ports import AttemptRow
@@ -53,7 +54,7 @@ def slim(core: S, *, whole_control: bool = False) -> S:
     return core.model_copy(
         update={
             "control": _idle(core.control) if whole_control else _pending(core.control),
-            "budget": core.budget.model_copy(update={"reserved": {}}),
+            "budget": core.budget.model_copy(update={"reserved": started_loops(core.budget)}),
             "ring": Ring(last=core.ring.last),
             "phase": "starting",
             "step": None,

@@ -11,6 +11,7 @@ from pydantic import (
     JsonValue,
     TypeAdapter,
     field_serializer,
+    model_validator,
 )
 
 from perdure.domain.agent.settings import AgentSettings, ToolsSpec
@@ -21,6 +22,7 @@ from perdure.domain.evaluation import Rubric
 from perdure.domain.gates import GateSettings
 from perdure.domain.refine.settings import RefineSettings
 from perdure.domain.roles.settings import TOKENS, RolesSettings
+from perdure.domain.sizes import oversize
 from perdure.domain.standing import Said
 
 ModelChain = str | tuple[str, ...]
@@ -88,6 +90,13 @@ class CommonSpec(Frozen):
     metadata: Metadata = Metadata()
     agent: AgentSettings = AgentSettings()
     gates: GateSettings = GateSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_size(cls, value: object) -> object:
+        if isinstance(value, dict) and (why := oversize(value)):
+            raise ValueError(why)
+        return value
 
 
 class AgentSpec(CommonSpec):

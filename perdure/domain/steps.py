@@ -14,6 +14,7 @@ from perdure.domain.agent.calls import CallAsked, Tallies, ToolTerms
 from perdure.domain.agent.settings import InitialMessage, ToolsSpec
 from perdure.domain.allowance import Allowance as Allowance
 from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.budget import Amounts
 from perdure.domain.commission import Commission
 from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
 from perdure.domain.model_errors import ModelFacts
@@ -328,13 +329,17 @@ class ToolCallRequest(StepMessage):
 
 
 class ToolCallReport(StepMessage):
-    """What a tool call gave, by reference; `number` is what a good output begins with."""
+    """What a tool call gave, by reference; `number` is what a good output begins with.
+
+    `held` is what runs that this run started hold of its budget; None where nobody looked.
+    """
 
     outcome: ToolOutcome = "ok"
     ref: Ref | None = None
     code: str = ""
     seconds: float = 0.0
     number: float | None = None
+    held: dict[str, Amounts] | None = None
 
 
 class SnapshotRequest(StepMessage):

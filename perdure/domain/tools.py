@@ -1,10 +1,12 @@
 """What a tool is, who may call it, and what a call brings back."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import JsonValue
 
 from perdure.domain.base import Frozen, StepMessage
+from perdure.domain.budget import Amounts
 from perdure.domain.refs import Ref
 from perdure.domain.servers import PinnedServer
 from perdure.domain.transcript import ToolOutcome
@@ -88,12 +90,24 @@ class ToolEnvelope(StepMessage):
 
 
 class ToolOutput(Frozen):
-    """What one tool call gave: the whole text; the caller stores it and makes the excerpt."""
+    """What one tool call gave: the whole text; the caller stores it and makes the excerpt.
+
+    `held` is what runs that the caller started hold of its budget; None where it did not look.
+    """
 
     outcome: ToolOutcome
     text: str
     code: str = ""
     truncated: bool = False
+    held: dict[str, Amounts] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBy:
+    """What a tool gives that has looked at the runs which its caller started."""
+
+    value: object
+    held: dict[str, Amounts]
 
 
 class Rehearsal(Frozen):

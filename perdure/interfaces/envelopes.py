@@ -1,11 +1,14 @@
 """What a run may still give to loops that it starts: its own envelope, less what is spent and held.
 
-A loop that is open holds its whole limit; one that ended holds what it spent.
+A loop that is open holds its whole limits; one that ended holds what it spent. A fifth of the run's
+limits is its own, so that it does not starve by what it starts.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from perdure.domain.budget import Amounts, BudgetLimits
 from perdure.domain.errors import NotAllowed
 from perdure.domain.journal import Journal
 from perdure.domain.ports import StoredRun
@@ -13,7 +16,9 @@ from perdure.domain.resuming import booked
 from perdure.domain.run import Spec
 
 SHARE = Decimal("0.5")
+OWN_PART = Decimal("0.2")
 LEAST_USD = Decimal("0.0001")
+LEAST_TOKENS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,35 +29,69 @@ class Below:
     spec: Spec
 
 
-async def share_of(
-    journal: Journal, *, caller: str, above: Spec, below: tuple[Below, ...]
-) -> Decimal | None:
-    """How much money the next loop of a run may spend at most; None where the run has no limit.
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much the next loop may use at most; None where the run itself has no limit."""
 
-    It is half of what is left, so that the run itself, and further loops, can go on.
+    cost_usd: Decimal | None
+    tokens: int | None
+
+
+async def held_by(journal: Journal, below: tuple[Below, ...]) -> dict[str, Amounts]:
+    """What each loop holds of the envelope of the run that started it."""
+    return {one.row.id: await _held(journal, one) for one in below}
+
+
+async def share_of(
+    journal: Journal, *, caller: str, above: Spec, held: Mapping[str, Amounts]
+) -> Share:
+    """The limits of the next loop: half of what is left, so that further loops can be started.
 
     Raises:
         NotAllowed: nothing is left.
     """
-    limit = above.budget.cost_usd
-    if not limit:
+    limits, own = above.budget, await _spent(journal, caller)
+    cost = sum((amounts.cost_usd for amounts in held.values()), Decimal(0))
+    tokens = Decimal(sum(amounts.tokens for amounts in held.values()))
+    usd = _part(limits, limits.limit("cost"), own.cost_usd, cost)
+    counted = _part(limits, limits.limit("tokens"), Decimal(own.tokens), tokens)
+    if usd is not None and usd < LEAST_USD:
+        raise _nothing_left(f"{limits.cost_usd} USD", f"{own.cost_usd:.4f}", f"{cost:.4f}", held)
+    if counted is not None and counted < LEAST_TOKENS:
+        raise _nothing_left(f"{limits.tokens} tokens", str(own.tokens), str(tokens), held)
+    return Share(
+        cost_usd=None if usd is None else usd.quantize(LEAST_USD / 100),
+        tokens=None if counted is None else int(counted),
+    )
+
+
+def _part(
+    limits: BudgetLimits, limit: Decimal | None, own: Decimal, held: Decimal
+) -> Decimal | None:
+    """A share of what neither the run nor its loops need; its reserve for an answer stays."""
+    if limit is None:
         return None
-    held = [await _held(journal, one) for one in below]
-    own = await _spent(journal, caller)
-    left = limit - own - sum(held, Decimal(0))
-    if left < LEAST_USD:
-        raise NotAllowed(
-            f"Nothing is left for another loop: of {limit} USD this run spent {own:.4f}, and the "
-            f"{len(held)} loops that it started hold {sum(held, Decimal(0)):.4f}.",
-            cure="Wait until some of them ended, or stop them with loop_control.",
-        )
-    return (left * SHARE).quantize(LEAST_USD / 100)
+    usable = limit * (1 - Decimal(str(limits.wrap_up)))
+    return (usable - max(own, limit * OWN_PART) - held) * SHARE
 
 
-async def _held(journal: Journal, one: Below) -> Decimal:
-    limit = one.spec.budget.cost_usd or Decimal(0)
-    return await _spent(journal, one.row.id) if one.row.ended_at is not None else limit
+def _nothing_left(limit: str, own: str, held: str, below: Mapping[str, Amounts]) -> NotAllowed:
+    return NotAllowed(
+        f"Nothing is left for another loop: of {limit} this run spent {own} and keeps a fifth for "
+        f"itself, and the {len(below)} loops that it started hold {held}.",
+        cure="Wait until some of them ended, or stop them with loop_control.",
+    )
 
 
-async def _spent(journal: Journal, run: str) -> Decimal:
-    return booked(await journal.tree(root=run, run=run)).account.total_cost_usd or Decimal(0)
+async def _held(journal: Journal, one: Below) -> Amounts:
+    limits = one.spec.budget
+    if one.row.ended_at is not None:
+        return await _spent(journal, one.row.id)
+    return Amounts(cost_usd=limits.cost_usd or Decimal(0), tokens=limits.tokens or 0)
+
+
+async def _spent(journal: Journal, run: str) -> Amounts:
+    account = booked(await journal.tree(root=run, run=run)).account
+    return Amounts(
+        cost_usd=account.total_cost_usd or Decimal(0), tokens=account.total_usage.counted_tokens()
+    )

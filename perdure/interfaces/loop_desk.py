@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import TypeVar
 from uuid import uuid4
 
 from pydantic import JsonValue
 
+from perdure.domain.budget import Amounts
 from perdure.domain.conditions import leaves
 from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, PerdureError
 from perdure.domain.journal import Journal
@@ -29,7 +31,7 @@ from perdure.domain.roles.library import StoredDefinition
 from perdure.domain.run import RUN_SPEC, Spec
 from perdure.domain.status import RunStatus
 from perdure.domain.tolerance import read_as
-from perdure.interfaces.envelopes import Below, share_of
+from perdure.interfaces.envelopes import Below, Share, held_by, share_of
 from perdure.interfaces.execution import trusted_places
 from perdure.interfaces.gateway.claiming import key_digest
 from perdure.interfaces.gateway.facts import RunFilter
@@ -49,6 +51,7 @@ ROWS = 50
 OWN_LOOKED_AT = 200
 MOST_STARTED = 2_000
 NO_FLAGS = Flags()
+Limit = TypeVar("Limit", int, Decimal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +116,8 @@ class Loops:
             again = [one.row.id for one in started if key and one.row.start_key == key]
             if again:
                 return LoopStarted(id=again[0], notes=submission.notes)
-            share = await share_of(self.journal, caller=ask.caller, above=above, below=started)
+            held = await held_by(self.journal, started)
+            share = await share_of(self.journal, caller=ask.caller, above=above, held=held)
             spec = _below(spec, ask.caller, above, share=share)
         run = await self.gateway.start(spec, idempotency_key=ask.key)
         return LoopStarted(id=run, notes=submission.notes)
@@ -203,6 +207,10 @@ class Loops:
                 refused[row.id] = error.message
         return LoopControlled(action=action, taken=tuple(taken), refused=refused)
 
+    async def held(self, caller: str) -> dict[str, Amounts]:
+        """What the loops that a run started hold of its envelope, as it stands now."""
+        return await held_by(self.journal, await self._started_by(caller))
+
     async def _started_by(self, caller: str) -> tuple[Below, ...]:
         """The loops that a run started; the newest come first, and none is older than the run."""
         row = await self.records.run(caller)
@@ -269,7 +277,7 @@ def _started_by(spec: Spec) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _below(spec: Spec, caller: str, above: Spec, *, share: Decimal | None) -> Spec:
+def _below(spec: Spec, caller: str, above: Spec, *, share: Share) -> Spec:
     """A run's specification one level below its caller's: its models, and no wider budget.
 
     Raises:
@@ -284,7 +292,8 @@ def _below(spec: Spec, caller: str, above: Spec, *, share: Decimal | None) -> Sp
     limits = spec.budget.model_copy(
         update={
             "depth": min(spec.budget.depth, depth - 1),
-            "cost_usd": _lower(spec.budget.cost_usd, share),
+            "cost_usd": _lower(spec.budget.cost_usd, share.cost_usd),
+            "tokens": _lower(spec.budget.tokens, share.tokens),
         }
     )
     told = {**spec.metadata.model_dump(), STARTED_BY: caller, ROOT_RUN: _root_of(above, caller)}
@@ -304,7 +313,7 @@ def _root_of(above: Spec, caller: str) -> str:
     return found if isinstance(found, str) else caller
 
 
-def _lower(own: Decimal | None, above: Decimal | None) -> Decimal | None:
+def _lower(own: Limit | None, above: Limit | None) -> Limit | None:
     """The tighter of two limits; None and zero mean none."""
     stated = [limit for limit in (own, above) if limit]
     return min(stated, default=None)

@@ -340,6 +340,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "code": "",
             "seconds": 0.0,
             "number": None,
+            "held": None,
         },
         "ToolCallRequest": {
             "frame": "required",

@@ -69,7 +69,7 @@ async def test_an_orchestrator_starts_a_loop_and_sees_it_end(looped: Installatio
     assert started.text.startswith("started roles-")
     [(below, spec)] = await started_by(looped, run)
     assert isinstance(spec, RolesSpec)
-    assert (spec.budget.depth, spec.budget.cost_usd) == (1, Decimal("0.25"))
+    assert (spec.budget.depth, spec.budget.cost_usd) == (1, Decimal("0.175"))
     assert spec.metadata.model_dump()["root_run"] == run
     assert (await looped.gateway.result(below)).outcome == "accepted"
 
@@ -198,3 +198,19 @@ async def test_loops_are_paid_from_the_envelope_of_the_run_that_starts_them(
     limits = [spec.budget.cost_usd for _, spec in await started_by(looped, run)]
     assert len(limits) == 5
     assert all(limits) and sum(limit for limit in limits if limit) <= Decimal("0.2")
+
+
+async def test_what_loops_hold_is_not_spent_by_the_run_that_started_them(
+    looped: Installation,
+) -> None:
+    dear = {"when": {"role": "executor"}, "usage": {"input_tokens": 15_000, "output_tokens": 100}}
+    looks = {**calls(call("loop_list")), **dear, "times": 9}
+    slow = {"when": {"role": "writer"}, "text": "Rust is iron oxide.", "delay_s": 60}
+    replies = {"replies": [{**calls(start()), **dear}, looks, slow]}
+    run = await looped.start(task(tools=ASKING, budget={"depth": 2, "tokens": 100_000}), replies)
+    result = await looped.gateway.result(run)
+    [(below, spec)] = await started_by(looped, run)
+    assert (result.outcome, result.reason) == ("out_of_budget", "tokens")
+    assert spec.budget.tokens
+    assert result.spend.tokens + spec.budget.tokens <= 100_000
+    await looped.handle(below).terminate()

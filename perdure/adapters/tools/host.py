@@ -13,7 +13,7 @@ from perdure.adapters.tools.execution import Finished, Late
 from perdure.adapters.tools.outputs import tool_output
 from perdure.domain.agent.granting import refusal
 from perdure.domain.errors import InvalidInput, PerdureError, ToolFailure
-from perdure.domain.tools import Grant, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
+from perdure.domain.tools import Grant, HeldBy, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
 from perdure.tooling import Tool, ToolContext
 
 AnyTool = Tool[..., object]
@@ -136,6 +136,8 @@ class LocalToolHost:
             grace_s=self._grace_s,
         )
         match outcome:
+            case Finished(value=HeldBy(value=value, held=held)):
+                return tool_output("ok", _as_text(value)).model_copy(update={"held": held})
             case Finished(value=value):
                 return tool_output("ok", _as_text(value))
             case Late(abandoned=abandoned):

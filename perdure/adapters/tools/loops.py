@@ -13,6 +13,7 @@ from perdure.adapters.tools.host import AnyTool
 from perdure.domain.errors import ToolFailure
 from perdure.domain.loops import LoopAsk, LoopControl, parameters_of
 from perdure.domain.status import RunStatus
+from perdure.domain.tools import HeldBy
 from perdure.tooling import Tool, ToolContext, tool
 
 LONGEST_WAIT_S = 25
@@ -70,7 +71,7 @@ class LoopTools:
             context: ToolContext,
             parameters: dict[str, JsonValue] | str | None = None,
             max_iterations: Annotated[int | None, Field(ge=1)] = None,
-        ) -> str:
+        ) -> HeldBy:
             """Start a loop and return its id at once; it works on by itself.
 
             Args:
@@ -89,27 +90,30 @@ class LoopTools:
             )
             started = await self._open().start(ask)
             notes = "".join(f"\n{note}" for note in started.notes)
-            return f"started {started.id}{notes}"
+            return await self._held(f"started {started.id}{notes}", context)
 
         return on_request(start)
 
     def _list(self) -> AnyTool:
         @tool(name="loop_list", idempotent=True, aliases=("loop.list",))
-        async def rows(status: str | None = None) -> dict[str, JsonValue]:
+        async def rows(context: ToolContext, status: str | None = None) -> HeldBy:
             """The newest loops.
 
             Args:
                 status: running, paused, waiting, completed, failed or stopped; none: all.
             """
-            return (await self._open().rows(status)).model_dump(mode="json", exclude_none=True)
+            found = await self._open().rows(status)
+            return await self._held(found.model_dump(mode="json", exclude_none=True), context)
 
         return on_request(rows)
 
     def _status(self) -> AnyTool:
         @tool(name="loop_status", idempotent=True, aliases=("loop.status",))
         async def look(
-            id: str, wait_s: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0
-        ) -> dict[str, JsonValue]:
+            id: str,
+            context: ToolContext,
+            wait_s: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0,
+        ) -> HeldBy:
             """Where a loop stands: stage, iteration, spend, open questions, outcome.
 
             Args:
@@ -117,13 +121,14 @@ class LoopTools:
                 wait_s: wait so many seconds for its end, 25 at most.
             """
             status = await self._ended(id, wait_s)
-            return status.model_dump(mode="json", exclude=LEFT_OUT, exclude_defaults=True)
+            shown = status.model_dump(mode="json", exclude=LEFT_OUT, exclude_defaults=True)
+            return await self._held(shown, context)
 
         return on_request(look)
 
     def _control(self) -> AnyTool:
         @tool(name="loop_control", access="network", idempotent=True, aliases=("loop.control",))
-        async def steer(action: str, id: str, context: ToolContext) -> dict[str, JsonValue]:
+        async def steer(action: str, id: str, context: ToolContext) -> HeldBy:
             """Pause, resume, stop or retry a loop that this run started.
 
             Args:
@@ -133,9 +138,13 @@ class LoopTools:
             done = await self._open().control(
                 action, id, caller=context.run, request=context.idempotency_key
             )
-            return done.model_dump(mode="json", exclude_defaults=True)
+            return await self._held(done.model_dump(mode="json", exclude_defaults=True), context)
 
         return on_request(steer)
+
+    async def _held(self, value: object, context: ToolContext) -> HeldBy:
+        """What a tool gives, with what the loops of its caller hold of the caller's budget."""
+        return HeldBy(value, await self._open().held(context.run))
 
     async def _ended(self, run: str, wait_s: float) -> RunStatus:
         status = await self._open().status(run)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from perdure.domain.base import Frozen
 from perdure.domain.servers import ServerSpec
@@ -18,12 +18,20 @@ FORCED_TEXT_PROMPT = (
 )
 
 
+# Beyond any honest run: whoever gives more means no limit, and should say so by the budget.
+MOST_ITERATIONS = 100_000
+MOST_TOKENS = 10_000_000_000
+LONGEST_CALL_S = 86_400
+
+Turn = Annotated[int, Field(ge=1, le=MOST_ITERATIONS)]
+
+
 class ToolLoopLevels(Frozen):
     """Calls of one tool that bring nothing new: when to warn, to ask a person, to end."""
 
-    warning: int = Field(default=10, ge=1)
-    critical: int = Field(default=20, ge=1)
-    circuit_breaker: int = Field(default=30, ge=1)
+    warning: int = Field(default=10, ge=1, le=MOST_ITERATIONS)
+    critical: int = Field(default=20, ge=1, le=MOST_ITERATIONS)
+    circuit_breaker: int = Field(default=30, ge=1, le=MOST_ITERATIONS)
 
 
 class InitialMessage(Frozen):
@@ -33,22 +41,17 @@ class InitialMessage(Frozen):
     text: str
 
 
-# Beyond any honest run: whoever gives more means no limit, and should say so by the budget.
-MOST_ITERATIONS = 100_000
-MOST_TOKENS = 10_000_000_000
-
-
 class AgentSettings(Frozen):
-    """The `agent:` block; None, zero and negative limits take the profile's value."""
+    """The `agent:` block; what is left out, or null, takes the profile's value."""
 
     profile: ProfileName = "agent"
     system: str = ""
     messages: tuple[InitialMessage, ...] = ()
     transcript: str | None = None
-    max_iterations: int | None = Field(default=None, le=MOST_ITERATIONS)
-    max_illegal_strikes: int | None = Field(default=None, le=MOST_ITERATIONS)
-    max_tool_repeat: int | None = Field(default=None, le=MOST_ITERATIONS)
-    output_token_ceiling: int | None = Field(default=None, le=MOST_TOKENS)
+    max_iterations: int | None = Field(default=None, ge=1, le=MOST_ITERATIONS)
+    max_illegal_strikes: int | None = Field(default=None, ge=1, le=MOST_ITERATIONS)
+    max_tool_repeat: int | None = Field(default=None, ge=1, le=MOST_ITERATIONS)
+    output_token_ceiling: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
     defer_mixed_text: bool | None = None
     nudge_on_empty: bool | None = None
     nudge_prompt: str = NUDGE_PROMPT
@@ -67,9 +70,17 @@ class ToolFilter(Frozen):
 
     only: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    after: int = 1
-    until: int | None = None
+    after: Turn = 1
+    until: Turn | None = None
     requires: tuple[str, ...] = ()
+
+    @field_validator("until")
+    @classmethod
+    def _not_before(cls, value: int | None, info: ValidationInfo) -> int | None:
+        after = info.data.get("after", 1)
+        if value is not None and value < after:
+            raise ValueError(f"`after` ({after}) or a later iteration; this rule is never in force")
+        return value
 
 
 def _listed(given: object) -> object:
@@ -106,7 +117,7 @@ class ToolsSpec(Frozen):
     deny: tuple[str, ...] = ()
     approve: tuple[str, ...] = ()
     filter: ToolFilters = ()
-    timeouts: dict[str, float] = {}
+    timeouts: dict[str, Annotated[float, Field(gt=0, le=LONGEST_CALL_S)]] = {}
     repeat_exempt: tuple[str, ...] = ()
     mcp: tuple[ServerSpec, ...] = ()
     generated: dict[str, MadeHash] = {}
@@ -173,17 +184,12 @@ _PROFILES: dict[ProfileName, Turns] = {
 def resolve(settings: AgentSettings) -> Turns:
     """Fill what the task leaves open from its profile, field by field."""
     base = _PROFILES[settings.profile]
-    ceiling = settings.output_token_ceiling
     return base.model_copy(
         update={
-            "max_iterations": _positive(settings.max_iterations, base.max_iterations),
-            "max_illegal_strikes": _positive(
-                settings.max_illegal_strikes, base.max_illegal_strikes
-            ),
-            "max_tool_repeat": _positive(settings.max_tool_repeat, base.max_tool_repeat),
-            "output_token_ceiling": ceiling
-            if ceiling and ceiling > 0
-            else base.output_token_ceiling,
+            "max_iterations": settings.max_iterations or base.max_iterations,
+            "max_illegal_strikes": settings.max_illegal_strikes or base.max_illegal_strikes,
+            "max_tool_repeat": settings.max_tool_repeat or base.max_tool_repeat,
+            "output_token_ceiling": settings.output_token_ceiling or base.output_token_ceiling,
             "defer_mixed_text": _given(settings.defer_mixed_text, base.defer_mixed_text),
             "nudge_on_empty": _given(settings.nudge_on_empty, base.nudge_on_empty),
             "nudge_prompt": settings.nudge_prompt,
@@ -192,10 +198,6 @@ def resolve(settings: AgentSettings) -> Turns:
             "tool_loop": settings.tool_loop,
         }
     )
-
-
-def _positive(value: int | None, fallback: int) -> int:
-    return value if value is not None and value > 0 else fallback
 
 
 def _given(value: bool | None, fallback: bool) -> bool:

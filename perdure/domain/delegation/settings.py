@@ -13,7 +13,7 @@ WAVE = 16
 StrategyName = Literal["decompose_finer", "simplify", "reframe", "escalate"]
 STRATEGIES: tuple[StrategyName, ...] = ("decompose_finer", "simplify", "reframe", "escalate")
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=MAX_ITERATIONS)]
 
 
 class SubManagerSettings(Frozen):

@@ -85,7 +85,7 @@ class RefineSettings(Frozen):
     classify: AutoOrOff = "auto"
     termination: Condition | None = None
     output: OutputSettings = OutputSettings()
-    patience: int = Field(default=2, ge=1)
+    patience: int = Field(default=2, ge=1, le=MAX_ITERATIONS)
 
     @field_validator("strategies")
     @classmethod

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from perdure.domain.base import Frozen
+from perdure.domain.budget import MAX_ITERATIONS
 from perdure.domain.conditions import (
     Condition,
     Confidence,
@@ -103,7 +104,7 @@ class NestedLoop(Frozen):
     kind: Literal["roles", "delegation"] = "roles"
     definition: str | None = None
     parameters: dict[str, JsonValue] = {}
-    max_iterations: int | None = Field(default=None, ge=1)
+    max_iterations: int | None = Field(default=None, ge=1, le=MAX_ITERATIONS)
 
     @model_validator(mode="after")
     def _named_for_roles(self) -> "NestedLoop":
@@ -139,7 +140,7 @@ class RoleDefinition(Frozen):
     name: Text
     role: Text
     prompt: Text
-    order: int | None = None
+    order: int | None = Field(default=None, ge=-MAX_ITERATIONS, le=MAX_ITERATIONS)
     access: AccessLevel | None = None
     model: ModelNames | None = None
     tools: tuple[str, ...] | None = None

@@ -16,15 +16,14 @@ class RolesSettings(Frozen):
 
     `definition` names a built-in loop or one of the workspace. `max_iterations`, when given,
     replaces the definition's limit. `max_rework_attempts`: so many rejections in a row for the same
-    findings ask a person (a number that is not positive means 3). `session` and `project` say
-    where artifacts and todos land. `snapshot` is the definition as it stood when the run started;
-    it is filled in then.
+    findings ask a person. `session` and `project` say where artifacts and todos land. `snapshot` is
+    the definition as it stood when the run started; it is filled in then.
     """
 
     definition: str = Field(min_length=1)
     parameters: dict[str, JsonValue] = {}
     max_iterations: int | None = Field(default=None, ge=1, le=MAX_ITERATIONS)
-    max_rework_attempts: int = MAX_REWORK
+    max_rework_attempts: int = Field(default=MAX_REWORK, ge=1, le=MAX_ITERATIONS)
     session: str | None = None
     project: str | None = None
     snapshot: SkipJsonSchema[LoopSnapshot | None] = None
@@ -32,4 +31,4 @@ class RolesSettings(Frozen):
     @property
     def rework_limit(self) -> int:
         """After how many rejections in a row for the same findings a person is asked."""
-        return self.max_rework_attempts if self.max_rework_attempts > 0 else MAX_REWORK
+        return self.max_rework_attempts
