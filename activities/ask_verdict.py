@@ -36,4 +36,10 @@ class AskVerdict:
             step.call, schema=goal_schema(), read=read_goal, system=GOAL_SYSTEM
         )
         found = answered.value or NOTHING
-        return GoalReport(call=answered.call, achieved=found.achieved, rationale=found.rationale)
+        return GoalReport(
+            call=answered.call,
+            achieved=found.achieved,
+            rationale=found.rationale,
+            problems=found.problems,
+            usable=bool(found.problems),
+        )

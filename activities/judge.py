@@ -14,9 +14,9 @@ from perdure.domain.evaluation_reply import (
     Asked,
     BadReply,
     Judgement,
-    judge_schema,
     read_judgement,
 )
+from perdure.domain.judge_shape import judge_schema
 from perdure.domain.ports import Journal
 from perdure.domain.refine.frame import refine_frame
 from perdure.domain.refine.prompts import JUDGE_SYSTEM
@@ -64,9 +64,15 @@ class Judge:
         judged = answered.value
         if judged is None:
             return JudgeReport(call=answered.call, problems=answered.problems)
-        if key is not None:
+        if key is not None and not judged.slips:
             await self._verdicts.put_verdict(key, answered.text)
-        return JudgeReport(call=answered.call, scores=judged.scores, resolved=judged.resolved)
+        return JudgeReport(
+            call=answered.call,
+            problems=judged.slips,
+            usable=bool(judged.slips),
+            scores=judged.scores,
+            resolved=judged.resolved,
+        )
 
     async def _known(self, step: JudgeRequest, frame: Frame, key: str) -> JudgeReport | None:
         reply = await self._verdicts.verdict(key)

@@ -5,12 +5,12 @@ from temporalio import activity
 from activities.structured import StructuredCalls
 from activities.translate import translated
 from perdure.domain.delegation.decisions import Complete
-from perdure.domain.delegation.json_text import as_text
 from perdure.domain.delegation.key_findings import is_usable
 from perdure.domain.delegation.prompts import MANAGER_SYSTEM
 from perdure.domain.delegation.reading import read_decision
 from perdure.domain.delegation.schemas import decision_schema
 from perdure.domain.delegation.steps import ManageReport, ManageRequest
+from perdure.domain.json_text import as_text
 from perdure.domain.ports import BlobStore
 
 

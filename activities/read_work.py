@@ -9,7 +9,6 @@ from activities.stopwatch import Stopwatch
 from activities.translate import translated
 from perdure.domain.delegation.confidence import ToolUse
 from perdure.domain.delegation.handing_over import Inspector
-from perdure.domain.delegation.json_text import as_text
 from perdure.domain.delegation.prompts import critic_prompt
 from perdure.domain.delegation.results import WorkerResult
 from perdure.domain.delegation.steps import (
@@ -29,6 +28,7 @@ from perdure.domain.delegation.work import (
     usable,
 )
 from perdure.domain.delegation.worker_reply import read_worker
+from perdure.domain.json_text import as_text
 from perdure.domain.ports import BlobStore
 
 COMPARED_CHARACTERS = 2_000

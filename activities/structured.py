@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 from pydantic import JsonValue
 
 from activities.call_model import CallModel
-from perdure.domain.evaluation_reply import BadReply
 from perdure.domain.ports import BlobStore
+from perdure.domain.replies import BadReply
 from perdure.domain.steps import ModelCallReport, ModelCallRequest
 
 ReadT = TypeVar("ReadT")

@@ -14,6 +14,8 @@ from perdure.domain.refs import Ref
 from workflows.steps import Broken
 from workflows.verifying import Verifying
 
+SLIPS_KEPT = 8
+
 
 class Evaluating(Verifying):
     """Adds evaluation to a loop."""
@@ -29,7 +31,13 @@ class Evaluating(Verifying):
         if draft.reviewing:
             await self._review(draft)
         scores = draft.evaluation.scores() if draft.evaluation else {}
-        self.note("evaluated", kind=draft.kind, scores=scores, error=draft.failure)
+        self.note(
+            "evaluated",
+            kind=draft.kind,
+            scores=scores,
+            error=draft.failure,
+            unexplained=list(draft.slips) or None,
+        )
 
     async def _evaluate(self, draft: Draft) -> None:
         """What code, programs and models say; `reviewing` is set when a person is to be asked."""
@@ -108,6 +116,7 @@ class Evaluating(Verifying):
             asked=look.asked,
         )
         draft.cached, draft.judge_prompt = verdict.cached, verdict.prompt_tokens
+        draft.slips = verdict.slips[:SLIPS_KEPT]
         match verdict.ending:
             case None:
                 pass

@@ -150,22 +150,26 @@ class Calling(Loop):
 
         Returns:
             What `call_model` returns; a structured report still has its problems when the second
-            reply was no better.
+            reply was no better. One that is usable in spite of them is not lost over the second.
         """
         called: Called = Unanswered("internal", "nothing was asked")
+        usable: StructuredReport | None = None
         problems: tuple[str, ...] = ()
         tries = REPLY_TRIES
         while tries:
             ask = asked(problems)
             if isinstance(ask, Refused):
-                return ask
+                return usable or ask
             called = await self.call_model(ask)
-            if isinstance(called, Refused) and await self.budget_raised(called):
+            if isinstance(called, Refused) and usable is None and await self.budget_raised(called):
                 continue
-            if not isinstance(called, StructuredReport) or not called.problems:
+            if not isinstance(called, StructuredReport):
+                return usable or called
+            if not called.problems:
                 return called
+            usable = called if called.usable else usable
             problems, tries = called.problems, tries - 1
-        return called
+        return usable or called
 
     def uncalled(self, called: Called) -> Ending:
         """How a run ends whose call brought no usable reply, with what is to be told of it."""

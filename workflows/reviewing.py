@@ -83,29 +83,35 @@ class Reviewing(Nesting):
         return called.review.model_copy(update={"asked_again": True})
 
     async def _judge_goal(self) -> None:
-        core = self.core
         self.sit(BASE)
-        said = tuple(in_force(core.control.standing))
-        asked = GoalEntry(
-            type="goal", iteration=core.iteration, done=rules.shown_stages(core), said=said
-        )
-        called = await self.call_model(
-            Ask(
-                role=JUDGE,
-                phase="evaluating",
-                summary=f"goal judge (iteration {core.iteration})",
-                entries=(asked,),
-                extra_tokens=rules.shown_tokens(core) + estimate(demands(said)).total,
-                tools_off=True,
-                max_tokens=GOAL_TOKENS,
-                structured=GoalJudging(),
-            )
-        )
+        called = await self.call_structured(self._asked_of_judge)
         if self.interruption is not None or self._judge_failed(called):
             return
         self._take_goal(called)
-        count_verdict(core.verdicts[-1].kind, rework=False)
-        self.note("verdict", verdict=core.verdicts[-1].kind, by=JUDGE, text=self._why())
+        kind = self.core.verdicts[-1].kind
+        count_verdict(kind, rework=False)
+        self.note("verdict", verdict=kind, by=JUDGE, text=self._why())
+
+    def _asked_of_judge(self, problems: tuple[str, ...]) -> Ask:
+        core = self.core
+        said = tuple(in_force(core.control.standing))
+        entry = GoalEntry(
+            type="goal",
+            iteration=core.iteration,
+            done=rules.shown_stages(core),
+            said=said,
+            problems=problems,
+        )
+        return Ask(
+            role=JUDGE,
+            phase="evaluating",
+            summary=f"goal judge (iteration {core.iteration})",
+            entries=(entry,),
+            extra_tokens=rules.shown_tokens(core) + estimate(demands(said)).total,
+            tools_off=True,
+            max_tokens=GOAL_TOKENS,
+            structured=GoalJudging(),
+        )
 
     def _judge_failed(self, called: Called) -> bool:
         """Whether there is no verdict to take: a judge that failed ends the run."""

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 
 from temporalio import workflow
 
@@ -31,6 +32,7 @@ from workflows.structured import Judgement
 JUDGE_TOKENS = 4_096
 JUDGE_PROMPT_TOKENS = 400
 LEAST_JUDGE_TOKENS = 256
+NO_VERDICT = "no usable verdict"
 
 
 class Scoring(Calling):
@@ -122,14 +124,30 @@ class Scoring(Calling):
         return verdict
 
     async def _ask_judge(self, question: Question) -> JudgeReport | Ending:
-        """The verdict, asked for again once with what was wrong; else why there is none."""
+        """The verdict, asked for again once with what was wrong; else why there is none.
+
+        A judge that gives no usable one is followed by the next evaluator of the run, where one is
+        given. The rubric's own judges have no substitute: they are what it names.
+        """
         called = await self.call_structured(lambda problems: self._asked(question, problems))
+        for other in self._other_judges(question):
+            if not isinstance(called, JudgeReport) or not called.problems or called.usable:
+                break
+            self.note("model_failed_over", failed=called.call.model, to=other, why=NO_VERDICT)
+            instead = replace(question, model=other)
+            called = await self.call_structured(partial(self._asked, instead))
         if not isinstance(called, JudgeReport):
             return self.uncalled(called)
-        if not called.problems:
+        if not called.problems or called.usable:
             return called
         detail = f"no usable verdict in {REPLY_TRIES} replies: {'; '.join(called.problems)}"
         return Ending(outcome="failed", reason="evaluator_failed", detail=detail[:500])
+
+    def _other_judges(self, question: Question) -> tuple[str, ...]:
+        if question.model is not None:
+            return ()
+        index = self.core.chain_index.get(self.seat("evaluator"), 0)
+        return tuple(self.chain("evaluator")[index + 1 :])
 
     def _asked(self, question: Question, problems: tuple[str, ...]) -> Ask | Refused:
         """The judge's question, in a context of its own, within the evaluator's share."""

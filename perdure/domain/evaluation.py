@@ -10,8 +10,8 @@ from typing import Literal
 from perdure.domain.base import Frozen
 from perdure.domain.progress import Score, rounded
 from perdure.domain.rubric import Part, Rubric, ScoreSource
+from perdure.domain.severities import Severity
 
-Severity = Literal["blocker", "important", "suggestion"]
 EvaluationMode = Literal[
     "full",
     "incremental",

@@ -1,80 +1,40 @@
 """Reads a judge's reply: structured, or text in its labelled form; or says why it is none.
 
-Problems are sentences for the one time that the judge is asked again. A reply that is still bad
-then is a failed evaluator, never a score.
+Whatever is not understood is a problem, told the one time that the judge is asked again. A reply
+that is still bad then is a failed evaluator, never a score. Slips are problems of form alone: the
+scores beside them are clear, so a second slip costs the explanation and not the run.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
-
-from perdure.domain.evaluation import DimensionScore, Finding, Severity
-from perdure.domain.labelled_reply import read_labelled
-from perdure.domain.problems import problems_of
+from perdure.domain.evaluation import DimensionScore, Finding
+from perdure.domain.judge_shape import GivenFinding, GivenReply, GivenScore, surplus
+from perdure.domain.labelled_reply import has_scores_label, read_labelled
 from perdure.domain.progress import is_score, rounded
-from perdure.domain.strict_json import RepeatedName, read_json
+from perdure.domain.replies import BadReply, find_reply, shaped
+from perdure.domain.severities import Severity, known_severity
 
-SCORE_CHOICES = tuple(round(tenth / 10, 1) for tenth in range(11))
-_SEVERITIES: dict[str, Severity] = {
-    "blocker": "blocker",
-    "critical": "blocker",
-    "important": "important",
-    "major": "important",
-    "high": "important",
-}
+__all__ = ["Asked", "BadReply", "Judgement", "read_judgement"]
 
-
-class _Given(BaseModel):
-    # What a model adds beyond what it was asked for does no harm.
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class GivenScore(_Given):
-    """One dimension as the judge scored it."""
-
-    name: str
-    score: float = Field(strict=True)  # `true` is no score
-    gap: str = ""
-
-
-class GivenFinding(_Given):
-    """One defect as the judge named it."""
-
-    severity: str = "suggestion"
-    dimension: str
-    title: str
-    detail: str = ""
-    fix: str = ""
-    location: str = ""
-
-
-class GivenReply(_Given):
-    """The shape that a judge is asked for."""
-
-    dimensions: tuple[GivenScore, ...]
-    findings: tuple[GivenFinding, ...] = ()
-    resolved: tuple[str, ...] = ()
+NO_WORDS = "a finding without words"
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A usable reply: one score for each dimension that was asked for, in their order."""
+    """A usable reply: one score for each dimension that was asked for, in their order.
+
+    `slips` are what is wrong with its form: worth a second question, and no more than that.
+    """
 
     scores: tuple[DimensionScore, ...]
     resolved: tuple[str, ...] = ()
+    slips: tuple[str, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All new findings."""
         return tuple(finding for score in self.scores for finding in score.findings)
-
-
-@dataclass(frozen=True, slots=True)
-class BadReply:
-    """Why a reply is no judgement."""
-
-    problems: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,84 +53,58 @@ class Asked:
     next_finding: int = 1
     pass_score: float = 1.0
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The names by their form without case."""
+        return {name.casefold(): name for name in self.dimensions}
+
 
 def read_judgement(text: str, asked: Asked) -> Judgement | BadReply:
-    """The judgement in a reply, or every problem with it."""
+    """The judgement in a reply, or every problem with it, slips included."""
     given = _parse(text, asked.dimensions)
     if isinstance(given, BadReply):
         return given
-    by_name = {name.casefold(): name for name in asked.dimensions}
-    scores = {by_name.get(item.name.casefold(), item.name): item for item in given.dimensions}
-    findings = _numbered(given.findings, by_name, asked.next_finding)
+    names = asked.names
+    scores = {names.get(item.name.casefold(), item.name): item for item in given.dimensions}
+    findings = _numbered(given.placed(asked.dimensions), names, asked.next_finding)
+    slips = (*_gap_slips(scores), *_finding_slips(given.findings))
     problems = (*_score_problems(scores, given, asked), *_finding_problems(findings, scores, asked))
     if problems:
-        return BadReply(problems)
+        return BadReply((*problems, *slips))
     known = {one.casefold(): one for one in asked.open_findings}
-    resolved = tuple(known[one.casefold()] for one in given.resolved if one.casefold() in known)
+    resolved = (known.get(one.strip().casefold()) for one in given.resolved)
     return Judgement(
         scores=tuple(_score(name, scores[name], findings) for name in asked.dimensions),
-        resolved=tuple(dict.fromkeys(resolved)),
+        resolved=tuple(dict.fromkeys(one for one in resolved if one is not None)),
+        slips=slips,
     )
-
-
-def judge_schema(dimensions: Sequence[str]) -> dict[str, JsonValue]:
-    """The JSON schema of a reply; scores are an enumeration, which small grammars enforce too."""
-    texts: dict[str, JsonValue] = {"type": "string"}
-    names: dict[str, JsonValue] = {"enum": list(dimensions)}
-    scores: dict[str, JsonValue] = {"enum": list(SCORE_CHOICES)}
-    severities: dict[str, JsonValue] = {"enum": ["blocker", "important", "suggestion"]}
-    score = _object({"name": names, "score": scores, "gap": texts}, "name", "score", "gap")
-    finding = _object(
-        {
-            "severity": severities,
-            "dimension": names,
-            "title": texts,
-            "detail": texts,
-            "fix": texts,
-            "location": texts,
-        },
-        *("severity", "dimension", "title", "fix"),
-    )
-    lists: dict[str, JsonValue] = {
-        "dimensions": {"type": "array", "items": score},
-        "findings": {"type": "array", "items": finding},
-        "resolved": {"type": "array", "items": texts},
-    }
-    return _object(lists, *lists)
-
-
-def severity_of(word: str) -> Severity:
-    """The severity that a word means; low, minor and unknown ones are suggestions."""
-    return _SEVERITIES.get(word.strip().casefold(), "suggestion")
 
 
 def _parse(text: str, dimensions: Sequence[str]) -> GivenReply | BadReply:
-    try:
-        value = _json_in(text)
-    except RepeatedName as error:
-        return BadReply((f"The reply cannot be read: {error}.",))
-    if value is None:
-        value = read_labelled(text, dimensions)
-    if value is None:
+    """The reply in the structured shape, whichever way it came."""
+    found = find_reply(text, "dimensions")
+    if isinstance(found, BadReply):
+        return found
+    if found is not None:
+        if has_scores_label(f"{text[: found.start]}\n{text[found.end :]}"):
+            return BadReply(("The reply gives its scores twice, as JSON and under a label.",))
+        given = shaped(found.fields, GivenReply)
+        problems = surplus(found.fields)
+        return BadReply(problems) if problems and not isinstance(given, BadReply) else given
+    labelled = read_labelled(text, dimensions)
+    if labelled is None:
         return BadReply(("The reply is neither JSON of the shape asked for nor labelled text.",))
-    try:
-        return GivenReply.model_validate(value)
-    except ValidationError as error:
-        return BadReply(tuple(str(problem) for problem in problems_of(error, value)))
+    given = shaped(labelled.fields, GivenReply)
+    if labelled.problems:
+        missing = _missing(given, dimensions) if isinstance(given, GivenReply) else ()
+        return BadReply((*missing, *labelled.problems))
+    return given
 
 
-def _json_in(text: str) -> JsonValue | None:
-    """The JSON object in a reply, also between fences or words; None without one."""
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end < start:
-        return None
-    try:
-        value = read_json(text[start : end + 1])
-    except RepeatedName:
-        raise
-    except (ValueError, RecursionError):
-        return None
-    return value
+def _missing(given: GivenReply, dimensions: Sequence[str]) -> tuple[str, ...]:
+    scored = {item.name.casefold() for item in given.dimensions}
+    missing = [name for name in dimensions if name.casefold() not in scored]
+    return (f"No score for: {', '.join(missing)}.",) if missing else ()
 
 
 def _score_problems(
@@ -178,19 +112,33 @@ def _score_problems(
 ) -> tuple[str, ...]:
     if not given.dimensions:
         return ("No dimension is scored.",)
-    found: list[str] = []
-    missing = [name for name in asked.dimensions if name not in scores]
-    if missing:
-        found.append(f"No score for: {', '.join(missing)}.")
+    found = list(_missing(given, asked.dimensions))
     for name, item in scores.items():
         if name not in asked.dimensions:
             found.append(f"{name} was not asked for; score {', '.join(asked.dimensions)}.")
         elif not is_score(item.score):
             found.append(f"The score {item.score} of {name} is not between 0 and 1.")
-        elif item.score < 1.0 and not item.gap.strip():
-            found.append(f"{name} is scored {item.score:g}, but no gap says what is missing.")
     if len(scores) < len(given.dimensions):
         found.append("A dimension is scored twice.")
+    return tuple(found)
+
+
+def _gap_slips(scores: dict[str, GivenScore]) -> tuple[str, ...]:
+    return tuple(
+        f"{name} is scored {item.score:g}, but no gap says what is missing."
+        for name, item in scores.items()
+        if item.score < 1.0 and not item.gap.strip()
+    )
+
+
+def _finding_slips(findings: Sequence[GivenFinding]) -> tuple[str, ...]:
+    found: list[str] = []
+    for item in findings:
+        if not item.words:
+            found.append(f"A finding ({item.severity}) has no title.")
+        if known_severity(item.severity) is None:
+            allowed = "blocker, important, suggestion"
+            found.append(f"severity: found {item.severity[:40]!r}; allowed: {allowed}.")
     return tuple(found)
 
 
@@ -201,7 +149,7 @@ def _finding_problems(
     for finding in findings:
         item = scores.get(finding.dimension)
         if finding.dimension not in asked.dimensions:
-            name = finding.dimension
+            name = finding.dimension or "nothing"
             found.append(f"The finding {finding.title!r} is about {name}, which is no dimension.")
         elif finding.severity == "blocker" and item and item.score >= asked.pass_score:
             passes = f"{finding.dimension} passes with {item.score:g}"
@@ -215,15 +163,20 @@ def _numbered(
     return tuple(
         Finding(
             id=f"F{number}",
-            severity=severity_of(item.severity),
+            severity=_severity(item.severity),
             dimension=names.get(item.dimension.casefold(), item.dimension),
-            title=item.title,
+            title=item.words or NO_WORDS,
             detail=item.detail,
             fix=item.fix,
             location=item.location,
         )
         for number, item in enumerate(given, start=first)
     )
+
+
+def _severity(word: str) -> Severity:
+    """A word that nobody knows may mean a blocker: it stands against acceptance."""
+    return known_severity(word) or "important"
 
 
 def _score(name: str, given: GivenScore, findings: Sequence[Finding]) -> DimensionScore:
@@ -234,12 +187,3 @@ def _score(name: str, given: GivenScore, findings: Sequence[Finding]) -> Dimensi
         gap=given.gap.strip(),
         findings=tuple(finding for finding in findings if finding.dimension == name),
     )
-
-
-def _object(properties: dict[str, JsonValue], *required: str) -> dict[str, JsonValue]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }

@@ -93,7 +93,8 @@ class VerdictRecord(Frozen):
 class IterationRecord(Frozen):
     """What one iteration did, used and decided; `index` counts from 1.
 
-    `stages` and `verdicts` are those of an iteration of roles.
+    `stages` and `verdicts` are those of an iteration of roles. `unexplained` is what was wrong with
+    the form of a judge's reply whose scores were taken all the same.
 
     `saved` is the share of input tokens that a loop which resends everything would have sent more;
     `state_ref` the address of the state after it, from which a fork starts; `origin` the run that
@@ -108,6 +109,7 @@ class IterationRecord(Frozen):
     dimensions: dict[str, DimensionRecord] = {}
     findings: tuple[dict[str, JsonValue], ...] = ()
     evaluation: EvaluationMode = "none"
+    unexplained: tuple[str, ...] = ()
     usage: Usage = Usage()
     cost_usd: Decimal | None = Decimal(0)
     model_calls: int = 0

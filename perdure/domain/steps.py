@@ -296,10 +296,14 @@ class JudgeRequest(StepMessage):
 
 
 class StructuredReport(StepMessage):
-    """A model call that was asked for a structure; `problems` say why the reply has none."""
+    """A model call that was asked for a structure; `problems` say why the reply has none.
+
+    `usable`: they are slips of form, and what was read counts when the second reply is no better.
+    """
 
     call: ModelCallReport
     problems: tuple[str, ...] = ()
+    usable: bool = False
 
 
 class JudgeReport(StructuredReport):

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from perdure.domain.delegation.json_text import objects_in, value_of
 from perdure.domain.errors import InvalidInput
 from perdure.domain.evaluation_reply import BadReply, _parse
+from perdure.domain.json_text import objects_in, value_of
 from perdure.domain.loops import parameters_of
 from perdure.domain.memory.extraction import read_learnings
 from perdure.domain.refine.planning import read_plan
 from perdure.domain.review import _from_json
-from perdure.domain.roles.embedded_json import find_object
+from perdure.domain.roles.embedded_json import find_embedded
 from perdure.domain.strict_json import RepeatedName, read_json
 
 TWICE = {
@@ -54,7 +54,8 @@ def test_a_manager_or_worker_that_contradicts_itself_says_nothing() -> None:
 
 
 def test_a_reviewer_that_contradicts_itself_gives_no_verdict() -> None:
-    assert find_object('{"verdict": "reject", "verdict": "approve"}', "verdict") is None
+    text = '{"verdict": "reject", "verdict": "approve"}'
+    assert isinstance(find_embedded(text, "verdict"), BadReply)
 
 
 def test_plans_learnings_scores_and_parameters_are_read_strictly() -> None:

@@ -43,7 +43,6 @@ MALFORMED = {
     "a text for a score": given([tone("1.0")]),
     "true for a score": given([tone(True)]),
     "no score": given([{"name": "tone", "gap": ""}]),
-    "below one without a gap": given([tone(0.9)]),
     "a pass with a blocker": given([tone(1.0)], findings=[BLOCKER]),
     "a finding without a dimension": given([tone(1.0)], findings=[{"severity": "blocker"}]),
     "too deep": '{"dimensions": ' + "[" * 3_000 + "]" * 3_000 + "}",

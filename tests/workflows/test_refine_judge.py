@@ -83,17 +83,41 @@ async def test_a_bad_reply_is_asked_again_once_with_the_reason(
     assert "could not be used" in second
 
 
-@pytest.mark.parametrize("bad", [pytest.param(text, id=name) for name, text in BAD.items()])
+@pytest.mark.parametrize("name", [name for name in BAD if name != "no gap"])
 async def test_two_bad_replies_are_a_failed_evaluator_never_a_score(
-    site: Installation, bad: str
+    site: Installation, name: str
 ) -> None:
-    replies = [*written("a draft"), *judged(bad, bad)]
+    replies = [*written("a draft"), *judged(BAD[name], BAD[name])]
     result = await site.run(spec([TONE]), {"replies": replies})
     assert (result.outcome, result.reason) == ("failed", "evaluator_failed")
     record = result.iterations[0]
     assert (record.score, record.evaluation, record.decision) == (None, "failed", "abort_error")
     assert result.output == "a draft"
     assert not result.quality_met
+
+
+async def test_a_slip_of_form_costs_the_explanation_and_not_the_run(site: Installation) -> None:
+    replies = [*written("a draft"), *judged(BAD["no gap"], BAD["no gap"])]
+    result = await site.run(spec([TONE]), {"replies": replies})
+    assert (result.outcome, result.reason) == ("accepted", "quality_met")
+    (record,) = result.iterations
+    assert (record.score, record.model_calls) == (0.9, 3)
+    assert record.unexplained == ("tone is scored 0.9, but no gap says what is missing.",)
+
+
+async def test_a_second_reply_that_is_worse_leaves_the_first_score(site: Installation) -> None:
+    replies = [*written("a draft"), *judged(BAD["no gap"], "I have said it.")]
+    result = await site.run(spec([TONE]), {"replies": replies})
+    assert (result.outcome, result.iterations[0].score) == ("accepted", 0.9)
+
+
+async def test_the_next_evaluator_is_asked_where_one_is_given(site: Installation) -> None:
+    replies = [*written("a draft"), *judged("?", "?", verdict(0.9))]
+    scripted = await site.script({"replies": replies})
+    models = {"evaluator": [f"{scripted}#one", f"{scripted}#two"]}
+    result = await site.run({**spec([TONE]), "models": models}, {"replies": replies})
+    assert (result.outcome, result.reason) == ("accepted", "quality_met")
+    assert result.iterations[0].model_calls == 4
 
 
 async def test_a_failed_evaluator_leaves_the_iteration_unscored(site: Installation) -> None:

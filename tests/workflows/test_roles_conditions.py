@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from installation import Installation
+from refining import prompt_of
 from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage, task, team
 
 
@@ -45,6 +46,7 @@ from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage,
                 says("reviewer", "looked", times=2),
                 says("evaluator", "Who knows?"),
                 says("evaluator", "NOT_ACHIEVED"),
+                says("evaluator", "Not achieved: the tests are missing."),
             ],
             ("best_effort", "max_iterations"),
             2,
@@ -185,3 +187,21 @@ async def test_a_number_that_a_tool_gave_ends_the_loop(site: Installation) -> No
     result = await site.run(task(coding), script(replies))
     assert (result.outcome, result.reason, result.output) == ("accepted", "completed", "second")
     assert result.iteration_count == 2
+
+
+async def test_the_goal_judges_reason_reaches_the_next_iteration_and_the_record(
+    site: Installation,
+) -> None:
+    spec = task(team(*PAIR, condition={"type": "goal_bound", "max_iterations": 2}))
+    replies = [
+        says("coder", "draft", times=9),
+        says("reviewer", "looked", times=9),
+        says("evaluator", "NOT_ACHIEVED: two of the tests fail."),
+        says("evaluator", {"achieved": True, "rationale": "all pass"}),
+    ]
+    result = await site.run(spec, script(replies))
+    assert (result.outcome, result.reason) == ("accepted", "goal_achieved")
+    first, second = await site.records(result.id)
+    assert first.verdicts[0].rationale == "two of the tests fail."
+    told = await prompt_of(site, second.stages[0].transcript)
+    assert "two of the tests fail." in told[0][1]

@@ -15,8 +15,8 @@ from perdure.adapters.foreign.process import TooMuch, work_now
 from perdure.adapters.foreign.schemas import misfits_of
 from perdure.domain.delegation.completion import FileFact
 from perdure.domain.delegation.confidence import placeholders
-from perdure.domain.delegation.json_text import value_of
 from perdure.domain.errors import PerdureError, ToolFailure
+from perdure.domain.json_text import value_of
 
 READ_BYTES = 2 * 1024 * 1024
 MARKS_NAMED = 8

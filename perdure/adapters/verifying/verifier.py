@@ -19,9 +19,10 @@ from perdure.domain.commands import (
     score_of_tests,
 )
 from perdure.domain.errors import NotAllowed
-from perdure.domain.evaluation import DimensionScore, Finding, Severity
+from perdure.domain.evaluation import DimensionScore, Finding
 from perdure.domain.progress import rounded
 from perdure.domain.rubric import Dimension, Rubric
+from perdure.domain.severities import Severity
 from perdure.domain.verification import CommandRunner
 
 REPORT_CAP = 2_000_000

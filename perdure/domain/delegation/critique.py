@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field, JsonValue
 
 from perdure.domain.base import Frozen
-from perdure.domain.delegation.json_text import objects_in
 from perdure.domain.delegation.results import Confidence, Defect
 from perdure.domain.delegation.settings import CritiqueSettings
-from perdure.domain.evaluation_reply import BadReply, severity_of
+from perdure.domain.problems import shown
 from perdure.domain.progress import is_score, rounded
+from perdure.domain.replies import BadReply, Fields, find_reply, unread
+from perdure.domain.severities import known_severity, severity_of
 
 CATEGORIES = (
     "missing",
@@ -102,21 +103,42 @@ def repair_text(critique: Critique) -> str:
 
 def read_critique(text: str) -> Critique | BadReply:
     """The critique in a reply, or why it is none; a failed reviewer is no score."""
-    for found in objects_in(text):
-        score = found.fields.get("score")
-        if isinstance(score, int | float) and not isinstance(score, bool) and not found.cut:
-            if not is_score(score):
-                return BadReply((f"score: found {score}; allowed: a number from 0 to 1.",))
-            given = found.fields.get("defects")
-            defects = read_defects(given if isinstance(given, list) else [])
-            return _consistent(Critique(score=score, defects=defects))
-    return BadReply(("The reply holds no JSON object with a score and defects.",))
+    found = find_reply(text, "score")
+    if isinstance(found, BadReply):
+        return found
+    if found is None:
+        return BadReply(("The reply holds no JSON object with a score and defects.",))
+    score = found.fields["score"]
+    if isinstance(score, bool) or not isinstance(score, int | float) or not is_score(score):
+        return BadReply((f"score: found {shown(score)}; allowed: a number from 0 to 1.",))
+    if problems := _misplaced(found.fields):
+        return BadReply(problems)
+    given = found.fields.get("defects")
+    defects = read_defects(given if isinstance(given, list) else [])
+    return _consistent(Critique(score=score, defects=defects))
 
 
 def read_defects(given: Sequence[JsonValue]) -> tuple[Defect, ...]:
-    """Defects as models give them: objects or texts; those without words are dropped."""
-    read = (_defect(item) for item in given)
-    return tuple(item for item in read if item is not None)[:MOST_DEFECTS]
+    """Defects as models give them, objects or texts, the critical ones first.
+
+    Those that say nothing at all are left out; what is only called critical has no words of its
+    own, and counts.
+    """
+    read = [found for item in given if (found := _defect(item)) is not None]
+    return tuple(sorted(read, key=lambda item: not item.critical)[:MOST_DEFECTS])
+
+
+def _misplaced(fields: Fields) -> tuple[str, ...]:
+    """What a reply says in a place where nobody looks for it."""
+    given = fields.get("defects")
+    found = [] if given is None or isinstance(given, list) else ["defects: give a list."]
+    for item in given if isinstance(given, list) else ():
+        severity = item.get("severity") if isinstance(item, dict) else None
+        if isinstance(severity, str) and severity.strip() and known_severity(severity) is None:
+            found.append(f"severity: found {shown(severity)}; allowed: critical, true or false.")
+    surplus = unread(fields, ("score", "defects"))
+    found += [f"Nobody asked for the field {name!r}; allowed: score, defects." for name in surplus]
+    return tuple(found)
 
 
 def _consistent(critique: Critique) -> Critique | BadReply:
@@ -130,11 +152,13 @@ def _defect(item: JsonValue) -> Defect | None:
     given = item if isinstance(item, dict) else {"title": item}
     said = (given.get(key) for key in ("title", "detail", "description", "defect"))
     title = next((text.strip() for text in said if isinstance(text, str) and text.strip()), "")
-    if not title:
-        return None
     critical = given.get("critical")
     severity = given.get("severity")
     is_severe = isinstance(severity, str) and severity_of(severity) == "blocker"
+    if not title and (critical is True or is_severe):
+        title = "a critical defect without words"
+    if not title:
+        return None
     fix, category = given.get("fix"), given.get("category")
     return Defect(
         category=_category(category if isinstance(category, str) else ""),

@@ -11,8 +11,8 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from perdure.domain.delegation.decisions import MOST_HYPOTHESES, DecisionName
-from perdure.domain.delegation.json_text import value_of
 from perdure.domain.delegation.wording import RESULTS
+from perdure.domain.json_text import value_of
 
 Given = Mapping[str, JsonValue]
 Fields = dict[str, JsonValue]

@@ -11,13 +11,13 @@ from pydantic import JsonValue
 
 from perdure.domain.delegation.course import Course
 from perdure.domain.delegation.decisions import Envelope
-from perdure.domain.delegation.json_text import as_text
 from perdure.domain.delegation.key_findings import shortened
 from perdure.domain.delegation.phases import TOLD, budget_phase
 from perdure.domain.delegation.plan import plan_view
 from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.delegation.strategies import strategy_text
 from perdure.domain.delegation.summary import rolling_summary
+from perdure.domain.json_text import as_text
 from perdure.domain.refine.prompts import quoted
 from perdure.domain.rubric import Rubric
 from perdure.domain.standing import demands

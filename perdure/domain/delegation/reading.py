@@ -14,14 +14,14 @@ from perdure.domain.delegation.decisions import (
     ManagerDecision,
 )
 from perdure.domain.delegation.given import fields_of_decision
-from perdure.domain.delegation.json_text import Found, objects_in
 from perdure.domain.delegation.wording import (
     decision_in_words,
     decision_inferred,
     decision_named,
 )
-from perdure.domain.evaluation_reply import BadReply
+from perdure.domain.json_text import Found, objects_in
 from perdure.domain.problems import problems_of, shown
+from perdure.domain.replies import BadReply
 
 MOST_UNREADABLE = 5
 MOST_PROBLEMS = 8

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from perdure.domain.delegation.critique import read_defects
-from perdure.domain.delegation.json_text import objects_in, value_of
 from perdure.domain.delegation.results import CreatedSkill, NeededTool, WorkerResult
+from perdure.domain.json_text import objects_in, value_of
 from perdure.domain.progress import is_score
 
 _RESULTS = ("result", "final_result", "answer", "summary", "output", "analysis")

@@ -6,10 +6,10 @@ from types import MappingProxyType
 from pydantic import AwareDatetime, JsonValue
 
 from perdure.domain.base import Frozen
-from perdure.domain.evaluation import Severity
 from perdure.domain.outcomes import Outcome
 from perdure.domain.progress import rounded
 from perdure.domain.result import IterationRecord
+from perdure.domain.severities import Severity
 
 SEVERITIES: Mapping[str, Severity] = MappingProxyType(
     {"blocker": "blocker", "important": "important", "suggestion": "suggestion"}

@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from perdure.domain.base import Frozen
-from perdure.domain.evaluation_reply import BadReply
 from perdure.domain.memory.course import Course, EndedRun, noted_in
 from perdure.domain.memory.entries import Learning, Share, Sort
 from perdure.domain.memory.lessons import learning
-from perdure.domain.problems import problems_of
 from perdure.domain.refine.prompts import quoted
+from perdure.domain.replies import BadReply, read_shape
 from perdure.domain.result import IterationRecord
-from perdure.domain.strict_json import read_json
 
 LEARNER_SYSTEM = (
     "You look back at one finished piece of work, to help whoever does the next one of its kind. "
@@ -36,7 +34,6 @@ _SORTS: dict[str, Sort] = {
     "anti-pattern": "anti_pattern",
     "antipattern": "anti_pattern",
 }
-_EMPTY = "reply with a JSON object that has the list `learnings`"
 
 
 class Extracted(Frozen):
@@ -84,17 +81,9 @@ def learner_schema() -> dict[str, JsonValue]:
 
 def read_learnings(text: str) -> tuple[Extracted, ...] | BadReply:
     """The lessons in a reply, cut to what is kept, or why there are none to read."""
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end < start:
-        return BadReply((_EMPTY,))
-    try:
-        value: object = read_json(text[start : end + 1])
-    except (ValueError, RecursionError) as error:
-        return BadReply((f"the reply is no JSON: {error}",))
-    try:
-        given = _GivenReply.model_validate(value)
-    except ValidationError as error:
-        return BadReply(tuple(str(problem) for problem in problems_of(error, value)))
+    given = read_shape(text, _GivenReply, "learnings")
+    if isinstance(given, BadReply):
+        return given
     found = (_extracted(item) for item in given.learnings if item.text.strip())
     return tuple({item.text: item for item in found}.values())[:MOST_LEARNINGS]
 

@@ -99,7 +99,8 @@ class Question:
 class Verdict:
     """What all judges of one output said together; `ending` says why one of them gave no verdict.
 
-    `cached`: nobody was asked. `prompt_tokens` is what the judges were sent.
+    `cached`: nobody was asked. `prompt_tokens` is what the judges were sent. `slips` are what was
+    wrong with the form of verdicts whose scores are taken all the same.
     """
 
     scores: tuple[DimensionScore, ...] = ()
@@ -107,6 +108,7 @@ class Verdict:
     cached: bool = False
     prompt_tokens: int = 0
     ending: Ending | None = None
+    slips: tuple[str, ...] = ()
 
     @property
     def findings(self) -> int:
@@ -120,6 +122,7 @@ class Verdict:
             resolved=(*self.resolved, *report.resolved),
             cached=report.cached and (self.cached or not self.scores),
             prompt_tokens=self.prompt_tokens + report.call.prompt_tokens,
+            slips=(*self.slips, *report.problems),
         )
 
 

@@ -177,6 +177,7 @@ def record_of(
             "dimensions": dimension_records(draft.evaluation),
             "findings": findings_of(draft.evaluation),
             "evaluation": draft.kind,
+            "unexplained": draft.slips,
             "saved": saved_share(state.economy),
             "usage": used.total_usage,
             "cost_usd": used.total_cost_usd,

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.evaluation import Evaluation
-from perdure.domain.evaluation_reply import BadReply
-from perdure.domain.problems import problems_of
+from perdure.domain.replies import BadReply, read_shape
 from perdure.domain.steps import ModelCallRequest, StructuredReport
-from perdure.domain.strict_json import read_json
 
 PLANNER_SYSTEM = (
     "You plan one task that another model will carry out. Answer with a short plan: at most six "
@@ -91,17 +89,9 @@ def plan_schema() -> dict[str, JsonValue]:
 
 def read_plan(text: str) -> Plan | BadReply:
     """The plan in a reply, shortened to what a run carries, or why it is none."""
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end < start:
-        return BadReply(("reply with a JSON object that has steps and risks",))
-    try:
-        value: object = read_json(text[start : end + 1])
-    except (ValueError, RecursionError) as error:
-        return BadReply((f"the reply is no JSON: {error}",))
-    try:
-        given = _GivenPlan.model_validate(value)
-    except ValidationError as error:
-        return BadReply(tuple(str(problem) for problem in problems_of(error, value)))
+    given = read_shape(text, _GivenPlan, "steps")
+    if isinstance(given, BadReply):
+        return given
     steps = tuple(
         PlanStep(title=_short(step.title), acceptance=_short(step.acceptance))
         for step in given.steps[:MOST_STEPS]

@@ -26,7 +26,8 @@ class Draft(BaseModel):
     `pieces` are joined to the output; `replies` are new versions of its parts, by the part
     as text. `cut` says which limit or person cut the iteration short; `began` is what was spent
     before it. `asked` are the dimensions that a judge scored, with a prompt of `judge_prompt`
-    tokens; `cached`: it had scored this very output before. `reviewing` waits for a person's
+    tokens; `cached`: it had scored this very output before, and `slips` are what was wrong with the
+    form of its verdict. `reviewing` waits for a person's
     scores: all else is evaluated.
     """
 
@@ -42,6 +43,7 @@ class Draft(BaseModel):
     changes: Changes | None = None
     asked: tuple[str, ...] = ()
     cached: bool = False
+    slips: tuple[str, ...] = ()
     judge_prompt: int = 0
     repeated: bool = False
     failure: str | None = None

@@ -23,7 +23,8 @@ class StageEntry(StepMessage):
 
     `place` is the stage's, from 1, among `of`. `done` are the stages before it, `past` those of
     earlier iterations, of which `left_out` older ones are not told. `review` is the address of the
-    last review where it listed no findings. `tokens` is what all that will add, estimated.
+    last review where it listed no findings, `goal_reason` why the goal judge said no. `tokens` is
+    what all that will add, estimated.
     """
 
     type: Literal["stage"]
@@ -36,6 +37,7 @@ class StageEntry(StepMessage):
     left_out: int = 0
     findings: tuple[Finding, ...] = ()
     review: str | None = None
+    goal_reason: str = ""
     guidance: tuple[str, ...] = ()
     answer: str | None = None
     tokens: int = 0
@@ -44,7 +46,8 @@ class StageEntry(StepMessage):
 class GoalEntry(StepMessage):
     """The goal judge's question about what the stages of an iteration said.
 
-    `said` is what people demanded since the task was given.
+    `said` is what people demanded since the task was given, `problems` ask again after a
+    reply that could not be read.
     """
 
     type: Literal["goal"]
@@ -52,3 +55,4 @@ class GoalEntry(StepMessage):
     done: tuple[StageShown, ...]
     tokens: int = 0
     said: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()

@@ -2,10 +2,11 @@
 
 import re
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from perdure.domain.base import Frozen
-from perdure.domain.roles.embedded_json import find_object
+from perdure.domain.replies import BadReply, shaped
+from perdure.domain.roles.embedded_json import find_embedded
 from perdure.domain.roles.review_clauses import Clause, clauses
 from perdure.domain.roles.review_words import ATTRIBUTION, CONDITION, DEMAND, NEGATION, UNSURE
 
@@ -15,15 +16,26 @@ _ACHIEVED = re.compile(
     r"(?:(?:the |this )?goal(?: (?:is|has been|was))?(?: (?:fully|completely|now))?\s*[:=]?\s*)?"
     r"(?:achieved|goal_achieved)\s*(?:$|[.!,;:-])"
 )
+_SILENT = "The reply does not say plainly whether the goal is achieved."
+_CONTRADICTED = "The words around the structured verdict speak against it, or go on after it."
 _WORD = re.compile(r"achieved|goal_achieved")
+_BARE = re.compile(
+    r"^\W*(?:(?:verdict|decision|result|status|goal)\W+)?(?:not[ _]|goal[ _])?achieved\b"
+    r"[\s*_.:;,–—-]*",
+    re.IGNORECASE,
+)
 
 
 class GoalVerdict(Frozen):
-    """Whether the goal is achieved, and why; `clear` says that the reply could be read."""
+    """Whether the goal is achieved, and why, in the judge's words.
+
+    `clear` says that the reply could be read, and `problems` what could not.
+    """
 
     achieved: bool
     rationale: str = ""
     clear: bool = True
+    problems: tuple[str, ...] = ()
 
 
 class _Given(BaseModel):
@@ -35,20 +47,23 @@ class _Given(BaseModel):
 
 def read_goal(text: str) -> GoalVerdict:
     """The judge's verdict: structured, or `ACHIEVED` and `NOT_ACHIEVED` in plain text."""
-    found = find_object(text, "achieved")
+    found = find_embedded(text, "achieved")
     if found is None:
         return _from_text(text)
-    try:
-        given = _Given.model_validate(found.fields)
-    except ValidationError:
-        return GoalVerdict(achieved=False, clear=False)
+    if isinstance(found, BadReply):
+        return _unclear(*found.problems)
+    given = shaped(found.fields, _Given)
+    if isinstance(given, BadReply):
+        return _unclear(*given.problems)
     around = _from_text(found.around)
     is_denied = around.clear and not around.achieved
     is_contradicted = given.achieved and (is_denied or not found.concludes)
+    rationale = given.rationale or _reason(found.around)
     return GoalVerdict(
         achieved=given.achieved and not is_contradicted,
-        rationale=given.rationale.strip()[:_RATIONALE_CHARACTERS],
+        rationale=rationale.strip()[:_RATIONALE_CHARACTERS],
         clear=not is_contradicted,
+        problems=(_CONTRADICTED,) if is_contradicted else (),
     )
 
 
@@ -65,13 +80,28 @@ def goal_schema() -> dict[str, JsonValue]:
 def _from_text(text: str) -> GoalVerdict:
     """Every clause that speaks of achieving must say that it is so; one that does not decides."""
     said = [clause for clause in clauses(text.replace("_", " ")) if _WORD.search(clause.text)]
+    reason = _reason(text)
     if not said:
-        return GoalVerdict(achieved=False, clear=False)
+        return GoalVerdict(achieved=False, rationale=reason, clear=False, problems=(_SILENT,))
     stated = [_is_statement(clause) for clause in said]
     denied = any(NEGATION.search(clause.text) for clause in said)
     demands = any(DEMAND.search(clause.text) for clause in clauses(text))
     achieved = all(stated) and not demands
-    return GoalVerdict(achieved=achieved, clear=achieved or denied)
+    clear = achieved or denied
+    problems = () if clear else (_SILENT,)
+    return GoalVerdict(achieved=achieved, rationale=reason, clear=clear, problems=problems)
+
+
+def _reason(text: str) -> str:
+    """What a judge says beside the bare word of its verdict."""
+    said = " ".join(text.split())
+    return _BARE.sub("", said)[:_RATIONALE_CHARACTERS].strip()
+
+
+def _unclear(*problems: str) -> GoalVerdict:
+    told = f"The goal judge's reply could not be read: {' '.join(problems)}"
+    told = told[:_RATIONALE_CHARACTERS]
+    return GoalVerdict(achieved=False, rationale=told, clear=False, problems=problems)
 
 
 def _is_statement(clause: Clause) -> bool:

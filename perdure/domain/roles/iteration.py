@@ -29,6 +29,7 @@ from perdure.domain.tools import EXCERPT_CHARACTERS
 
 # An excerpt is half of what it would be at one character a token, as elsewhere.
 SHOWN_TOKENS = EXCERPT_CHARACTERS // 2
+REASON_CHARACTERS = 1_000
 OWN_WORDS_TOKENS = 400
 CUTTING = frozenset({"out_of_budget", "deadline", "stopped", "unanswered"})
 _CUT_WORDS: Mapping[str, Decision] = MappingProxyType(
@@ -70,6 +71,7 @@ def stage_entry(
         left_out=state.past_count - len(state.past),
         findings=review.findings if review and review.listed else (),
         review=state.reviewed_text if unlisted else None,
+        goal_reason=state.goal_reason,
         guidance=tuple(state.notes),
         answer=state.answer,
         tokens=shown_tokens(state)
@@ -166,6 +168,7 @@ def take_review(state: RoleState, review: Review, *, by: str, text: str | None) 
 def take_goal(state: RoleState, *, achieved: bool, rationale: str, by: str) -> None:
     """Take what the goal judge said."""
     state.achieved = achieved
+    state.goal_reason = "" if achieved else rationale[:REASON_CHARACTERS]
     kind = "achieved" if achieved else "not_achieved"
     _note_verdict(state, VerdictRecord(kind=kind, by=by, rationale=rationale[:400]))
 

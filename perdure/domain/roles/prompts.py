@@ -60,6 +60,7 @@ def stage_prompt(own: StageFrame, entry: StageEntry, told: Told) -> str:
         _earlier_iterations(entry),
         _open_findings(entry.findings),
         _last_review(entry, told.texts),
+        _goal_reason(entry.goal_reason),
         f"Acceptance criteria:\n{own.criteria}" if own.criteria else "",
         _parameters(own.parameters),
         "\n".join(f"Guidance from a person: {text}" for text in entry.guidance),
@@ -80,8 +81,16 @@ def goal_prompt(own: StageFrame, entry: GoalEntry, told: Told) -> str:
         "What the stages of this iteration said:",
         *(_shown(stage, told.texts) for stage in entry.done),
         "Is the goal achieved?",
+        _again(entry.problems),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _again(problems: Sequence[str]) -> str:
+    if not problems:
+        return ""
+    said = "\n".join(f"- {problem}" for problem in problems)
+    return f"Your first reply could not be used:\n{said}\nReply again, with the JSON alone."
 
 
 def answer_text(answer: str, *, expired: bool = False) -> str:
@@ -138,6 +147,13 @@ def _last_review(entry: StageEntry, texts: Mapping[str, str]) -> str:
         return ""
     shown = excerpt(text, reference=entry.review or "")
     return f"The last review:\n<review>\n{shown}\n</review>"
+
+
+def _goal_reason(reason: str) -> str:
+    if not reason:
+        return ""
+    said = f"<judge>\n{reason}\n</judge>"
+    return f"The goal was not achieved after the last iteration, as its judge said:\n{said}"
 
 
 def _parameters(parameters: Mapping[str, str]) -> str:

@@ -4,7 +4,8 @@ import re
 from typing import Literal
 
 from perdure.domain.base import Frozen
-from perdure.domain.roles.embedded_json import find_object
+from perdure.domain.replies import flaw, objects_with
+from perdure.domain.roles.embedded_json import embedded
 
 FIRST_LINES = 5
 _QUESTION_CHARACTERS = 2_000
@@ -40,8 +41,11 @@ def read_signal(text: str) -> StageSignal | None:
 
 def _structured(text: str) -> StageSignal | None:
     # An object further on is what the stage made, such as an example of a reply.
-    if not _OBJECT.match(text) or (found := find_object(text, "status")) is None:
+    first = _OBJECT.match(text)
+    begins = [one for one in objects_with(text, "status") if first and one.start < first.end()]
+    if not begins or flaw(begins[0]):
         return None
+    found = embedded(text, begins[0])
     kind = _kind(str(found.fields.get("status", "")))
     if kind is None:
         return None

@@ -83,7 +83,8 @@ class RoleState(CoreState):
     `terms` are those of the stage in progress, `all_terms` those of all. `completed` iterations
     count against the limit, `granted` ones a person gave on top. `begun`: an iteration is in
     progress. `urged` is how often the stage in progress was told to decide by itself. `seen` are
-    the outputs of the iterations so far, where the condition compares them.
+    the outputs of the iterations so far, where the condition compares them. `goal_reason` is why
+    the goal judge said no after the last one.
     """
 
     iteration: int = 0
@@ -111,6 +112,7 @@ class RoleState(CoreState):
     last_review: Review | None = None
     reviewed_text: str | None = None
     achieved: bool | None = None
+    goal_reason: str = ""
     verdicts: list[VerdictRecord] = []
     verdict_counts: dict[str, int] = {}
     rejections: int = 0

@@ -7,14 +7,15 @@ open, or that the text around it rejects the work, approves nothing.
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from perdure.domain.base import Frozen
 from perdure.domain.evaluation import Finding
-from perdure.domain.evaluation_reply import severity_of
-from perdure.domain.problems import problems_of
-from perdure.domain.roles.embedded_json import EmbeddedObject, find_object
+from perdure.domain.json_text import Found
+from perdure.domain.replies import BadReply, Fields, flaw, objects_with, shaped, unread
+from perdure.domain.roles.embedded_json import EmbeddedObject, embedded
 from perdure.domain.roles.review_text import Reading, read_review, read_words
+from perdure.domain.severities import Severity, known_severity
 
 DIMENSION = "review"
 _NAMES = ("requirements_met", "quality_pass")
@@ -87,15 +88,17 @@ class Verdict(Frozen):
 
 def read_verdict(text: str) -> Verdict:
     """The verdict in a reviewer's whole reply: structured where it is, else as the text reads."""
-    found = find_object(text, *_NAMES)
-    if found is None:
+    found = objects_with(text, *_NAMES)
+    if not found:
         return Verdict(decision=read_words(text))
-    try:
-        given = RoleVerdict.model_validate(found.fields)
-    except ValidationError as error:
-        problems = problems_of(error, found.fields)
-        return Verdict(decision="unclear", problems=tuple(str(problem) for problem in problems))
-    return _in_its_place(_decided(given), found)
+    verdicts = [_structured(one) for one in found]
+    last = verdicts[-1]
+    if not last.approved:
+        return last
+    if not all(one.approved for one in verdicts):
+        problem = "The reply holds an approval and a verdict that does not approve."
+        return last.model_copy(update={"decision": "unclear", "problems": (problem,)})
+    return _in_its_place(last, embedded(text, found[-1]))
 
 
 def verdict_schema() -> dict[str, JsonValue]:
@@ -120,6 +123,37 @@ def verdict_schema() -> dict[str, JsonValue]:
         "rationale": texts,
     }
     return _object(fields, *fields)
+
+
+def _structured(found: Found) -> Verdict:
+    """The verdict of an object, unclear with the problems of one that cannot be used."""
+    if problem := flaw(found):
+        return Verdict(decision="unclear", problems=(problem,))
+    given = shaped(found.fields, RoleVerdict)
+    if isinstance(given, BadReply):
+        return Verdict(decision="unclear", problems=given.problems)
+    verdict = _decided(given)
+    problems = (*_surplus(found.fields), *_severity_problems(given.findings))
+    if not problems or not (given.requirements_met and given.quality_pass):
+        return verdict
+    return verdict.model_copy(update={"decision": "unclear", "problems": problems})
+
+
+def _surplus(fields: Fields) -> tuple[str, ...]:
+    allowed = tuple(RoleVerdict.model_fields)
+    return tuple(
+        f"Nobody asked for the field {name!r}; allowed: {', '.join(allowed)}."
+        for name in unread(fields, allowed)
+    )
+
+
+def _severity_problems(findings: Sequence[GivenFinding]) -> tuple[str, ...]:
+    words = [one.severity for one in findings if one.severity.strip()]
+    return tuple(
+        f"severity: found {word[:40]!r}; allowed: blocker, important, suggestion."
+        for word in words
+        if known_severity(word) is None
+    )
 
 
 def _decided(given: RoleVerdict) -> Verdict:
@@ -147,11 +181,11 @@ def _in_its_place(verdict: Verdict, found: EmbeddedObject) -> Verdict:
 
 
 def _numbered(given: Sequence[GivenFinding]) -> tuple[Finding, ...]:
-    named = [(item, item.title or item.detail or item.fix) for item in given]
+    named = [(item, _words(item)) for item in given]
     return tuple(
         Finding(
             id=f"V{number}",
-            severity=severity_of(item.severity),
+            severity=_severity(item.severity),
             dimension=DIMENSION,
             title=title,
             detail=item.detail,
@@ -160,6 +194,17 @@ def _numbered(given: Sequence[GivenFinding]) -> tuple[Finding, ...]:
         )
         for number, (item, title) in enumerate(((i, t) for i, t in named if t), start=1)
     )
+
+
+def _words(item: GivenFinding) -> str:
+    """What a finding says; one that only says how bad it is still stands."""
+    said = item.title or item.detail or item.fix or item.location
+    return said or ("" if _severity(item.severity) == "suggestion" else "a finding without words")
+
+
+def _severity(word: str) -> Severity:
+    """A word that nobody knows may mean a blocker: it stands against an approval."""
+    return known_severity(word) or ("important" if word.strip() else "suggestion")
 
 
 def _object(properties: dict[str, JsonValue], *required: str) -> dict[str, JsonValue]:

@@ -17,7 +17,7 @@ from perdure.domain.delegation.critique import (
 )
 from perdure.domain.delegation.results import Defect
 from perdure.domain.delegation.settings import CritiqueSettings
-from perdure.domain.evaluation_reply import BadReply
+from perdure.domain.replies import BadReply
 
 SETTINGS = CritiqueSettings()
 BAD = Defect(category="missing", title="No sources", fix="Name two", critical=True)
@@ -47,12 +47,12 @@ def test_critiques_are_read(reply: dict[str, JsonValue], score: float, critical:
     [
         ("", "no JSON object"),
         ("It is good.", "no JSON object"),
-        ('{"score": "high"}', "no JSON object"),
-        ('{"score": true}', "no JSON object"),
+        ('{"score": "high"}', 'score: found "high"'),
+        ('{"score": true}', "score: found true"),
         ('{"score": 7}', "score: found 7"),
-        ('{"score": NaN}', "score: found nan"),
+        ('{"score": NaN}', "score: found NaN"),
         ('{"score": 1, "defects": [{"title": "x", "critical": true}]}', "yet 'x' is called"),
-        ('{"score": 0.9, "defects": [{"title": "x"', "no JSON object"),
+        ('{"score": 0.9, "defects": [{"title": "x"', "cut off before its end"),
     ],
 )
 def test_what_is_no_critique_is_no_score(text: str, said: str) -> None:
@@ -136,7 +136,10 @@ def test_criteria_that_are_not_met_are_named_with_what_is_missing() -> None:
         (answer((1, True, "")), "No answer for criterion 2"),
         (answer(), "No answer for criterion 1, 2"),
         ("All met.", "no JSON object"),
-        ('{"criteria": [{"number": 1, "met": "yes"}, {"number": 2, "met": true}]}', "criterion 1"),
+        (
+            '{"criteria": [{"number": 1, "met": "yes"}, {"number": 2, "met": true}]}',
+            "answers no criterion",
+        ),
     ],
 )
 def test_silence_about_a_criterion_is_no_answer(text: str, said: str) -> None:

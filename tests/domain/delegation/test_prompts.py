@@ -31,7 +31,7 @@ from perdure.domain.delegation.schemas import (
 from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.delegation.stall import Progress
 from perdure.domain.delegation.summary import Round
-from perdure.domain.evaluation_reply import BadReply
+from perdure.domain.replies import BadReply
 
 SETTINGS = DelegationSettings(success_criteria=("two sources",), deliverables=("report.md",))
 PLAN = replanned(

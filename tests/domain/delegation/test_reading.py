@@ -18,7 +18,7 @@ from perdure.domain.delegation.decisions import (
 )
 from perdure.domain.delegation.reading import read_decision
 from perdure.domain.delegation.wording import decision_named
-from perdure.domain.evaluation_reply import BadReply
+from perdure.domain.replies import BadReply
 
 WORK = {"worker": "w1", "instructions": "Count the words."}
 STEP = {"id": "s1", "title": "Read"}

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.evaluation_reply import BadReply
 from perdure.domain.memory.course import Course, EndedRun
 from perdure.domain.memory.extraction import (
     LEARNING_CHARACTERS,
@@ -18,6 +17,7 @@ from perdure.domain.memory.extraction import (
     learnings_of,
     read_learnings,
 )
+from perdure.domain.replies import BadReply
 from perdure.domain.result import DimensionRecord, IterationRecord
 
 RUN = EndedRun(

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from perdure.domain.evaluation import DimensionScore, Evaluation, Finding, Severity
-from perdure.domain.evaluation_reply import BadReply
+from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
 from perdure.domain.refine.planning import (
     MOST_STEPS,
     STEP_CHARACTERS,
@@ -21,6 +20,8 @@ from perdure.domain.refine.planning import (
     refined,
     wants_plan,
 )
+from perdure.domain.replies import BadReply
+from perdure.domain.severities import Severity
 
 PLAN = Plan(steps=(PlanStep(title="Draft", acceptance="60 words"),), risks=("too long",))
 

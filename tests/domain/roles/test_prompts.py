@@ -83,6 +83,19 @@ def test_a_long_text_is_an_excerpt_that_can_be_read_on() -> None:
     assert "x" * 8_001 not in prompt
 
 
+def test_the_next_stage_is_told_why_the_goal_is_not_achieved() -> None:
+    entry = ENTRY.model_copy(update={"goal_reason": "The tests are missing."})
+    prompt = stage_prompt(OWN, entry, TOLD)
+    assert "The goal was not achieved after the last iteration" in prompt
+    assert "<judge>\nThe tests are missing.\n</judge>" in prompt
+    assert "<judge>" not in stage_prompt(OWN, ENTRY, TOLD)
+
+
+def test_the_goal_judge_is_told_what_was_wrong_with_its_reply() -> None:
+    asked = GoalEntry(type="goal", iteration=1, done=ENTRY.done, problems=("It was cut off.",))
+    assert "could not be used:\n- It was cut off." in goal_prompt(OWN, asked, TOLD)
+
+
 def test_the_goal_judge_sees_what_every_stage_said() -> None:
     asked = GoalEntry(type="goal", iteration=1, done=ENTRY.done, said=("Keep it short.",))
     prompt = goal_prompt(OWN, asked, TOLD)

@@ -3,12 +3,12 @@
 import json
 from textwrap import fill
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from perdure.domain.delegation.tools.draft import ToolDraft
 from perdure.domain.delegation.tools.imports import importable
 from perdure.domain.delegation.tools.refusals import ToolRefused
-from perdure.domain.evaluation_reply import BadReply
+from perdure.domain.replies import BadReply, read_shape
 from perdure.domain.strict_json import read_json
 
 REPAIR_SYSTEM = (
@@ -75,18 +75,14 @@ def repair_question(draft: ToolDraft, failure: ToolRefused) -> str:
 
 def read_repair(text: str, draft: ToolDraft) -> ToolDraft | BadReply:
     """The repaired draft in a reply; it keeps the name and the examples, whatever it says."""
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end < start:
-        return BadReply(("reply with a JSON object that has code and schema",))
+    given = read_shape(text, _GivenRepair, "code")
+    if isinstance(given, BadReply):
+        return given
+    schema = given.parameters or None
     try:
-        value: object = read_json(text[start : end + 1])
-        given = _GivenRepair.model_validate(value)
-        schema = given.parameters or None
         parameters: object = read_json(schema) if isinstance(schema, str) else schema
-    except ValidationError:
-        return BadReply(("the reply needs code, a text, and schema, an object",))
     except (ValueError, RecursionError) as error:
-        return BadReply((f"the reply is no JSON: {error}",))
+        return BadReply((f"schema: the text is no JSON: {error}",))
     if parameters is not None and not isinstance(parameters, dict):
         return BadReply(("schema is the JSON schema of the arguments, an object",))
     code = given.code.replace("\r\n", "\n").strip("\n") + "\n"

@@ -83,7 +83,7 @@ def _columns(records: Sequence[IterationRecord]) -> Mapping[str, _Cell]:
     """What these records tell of: no column stays empty in every row."""
     told: dict[str, _Cell] = {"#": lambda record: str(record.index), "score": _score}
     told["decision"] = lambda record: record.decision.replace("_", " ")
-    told["evaluation"] = lambda record: record.evaluation.replace("_", " ")
+    told["evaluation"] = _evaluation
     told |= {"dimensions": _dimensions, "stages": _stages, "did": _did, "tools": _tools}
     told["error"] = lambda record: one_line(record.error or "", 80)
     told["tokens"] = lambda record: tokens(record.usage.counted_tokens())
@@ -95,6 +95,11 @@ def _columns(records: Sequence[IterationRecord]) -> Mapping[str, _Cell]:
         for name, cell in told.items()
         if any(cell(record) != empty.get(name, "") for record in records)
     }
+
+
+def _evaluation(record: IterationRecord) -> str:
+    how = record.evaluation.replace("_", " ")
+    return f"{how} (unexplained)" if record.unexplained else how
 
 
 def _row(

@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from perdure.domain.delegation.tools.draft import ToolDraft
 from perdure.domain.delegation.tools.refusals import refused
 from perdure.domain.delegation.tools.repair import read_repair, repair_question
-from perdure.domain.evaluation_reply import BadReply
+from perdure.domain.replies import BadReply
 
 FAILURE = refused("smoke", 422, "smoke", "the example gave 3 instead of 2")
 

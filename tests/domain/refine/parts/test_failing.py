@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.domain.evaluation import DimensionScore, Evaluation, Finding, Severity
+from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
 from perdure.domain.refine.parts import (
     Version,
     bind_findings,
@@ -12,6 +12,7 @@ from perdure.domain.refine.parts import (
     part_text,
 )
 from perdure.domain.rubric import Part, PartKind, Rubric
+from perdure.domain.severities import Severity
 
 CHECK = {"check": "length", "unit": "words", "max": 9}
 

@@ -2,7 +2,8 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 
 from pydantic import JsonValue
 
@@ -22,20 +23,47 @@ _LENIENT = json.JSONDecoder()  # says where an object ends that is not taken
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object of a text; `cut`: it is not finished, and its last pieces are missing."""
+    """An object of a text and where it stands.
+
+    `cut`: it is not finished, and its last pieces are missing. `repeated` is a name that it gives
+    twice: then nothing in it counts, and it has no fields.
+    """
 
     fields: dict[str, JsonValue]
     cut: bool = False
+    repeated: str = ""
+    start: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
 
 
 def objects_in(text: str) -> tuple[Found, ...]:
     """The JSON objects of a text in the order in which they should be looked at.
 
-    Those in fences come first. An object that does not end hides what lies inside it.
+    Those in fences come first. An object that does not end hides what lies inside it; one that
+    gives a name twice is left out.
     """
+    return tuple(found for found in all_objects(text) if not found.repeated)
+
+
+def all_objects(text: str) -> tuple[Found, ...]:
+    """The same with those that give a name twice."""
     text = text[:MOST_CHARACTERS]
-    fenced = [found for match in _FENCE.finditer(text) for found in _objects(match["body"])]
-    return (*fenced, *(found for found in _objects(text) if found not in fenced))
+    fenced = {
+        found.start: found
+        for match in islice(_FENCE.finditer(text), MOST_STARTS)
+        for found in _objects(text[: match.end("body")], match.start("body"))
+    }
+    others = (found for found in _objects(text) if found.start not in fenced)
+    return (*fenced.values(), *others)
+
+
+def object_at(text: str, start: int) -> Found | None:
+    """The object that begins at a brace, if it is whole and can be read; else None."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    return Found(_fields(value), start=start, end=end)
 
 
 def value_of(text: str) -> JsonValue:
@@ -76,15 +104,16 @@ def as_text(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def _objects(text: str) -> tuple[Found, ...]:
+def _objects(text: str, begin: int = 0) -> tuple[Found, ...]:
     found: list[Found] = []
-    start, tried = text.find("{"), 0
+    start, tried = text.find("{", begin), 0
     while start >= 0 and tried < MOST_STARTS:
         tried += 1
         try:
             one, end = _object_at(text, start)
-        except RepeatedName:
-            one, end = None, _end_of(text, start)
+        except RepeatedName as error:
+            end = _end_of(text, start)
+            one = Found({}, repeated=error.name, start=start, end=end)
         if one is not None:
             found.append(one)
         start = text.find("{", end)
@@ -100,8 +129,9 @@ def _object_at(text: str, start: int) -> tuple[Found | None, int]:
     except (ValueError, RecursionError):
         fields, ends = _unfinished(text, start)
         whole = len(text) if fields and not ends else start + 1
-        return Found(fields, cut=True) if fields else None, whole
-    return Found(_fields(value)), end
+        cut = Found(fields, cut=True, start=start, end=whole) if fields else None
+        return cut, whole
+    return Found(_fields(value), start=start, end=end), end
 
 
 def _end_of(text: str, start: int) -> int:
