@@ -1,6 +1,6 @@
 """The activity `call_model`: one logical call, from entries to a stored reply."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pydantic import JsonValue
 from temporalio import activity
@@ -22,6 +22,9 @@ from perdure.domain.tokens import estimate
 from perdure.domain.tools import ToolFact
 from perdure.domain.transcript import Head, Message, ToolUseBlock
 
+# A tool's name and the arguments that a model gave, to the arguments as the tool mends them.
+Mended = Callable[[str, dict[str, JsonValue]], dict[str, JsonValue]]
+
 EXCERPT_CHARACTERS = 120
 LABEL_CHARACTERS = 48
 # Measured: below this a small model repeats itself word for word, and a loop gains nothing.
@@ -40,6 +43,7 @@ class CallModel:
         metered: MeteredModel,
         frames: Frames,
         composer: Composer,
+        mended: Mended,
     ) -> None:
         self._blobs = blobs
         self._transcripts = transcripts
@@ -47,6 +51,7 @@ class CallModel:
         self._metered = metered
         self._frames = frames
         self._composer = composer
+        self._mended = mended
 
     @activity.defn
     @translated
@@ -144,7 +149,7 @@ class CallModel:
     async def _report(
         self, step: ModelCallRequest, outcome: Metered, *, frame: Frame, before: Head, told: int
     ) -> ModelCallReport:
-        message = normalized(outcome.reply.message, frame=frame)
+        message = normalized(outcome.reply.message, frame=frame, mended=self._mended)
         if step.tools_off:
             message = without_calls(message)
         head = await self._transcripts.append(before, [message]) if message.blocks else before
@@ -175,14 +180,17 @@ def prompt_estimate(request: ModelRequest, *, head: Head) -> int:
     return head.tokens.total + fixed
 
 
-def normalized(message: Message, *, frame: Frame) -> Message:
-    """The message with each tool call under the name that will run."""
+def normalized(message: Message, *, frame: Frame, mended: Mended) -> Message:
+    """The message with each tool call as it will run: under its name, with its arguments mended."""
     known = [tool.name for tool in frame.tools]
+
+    def as_run(use: ToolUseBlock) -> ToolUseBlock:
+        name = normalize_name(use.name, known, frame.aliases)
+        arguments = mended(name, use.arguments) if name in known else use.arguments
+        return use.model_copy(update={"name": name, "arguments": arguments})
+
     blocks = tuple(
-        block.model_copy(update={"name": normalize_name(block.name, known, frame.aliases)})
-        if isinstance(block, ToolUseBlock)
-        else block
-        for block in message.blocks
+        as_run(block) if isinstance(block, ToolUseBlock) else block for block in message.blocks
     )
     return message.model_copy(update={"blocks": blocks})
 

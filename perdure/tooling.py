@@ -20,6 +20,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
+Arguments = dict[str, JsonValue]
+Mending = Callable[[Arguments], Arguments]
+
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*")
 _ARGUMENT = re.compile(r"^\*{0,2}(?P<name>\w+)(\s*\([^)]*\))?:\s*(?P<text>.*)$")
 
@@ -49,7 +52,8 @@ class Tool(Generic[P, R_co]):
 
     `rehearsal` takes the same arguments, changes nothing, and raises what the call would raise; the
     text that it returns (such as a diff) is shown to the person who approves the call. What it
-    `tells` are arguments that this text holds in full, so that they are not shown twice.
+    `tells` are arguments that this text holds in full, so that they are not shown twice. `mending`
+    rewrites the arguments that a model gave, before anything is checked, counted or approved.
     """
 
     fact: ToolFact
@@ -58,6 +62,7 @@ class Tool(Generic[P, R_co]):
     context_name: str | None = None
     rehearsal: Callable[P, object] | None = None
     tells: tuple[str, ...] = ()
+    mending: Mending | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.function(*args, **kwargs)
@@ -67,6 +72,15 @@ class Tool(Generic[P, R_co]):
     ) -> "Tool[P, R_co]":
         """The tool with a look at its calls before anybody approves them."""
         return replace(self, rehearsal=rehearsal, tells=tells)
+
+    def mended(self, mending: Mending) -> "Tool[P, R_co]":
+        """The tool with arguments mended that models are known to get wrong.
+
+        Args:
+            mending: takes the arguments of a call as the model gave them, by name, and returns
+                them as the tool takes them. It must be pure: the call is kept as it returns it.
+        """
+        return replace(self, mending=mending)
 
 
 def tool(

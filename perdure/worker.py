@@ -103,9 +103,8 @@ class Fleet:
 
     def __init__(self, client: Client, parts: Parts, installation: str) -> None:
         self._client = client
-        self._parts = parts
+        self._parts, self._settings = parts, parts.settings
         self._installation = installation
-        self._settings = parts.settings
         stores = parts.stores
         self._frames = Frames(stores.blobs)
         metered = MeteredModel(
@@ -122,6 +121,7 @@ class Fleet:
             metered=metered,
             frames=self._frames,
             composer=Composer(stores.blobs),
+            mended=parts.tools.mended,
         )
 
     def loops(self) -> Worker:

@@ -255,6 +255,10 @@ class ToolHost(Protocol):
         """All tools of this host, by fully qualified name."""
         ...
 
+    def mended(self, name: str, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """The arguments of a call as its tool mends them; pure, often the same ones."""
+        ...
+
     async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
         """Run one tool inside its grant; failures are outputs, cancellation is passed on."""
         ...

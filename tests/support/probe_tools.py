@@ -3,6 +3,8 @@
 import asyncio
 import threading
 
+from pydantic import JsonValue
+
 from perdure.tooling import ToolContext, tool
 
 # What ran, per run and in order; tests read it in the worker's own process.
@@ -37,6 +39,14 @@ def same(context: ToolContext, text: str) -> str:
     return "always the same"
 
 
+def _as_number(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Models are known to write `page 7`."""
+    number = given.get("number")
+    return (
+        given | {"number": int(number.removeprefix("page "))} if isinstance(number, str) else given
+    )
+
+
 @tool(name="probe.page", idempotent=True)
 def page(number: int, size: int = 1024) -> str:
     """One page of a long text, different for each number.
@@ -47,6 +57,9 @@ def page(number: int, size: int = 1024) -> str:
     """
     line = f"page {number} has words that differ from the other pages, number {number * 7919}. "
     return (line * (size // len(line) + 1))[:size]
+
+
+page = page.mended(_as_number)
 
 
 @tool(name="probe.fail", idempotent=True)

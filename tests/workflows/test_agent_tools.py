@@ -156,6 +156,17 @@ async def test_a_critical_loop_may_be_ended_by_a_person(
     assert (result.output, result.partial) == ("So far.", choice == "stop")
 
 
+async def test_a_call_is_mended_before_anything_is_made_of_it(probe: Installation) -> None:
+    calls = [
+        {"tool_calls": [{"name": "probe.page", "arguments": {"number": number}}]}
+        for number in ("page 7", 7)
+    ]
+    result = await probe.run(task(agent={"max_tool_repeat": 1}), script(*calls, DONE))
+    first, second = await results(probe, result)
+    assert (first.outcome, "page 7 has words" in first.text) == ("ok", True)
+    assert second.outcome == "error", "the same call as the first one"
+
+
 async def test_a_filter_changes_what_is_on_offer(probe: Installation) -> None:
     looks, none = {"only": ["fs."], "after": 2}, {"tags": ["nobody's"], "after": 9}
     wanted = task(tools={"filter": [looks, none]})

@@ -6,6 +6,8 @@ Our own names come first, so that no other source can take the place of a tool t
 from collections.abc import Sequence
 from typing import Protocol
 
+from pydantic import JsonValue
+
 from perdure.domain.tools import Grant, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
 
 
@@ -32,6 +34,10 @@ class CataloguedTools(ToolSource, Protocol):
         """All its tools, by fully qualified name."""
         ...
 
+    def mended(self, name: str, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """The arguments of a call as its tool mends them."""
+        ...
+
 
 class ToolHosts:
     """The port `ToolHost` over several sources.
@@ -48,6 +54,10 @@ class ToolHosts:
     async def catalog(self) -> tuple[ToolFact, ...]:
         """The tools that do not depend on the run."""
         return await self._own.catalog()
+
+    def mended(self, name: str, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """The arguments of a call as its tool mends them; those of other sources stay as given."""
+        return self._own.mended(name, given)
 
     async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
         """Run one tool; a name that nobody serves gets our own host's answer to that."""

@@ -3,6 +3,8 @@
 Every failure is an output that tells the model what happened; only cancellation is passed on.
 """
 
+import copy
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
@@ -14,12 +16,15 @@ from perdure.adapters.tools.outputs import tool_output
 from perdure.domain.agent.granting import refusal
 from perdure.domain.errors import InvalidInput, PerdureError, ToolFailure
 from perdure.domain.tools import Grant, HeldBy, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
-from perdure.tooling import Tool, ToolContext
+from perdure.tooling import Arguments, Tool, ToolContext
 
 AnyTool = Tool[..., object]
 Obstacle = Callable[[], Awaitable[str]]
 
 _VALUE: TypeAdapter[object] = TypeAdapter(object)
+_ARGUMENTS: TypeAdapter[Arguments] = TypeAdapter(Arguments)
+
+log = logging.getLogger(__name__)
 
 
 class LocalToolHost:
@@ -76,6 +81,22 @@ class LocalToolHost:
             return await self._run(tool, envelope, grant)
         except Exception as error:
             return _failed(tool.fact.name, error)
+
+    def mended(self, name: str, given: Arguments) -> Arguments:
+        """The arguments of a call as its tool mends them; one that cannot is told so by its checks.
+
+        Args:
+            name: of the tool, or an alias of it; one that is not here mends nothing.
+            given: what the model gave.
+        """
+        tool = self._tools.get(self._names.get(name, ""))
+        if tool is None or tool.mending is None:
+            return given
+        try:
+            return _ARGUMENTS.validate_python(tool.mending(copy.deepcopy(given)))
+        except Exception:
+            log.exception("%s could not mend its arguments; they stay as given", name)
+            return given
 
     async def rehearse(self, envelope: ToolEnvelope, grant: Grant) -> Rehearsal:
         """What a call would meet and do: its grant, what it needs, its arguments; nothing runs."""

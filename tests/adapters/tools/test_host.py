@@ -5,6 +5,7 @@ import sys
 import threading
 
 import pytest
+from pydantic import JsonValue
 
 from perdure.adapters.tools.builtin import human_ask
 from perdure.adapters.tools.host import LocalToolHost
@@ -20,6 +21,15 @@ released = threading.Event()
 def add(left: int, right: int = 1) -> int:
     """Add two numbers."""
     return left + right
+
+
+def _words(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """The names that models use for the two numbers."""
+    left = given.pop("a", None)  # it may change what it is given
+    return {"left": int(str(left)), **given}
+
+
+mended_add = tool(name="t.mended", aliases=("sum",))(add.function).mended(_words)
 
 
 @tool(name="t.fail")
@@ -268,3 +278,27 @@ async def test_catalog_is_ordered_and_names_are_unique(host):
     assert [fact.name for fact in await host.catalog()] == sorted(NAMES)
     with pytest.raises(InvalidInput, match="Two tools"):
         LocalToolHost([add, add])
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "kept"),
+    [
+        pytest.param("t.mended", {"a": "3"}, {"left": 3}, id="mended"),
+        pytest.param("sum", {"a": "3", "right": 2}, {"left": 3, "right": 2}, id="by its alias"),
+        pytest.param("t.mended", {"a": "x"}, {"a": "x"}, id="it cannot"),
+        pytest.param("t.add", {"a": "3"}, {"a": "3"}, id="a tool that mends nothing"),
+        pytest.param("t.other", {"a": "3"}, {"a": "3"}, id="no such tool"),
+    ],
+)
+def test_a_tool_mends_what_it_is_given(
+    name: str, given: dict[str, JsonValue], kept: dict[str, JsonValue]
+) -> None:
+    host = LocalToolHost([add, mended_add])
+    before = dict(given)
+    assert host.mended(name, given) == kept
+    assert given == before, "what the model said stays"
+
+
+def test_what_is_no_arguments_mends_nothing() -> None:
+    wrong = add.mended(lambda given: ["no", "object"])  # pyright: ignore[reportArgumentType]
+    assert LocalToolHost([wrong]).mended("t.add", {"left": 1}) == {"left": 1}
