@@ -17,6 +17,7 @@ from perdure.domain.agent.records import whole
 from perdure.domain.gates import arguments_hash
 from perdure.domain.models import ModelRequest, ToolOffer
 from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
+from perdure.domain.refs import Ref
 from perdure.domain.steps import Frame, ModelCallReport, ModelCallRequest
 from perdure.domain.tokens import estimate
 from perdure.domain.tools import ToolFact
@@ -154,7 +155,7 @@ class CallModel:
             message = without_calls(message)
         head = await self._transcripts.append(before, [message]) if message.blocks else before
         text = message.text
-        stored = await self._blobs.put_text(text) if text.strip() else None
+        stored = await self._whole(step, text) if text.strip() else None
         return ModelCallReport(
             status="replied",
             head=head,
@@ -169,7 +170,13 @@ class CallModel:
             prompt_estimate=told,
             prompt_tokens=outcome.prompt_tokens,
             replayed=outcome.replayed,
+            cut_call="" if step.tools_off else _known_name(outcome.reply.cut_call, frame=frame),
         )
+
+    async def _whole(self, step: ModelCallRequest, text: str) -> Ref:
+        """Store the answer as it stands: what was said of it before, and this."""
+        before = "" if step.continues is None else await self._blobs.get_text(step.continues)
+        return await self._blobs.put_text(f"{before}{step.seam}{text}" if before else text)
 
 
 def prompt_estimate(request: ModelRequest, *, head: Head) -> int:
@@ -185,7 +192,7 @@ def normalized(message: Message, *, frame: Frame, mended: Mended) -> Message:
     known = [tool.name for tool in frame.tools]
 
     def as_run(use: ToolUseBlock) -> ToolUseBlock:
-        name = normalize_name(use.name, known, frame.aliases)
+        name = _known_name(use.name, frame=frame)
         arguments = mended(name, use.arguments) if name in known else use.arguments
         return use.model_copy(update={"name": name, "arguments": arguments})
 
@@ -193,6 +200,10 @@ def normalized(message: Message, *, frame: Frame, mended: Mended) -> Message:
         as_run(block) if isinstance(block, ToolUseBlock) else block for block in message.blocks
     )
     return message.model_copy(update={"blocks": blocks})
+
+
+def _known_name(name: str, *, frame: Frame) -> str:
+    return normalize_name(name, [tool.name for tool in frame.tools], frame.aliases)
 
 
 def without_calls(message: Message) -> Message:

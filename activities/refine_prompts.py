@@ -87,6 +87,7 @@ class RefinePrompts:
             earlier=entry.earlier,
             folded=work.folds > 0,
             said=entry.said,
+            cut=entry.cut,
         )
         constant = judge_task(frame.goal, frame.inputs)
         changing = prompt.removeprefix(constant).lstrip("\n")

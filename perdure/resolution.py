@@ -10,6 +10,7 @@ from perdure.domain.errors import InvalidInput, PerdureError
 from perdure.domain.models import ModelCard
 from perdure.domain.notices import ServedModels
 from perdure.domain.ports import DefinitionStore, ModelClient, Models, ToolHost
+from perdure.domain.problems import nearest_name
 from perdure.domain.refine.strategies import StrategyTools
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.limits import wants_goal_judge
@@ -99,6 +100,7 @@ class Resolver:
                 f"tools.access: {first.name} cannot choose tools by itself; allowed for it: minimal"
             )
         problems += (*_judges(spec, models, cards), *_goal_judges(spec, models, cards))
+        problems += _strange_settings(spec)
         problems += self._unusable_checks(spec)
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
         if problems:
@@ -267,6 +269,19 @@ def _goal_judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) ->
         for name in models.chain("evaluator")
         if name in cards and not cards[name].judges
     ]
+
+
+def _strange_settings(spec: Spec) -> list[str]:
+    """Settings of roles that the run does not have."""
+    stages = [role.role for definition in _definitions(spec) for role in definition.roles]
+    known = sorted({*ROLES, *stages})
+    found: list[str] = []
+    for name in spec.models.settings:
+        if name not in known:
+            near = nearest_name(name, known)
+            hint = f"did you mean {near}? It" if near else "it"
+            found.append(f"models.settings.{name}: no such role; {hint} has {', '.join(known)}")
+    return found
 
 
 def _judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) -> list[str]:

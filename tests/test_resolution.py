@@ -86,6 +86,13 @@ async def test_a_known_model_is_filled_in() -> None:
     assert spec.tools.access == "readonly"
 
 
+async def test_settings_of_an_unknown_role_are_told_with_the_nearest() -> None:
+    settings = {"evaluators": {"max_output_tokens": 100}}
+    given = {"kind": "agent", "goal": "g", "models": {"settings": settings}}
+    with pytest.raises(InvalidInput, match=r"settings\.evaluators: .*did you mean evaluator\?"):
+        await resolver().resolve(RUN_SPEC.validate_python(given))
+
+
 async def test_an_unknown_judge_is_told_with_its_place() -> None:
     judge = {"name": "tone", "evaluator": {"judge": {"model": "typo"}}}
     given = {"kind": "refine", "goal": "g", "rubric": [judge]}

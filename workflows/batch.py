@@ -13,11 +13,13 @@ from perdure.domain.agent.calls import CallAsked, PlannedCall, VolumeLevel
 from perdure.domain.agent.questions import approval_prompt, question_of
 from perdure.domain.agent.settings import Turns
 from perdure.domain.agent.turn import Batch, Ending, Settled, TurnState
+from perdure.domain.agent.unfinished import told_of_cut
 from perdure.domain.children import hold_started
 from perdure.domain.gates import Gate
 from perdure.domain.result import ToolCallRecord
 from perdure.domain.steps import (
     ResultsEntry,
+    SayEntry,
     ToolCallReport,
     ToolResultEntry,
 )
@@ -249,6 +251,8 @@ class Batches(ToolCalls):
             settled = batch.settled[entry.call.id]
             results.append(self._result_entry(state, entry, settled, turns))
         state.entries = [ResultsEntry(type="results", results=tuple(results))]
+        if cut := told_of_cut(state):
+            state.entries.append(SayEntry(type="say", text=cut))
         state.awaiting_results = True
         succeeded = [e.call.name for e in batch.planned if batch.settled[e.call.id].outcome == "ok"]
         meta = {term.name for term in self.core.terms if term.meta}

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from perdure.domain import budget as budgets
 from perdure.domain.agent.records import spent_since, with_account, with_reply
-from perdure.domain.agent.settings import FORCED_TEXT_PROMPT
+from perdure.domain.agent.settings import FINISH_PROMPT, FORCED_TEXT_PROMPT
 from perdure.domain.agent.turn import Ending, ForceText, TurnState, must_end
 from perdure.domain.budget import Refused
 from perdure.domain.context import entries_tokens
+from perdure.domain.models import UNFINISHED
 from perdure.domain.outcomes import Outcome
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
@@ -19,8 +20,9 @@ from perdure.domain.standing import PendingInput
 from perdure.domain.steps import Entry, ModelCallReport, SayEntry
 from perdure.domain.transcript import Head
 from workflows.batch import Batches
-from workflows.model_calls import Ask, Called, Unanswered
+from workflows.model_calls import REFUSED, Ask
 from workflows.steps import Broken
+from workflows.tries import Called, Unanswered
 
 WRAP_UP_TOKENS = 64
 
@@ -91,21 +93,34 @@ class Closing(Batches):
         if isinstance(following, ForceText):
             return await self.force(state, following, role=role)
         self.complete_iteration(state, break_reason=ending.reason)
-        return _with_text(ending, state.deferred)
+        return _with_text(ending, state.deferred, truncated=state.deferred_cut)
 
     async def force(self, state: TurnState, forced: ForceText, *, role: str) -> TurnEnd:
         """One call with tools off, recorded as an iteration of its own; else the fallback text."""
         text, truncated = None, False
-        if state.awaiting_results:
+        if state.awaiting_results or forced.anyway:
             self.begin_iteration(state)
             self.enter("wrapping_up")
-            ask = self._closing_ask(state, role=role, what="closing text, tools off")
-            called, _ = await self.recorded_call(state, ask, tools_offered=0)
-            if isinstance(called, ModelCallReport):
-                text, truncated = called.text, called.stop_reason == "max_tokens"
+            what = "closing text, tools off"
+            ask = self._closing_ask(state, role=role, what=what, finish=forced.finish)
+            called, sent = await self.recorded_call(state, ask, tools_offered=0)
+            text, truncated = self._closing_text(state, called, sent)
         self.complete_iteration(state, break_reason=forced.ending.reason)
         self.note("text_answered", source="forced" if text else _source(state))
-        return _with_text(forced.ending, text or state.deferred, truncated=truncated)
+        if text is None:
+            text, truncated = state.deferred, state.deferred_cut
+        return _with_text(forced.ending, text, truncated=truncated)
+
+    def _closing_text(
+        self, state: TurnState, called: Called, sent: Sent
+    ) -> tuple[Ref | None, bool]:
+        """What a closing call said, and whether that was cut short; a refusal is no answer."""
+        if not isinstance(called, ModelCallReport):
+            return None, False
+        if called.stop_reason == REFUSED:
+            self.drop_reply(state, called, sent)
+            return None, False
+        return called.text, called.stop_reason in UNFINISHED
 
     async def recovered(self, state: TurnState, failed: Unanswered | Broken) -> TurnEnd:
         """All models failed: a recovery model may write the closing text, if work was done."""
@@ -113,21 +128,23 @@ class Closing(Batches):
             outcome="failed", reason="model_error", detail=f"{failed.code}: {failed.message}"
         )
         if not state.tools_succeeded or not self.spec.models.chain("recovery"):
-            return _with_text(ending, state.deferred)
+            return _with_text(ending, state.deferred, truncated=state.deferred_cut)
         self.begin_iteration(state)
         self.enter("wrapping_up")
         ask = self._closing_ask(state, role="recovery", what="recovery text")
-        called, _ = await self.recorded_call(state, ask, tools_offered=0)
-        text = called.text if isinstance(called, ModelCallReport) else None
+        called, sent = await self.recorded_call(state, ask, tools_offered=0)
+        text, truncated = self._closing_text(state, called, sent)
         self.complete_iteration(state, break_reason=ending.reason)
-        return _with_text(ending, text or state.deferred)
+        if text is None:
+            text, truncated = state.deferred, state.deferred_cut
+        return _with_text(ending, text, truncated=truncated)
 
     def wrap_up_fits(self, state: TurnState, *, role: str) -> bool:
         """Whether a closing call of the role's present model fits, the reserve opened."""
         model = self.model_of(role)
         card = self.core.cards.get(model)
         told = (state.head.tokens.total if state.head else 0) + self.core.system_tokens
-        told += entries_tokens(_closing_entries(state))
+        told += entries_tokens(_closing_entries(state, FORCED_TEXT_PROMPT))
         fit = budgets.fit_call(
             self.core.budget,
             prompt_tokens=round(told * self.core.factors.get(model, 1.0)),
@@ -154,21 +171,23 @@ class Closing(Batches):
         record = with_account(self._open_record(state), called.account)
         state.record = with_reply(record, called, tools_offered=0)
 
-    def _closing_ask(self, state: TurnState, *, role: str, what: str) -> Ask:
+    def _closing_ask(self, state: TurnState, *, role: str, what: str, finish: bool = False) -> Ask:
         return Ask(
             role=role,
             phase="wrapping_up",
             summary=f"{what} (iteration {self.iteration})",
             head=state.head,
-            entries=_closing_entries(state),
+            entries=_closing_entries(state, FINISH_PROMPT if finish else FORCED_TEXT_PROMPT),
             tools_off=True,
             wrap_up=True,
             records=tuple(state.unwritten),
+            continues=state.answer if finish else None,
+            seam=state.seam,
         )
 
 
-def _closing_entries(state: TurnState) -> tuple[Entry, ...]:
-    return (*state.entries, SayEntry(type="say", text=FORCED_TEXT_PROMPT))
+def _closing_entries(state: TurnState, prompt: str) -> tuple[Entry, ...]:
+    return (*state.entries, SayEntry(type="say", text=prompt))
 
 
 def _source(state: TurnState) -> str:

@@ -109,7 +109,7 @@ class Deciding(Rating):
             summary=f"manager (iteration {self.iteration})",
             entries=[*self._known(), SayEntry(type="say", text=text)],
             extra_tokens=FIXED_TOKENS,
-            max_tokens=DECISION_TOKENS,
+            max_tokens=self.reply_tokens("manager", DECISION_TOKENS),
             tools_off=True,
             wrap_up=wrap_up,
             records=tuple(core.unwritten),

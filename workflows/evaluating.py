@@ -105,7 +105,13 @@ class Evaluating(Verifying):
     ) -> None:
         excerpt = checked.changes.spans if look.excerpt and checked.changes else ()
         verdict = await self._verdict(
-            Question(output=checked.output, asked=look.asked, before=before, changed=excerpt)
+            Question(
+                output=checked.output,
+                asked=look.asked,
+                before=before,
+                changed=excerpt,
+                cut=draft.truncated,
+            )
         )
         draft.evaluation = combined(
             self.rubric,

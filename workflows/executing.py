@@ -24,11 +24,14 @@ from perdure.domain.standing import in_force
 from perdure.domain.steps import Entry, ModelCallReport, RefineEntry, SayEntry
 from perdure.domain.tokens import estimate
 from workflows.evaluating import Evaluating
-from workflows.model_calls import Ask
+from workflows.model_calls import REFUSED, Ask
 from workflows.turns import TurnEnd
 
-CONTINUE_PROMPT = "Your text was cut off. Go on exactly where it stopped; repeat nothing."
 PART_CHARACTERS = 40
+CUT_DRAFT = (
+    "The last version reached the output limit and stops before its end. Write a whole one that is "
+    "shorter."
+)
 CUTTING = frozenset({"out_of_budget", "deadline", "stopped", "unanswered"})
 
 
@@ -132,7 +135,7 @@ class Executing(Evaluating):
             previous=previous.output.hash if previous else None,
             evaluation=evaluation,
             threshold=self.spec.refine.quality_threshold,
-            guidance=tuple(core.notes),
+            guidance=(*core.notes, *((CUT_DRAFT,) if newest and newest.truncated else ())),
             error=core.last_error if part is None and strategy is None else None,
             part=part,
             tokens=later_tokens(core, newest) + known.tokens + estimate(plan).total,
@@ -158,32 +161,27 @@ class Executing(Evaluating):
         return tuple(part for part in failing if str(part) not in self.core.draft.replies)
 
     async def _write_whole(self) -> None:
-        """Turns until there is text; a text that was cut off is continued once.
-
-        Not so in parts: surplus lines are left out anyway, and missing ones are asked for alone.
-        """
-        turn = self.core.turn
-        end = await self.take_turns(turn, self.turns, role="executor", phase="executing")
+        """Turns until there is text."""
+        end = await self.take_turns(self.core.turn, self.turns, role="executor", phase="executing")
         self._take_end(end)
-        in_parts = self.spec.refine.output.parts != "whole"
-        if not end.truncated or end.outcome != "accepted" or turn.continued or in_parts:
-            return
-        turn.continued, turn.awaiting_results = True, False
-        turn.entries = [*turn.entries, SayEntry(type="say", text=CONTINUE_PROMPT)]
-        more = await self.take_turns(turn, self.turns, role="executor", phase="executing")
-        self._take_end(more)
+
+    def continues_cuts(self) -> bool:
+        """Not in parts: surplus lines are left out anyway, and missing ones are asked for alone."""
+        return self.spec.refine.output.parts == "whole"
 
     def _take_end(self, end: TurnEnd) -> None:
         """What the end of a turn loop means for the draft."""
         draft = self.core.draft
         if end.reason == "tool_loop" and self.core.tool_loop == "none":
             self.core.tool_loop = "broken"
-        if end.outcome == "failed" and not draft.pieces:
+        cut = end.truncated and end.text is not None
+        if end.outcome == "failed" and not (draft.pieces or cut):
             draft.failure, draft.failure_reason = end.detail or end.reason, end.reason
             draft.overflow = OVERFLOW_CODE in end.detail
             return
         if end.text is not None:
             draft.pieces = [*draft.pieces, end.text]
+        draft.truncated = end.truncated
         draft.partial = end.partial or end.truncated or end.outcome == "failed"
         if end.outcome in CUTTING and (end.partial or end.text is None):
             draft.cut = Ending(outcome=end.outcome, reason=end.reason, detail=end.detail)
@@ -214,7 +212,7 @@ class Executing(Evaluating):
             return await self._write_part(part)
         if not isinstance(called, ModelCallReport):
             return self.uncalled(called)
-        if called.text is not None:
+        if called.text is not None and called.stop_reason != REFUSED:
             core.draft.replies = {**core.draft.replies, str(part): called.text.hash}
         return None
 
@@ -258,10 +256,10 @@ class Executing(Evaluating):
         self.core.tool_loop = "critical"
         return Ending(outcome="tool_misuse", reason="tool_loop", detail=level.tool)
 
-    def output_cap(self) -> int:
+    def output_cap(self) -> int | None:
         """A draft of bounded parts needs no more than they do together."""
         whole = self.spec.refine.output.parts == "whole"
-        return (None if whole else draft_tokens(self.rubric)) or super().output_cap()
+        return None if whole else draft_tokens(self.rubric)
 
     def begin_iteration(self, state: TurnState) -> None:
         """A turn inside the iteration: the refine loop counts its own."""

@@ -25,9 +25,10 @@ from perdure.domain.refs import Ref
 from perdure.domain.result import RunResult
 from perdure.domain.steps import SayEntry
 from workflows import options
-from workflows.model_calls import Ask, Called, Calling, Unanswered, Unpriced
+from workflows.model_calls import Ask, Calling
 from workflows.steps import Broken
 from workflows.structured import Extraction
+from workflows.tries import Called, Unanswered, Unpriced
 
 REPLY_TOKENS = 1_024
 
@@ -105,7 +106,8 @@ class LearnLoop(Calling):
 
     async def _ask_model(self, question: Ref) -> None:
         """Ask the learner; without an answer of use the rules' learnings are all there is."""
-        called = await self.call_structured(lambda problems: _ask(question, problems))
+        limit = self.reply_tokens("learner", REPLY_TOKENS)
+        called = await self.call_structured(lambda problems: _ask(question, problems, limit))
         self.core.question = None
         if not isinstance(called, ExtractReport) or called.problems:
             self.core.note = f"the learner gave nothing of use: {_why(called)}"
@@ -139,7 +141,7 @@ class LearnLoop(Calling):
         return await self.finish(result, ())
 
 
-def _ask(question: Ref, problems: tuple[str, ...]) -> Ask:
+def _ask(question: Ref, problems: tuple[str, ...], limit: int) -> Ask:
     asked = SayEntry(type="say", ref=question.hash, tokens=question.tokens.total)
     entries = [asked, SayEntry(type="say", text=again(problems))] if problems else [asked]
     return Ask(
@@ -147,7 +149,7 @@ def _ask(question: Ref, problems: tuple[str, ...]) -> Ask:
         phase="working",
         summary="learn",
         entries=entries,
-        max_tokens=REPLY_TOKENS,
+        max_tokens=limit,
         tools_off=True,
         structured=Extraction(),
     )

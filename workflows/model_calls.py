@@ -6,7 +6,7 @@ details, or from the journal.
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from temporalio import workflow
 
@@ -16,13 +16,14 @@ from perdure.domain import budget as budgets
 from perdure.domain.agent import compaction
 from perdure.domain.agent.failover import OVERFLOW_CODE, next_model, unpriced
 from perdure.domain.agent.records import thin
-from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import Refused
+from perdure.domain.call_settings import reply_limit
 from perdure.domain.context import entries_tokens
 from perdure.domain.control import Phase
-from perdure.domain.gates import Gate
+from perdure.domain.models import CUT_SHORT, ModelCard
 from perdure.domain.names import short_model_name
 from perdure.domain.presumed import typical_output
+from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
 from perdure.domain.retries import LOST_WORKERS
 from perdure.domain.spend import charged
@@ -38,14 +39,16 @@ from perdure.domain.tokens import calibrate
 from perdure.domain.transcript import Head
 from perdure.domain.usage import Account
 from workflows import options
-from workflows.loop import Loop, expired_to_end
+from workflows.limits import Limited
 from workflows.steps import LOST, Broken, Done
 from workflows.structured import Structured
-from workflows.tries import Tried, Tries, Unpriced
+from workflows.tries import Called, Reported, Tried, Tries, Unanswered, Unpriced
 
-MAX_OUTPUT_TOKENS = 8_192
 RESERVATION_TRIES = 4
 REPLY_TRIES = 2
+REFUSED = "refusal"
+MODEL_REFUSED = "the model refused to answer"
+CUT_REPLY = "it was cut off at its output limit: say it in fewer words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,9 @@ class Ask:
     """What to ask of a role's model chain; `structured` says which structure the reply is to have.
 
     `extra_tokens` is what entries will add that cannot be counted here; `model` is asked instead of
-    the role's chain.
+    the role's chain. The longest reply is `max_tokens`, or else what the role's settings say, or
+    what the model can; it doubles as often as the call is `raised`, to `most_tokens` at most. With
+    `continues` the reply goes on with what was said so far.
     """
 
     role: str
@@ -67,25 +72,19 @@ class Ask:
     records: tuple[IterationRecord, ...] = ()
     structured: Structured | None = None
     extra_tokens: int = 0
-    max_tokens: int = MAX_OUTPUT_TOKENS
+    max_tokens: int | None = None
+    most_tokens: int | None = None
+    raised: int = 0
     model: str | None = None
     worker: str | None = None
+    continues: Ref | None = None
+    seam: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unanswered:
-    """No model of the chain answered; `code` says why the last one did not."""
-
-    code: str
-    message: str
-
-
-Reported = ModelCallReport | StructuredReport
-Called = Reported | Refused | Unpriced | Broken | Unanswered
 Performed = Done[ModelCallReport] | Done[StructuredReport] | Broken
 
 
-class Calling(Loop):
+class Calling(Limited):
     """Adds model calls to a loop."""
 
     async def call_model(self, ask: Ask) -> Called:
@@ -116,31 +115,6 @@ class Calling(Loop):
             self.core.chain_index = {**self.core.chain_index, seat: following}
             self.note("model_failed_over", failed=model, to=chain[following], why=called.code)
 
-    async def budget_raised(self, spent: Refused) -> bool:
-        """With the policy `ask`, let a person raise the envelope or end the run."""
-        if self.core.budget.limits.on_exhausted != "ask" or self.core.control.stop is not None:
-            return False
-        prompt = f"The budget is spent ({spent.text}). Raise it with `amend`, then answer `raise`."
-        gate = await self.ask("budget", prompt)
-        raised = gate is not None and gate.answer is not None and gate.answer.choice == "raise"
-        return raised and budgets.exhausted(self.core.budget, wall_time=self.wall_time) is None
-
-    def after_escalation(self, gate: Gate | None) -> Ending | None:
-        """`accept` takes the best, `stop` ends, `continue` goes on with the text as guidance."""
-        if gate is None or gate.answer is None:
-            return self._ending()
-        if expired_to_end(gate):
-            return Ending(outcome="unanswered", reason="gate_expired")
-        match gate.answer.choice:
-            case "accept":
-                return Ending(outcome="accepted", reason="approved")
-            case "stop":
-                return Ending(outcome="stopped", reason="stopped")
-            case _:
-                if gate.answer.text:
-                    self.core.control.guidance = [*self.core.control.guidance, gate.answer.text]
-                return None
-
     async def call_structured(self, asked: Callable[[tuple[str, ...]], Ask | Refused]) -> Called:
         """A reply with a structure, asked for once more with what was wrong with the first.
 
@@ -155,37 +129,37 @@ class Calling(Loop):
         called: Called = Unanswered("internal", "nothing was asked")
         usable: StructuredReport | None = None
         problems: tuple[str, ...] = ()
-        tries = REPLY_TRIES
+        tries, raised = REPLY_TRIES, 0
         while tries:
             ask = asked(problems)
             if isinstance(ask, Refused):
                 return usable or ask
-            called = await self.call_model(ask)
+            called = await self.call_model(replace(ask, raised=raised))
             if isinstance(called, Refused) and usable is None and await self.budget_raised(called):
                 continue
             if not isinstance(called, StructuredReport):
                 return usable or called
+            if called.call.stop_reason == REFUSED:
+                if self._past_refusal(ask, called.call.model):
+                    continue
+                return usable or called.model_copy(update={"problems": (MODEL_REFUSED,)})
             if not called.problems:
                 return called
             usable = called if called.usable else usable
             problems, tries = called.problems, tries - 1
+            if called.call.stop_reason in CUT_SHORT:
+                problems, raised = (CUT_REPLY, *problems), 1
         return usable or called
 
-    def uncalled(self, called: Called) -> Ending:
-        """How a run ends whose call brought no usable reply, with what is to be told of it."""
-        match called:
-            case Refused():
-                return Ending(outcome="out_of_budget", reason=called.dimension, detail=called.text)
-            case Unpriced(model=model):
-                detail = f"nobody knows the price of {short_model_name(model)}"
-                return Ending(outcome="out_of_budget", reason="unpriced_model", detail=detail)
-            case Broken(code="interrupted"):
-                return self._ending() or Ending(outcome="deadline", reason="active_time")
-            case Unanswered() | Broken():
-                detail = f"{called.code}: {called.message}"
-                return Ending(outcome="failed", reason="model_error", detail=detail)
-            case _:
-                return Ending(outcome="failed", reason="internal", detail="no reply")
+    def _past_refusal(self, ask: Ask, refused: str) -> bool:
+        """Whether another model is asked what one refused: the same would refuse again."""
+        chain, seat = self.chain(ask.role), self.seat(ask.role)
+        index = self.core.chain_index.get(seat, 0)
+        if ask.model is not None or index + 1 >= len(chain):
+            return False
+        self.core.chain_index = {**self.core.chain_index, seat: index + 1}
+        self.note("model_failed_over", failed=refused, to=chain[index + 1], why=REFUSED)
+        return True
 
     def estimated(self, tokens: int, *, role: str, model: str | None = None) -> int:
         """Our own count of a prompt, calibrated for a model, or else for that of the role."""
@@ -237,7 +211,7 @@ class Calling(Loop):
         fit = budgets.fit_call(
             core.budget,
             prompt_tokens=prompt,
-            wanted=min(ask.max_tokens, card.max_output),
+            wanted=self._reply_limit(ask, card),
             price=card.price,
             wrap_up=ask.wrap_up,
         )
@@ -274,11 +248,26 @@ class Calling(Loop):
             records=tuple(thin(record, model=model, head=ask.head) for record in ask.records),
             compact=compact,
             worker=ask.worker or self.site.worker,
+            continues=ask.continues.hash if ask.continues else None,
+            seam=ask.seam if ask.continues else "",
             state=self.iteration_state() if ask.records else None,
         )
         self.note("model_call_started", model=model, role=ask.role)
         called = await self._perform(ask, request, activity_id)
         return await self._settled(called, ask, model=model, activity_id=activity_id)
+
+    def _reply_limit(self, ask: Ask, card: ModelCard) -> int:
+        return reply_limit(
+            card,
+            wanted=ask.max_tokens or self.spec.models.calls(ask.role).max_output_tokens,
+            seconds=self.site.timing.model_call,
+            raised=ask.raised,
+            most=ask.most_tokens,
+        )
+
+    def reply_tokens(self, role: str, usual: int) -> int:
+        """The longest reply of a role that answers in a form: its setting, or what is usual."""
+        return self.spec.models.calls(role).max_output_tokens or usual
 
     async def _perform(self, ask: Ask, request: ModelCallRequest, activity_id: str) -> Performed:
         summary = f"{ask.summary} · {short_model_name(request.model)}"

@@ -16,9 +16,10 @@ from perdure.domain.refine.state import AnswerOnly, Recollection
 from perdure.domain.steps import PlanEntry
 from workflows import options
 from workflows.executing import Executing
-from workflows.model_calls import Ask, Called, Unanswered, Unpriced
+from workflows.model_calls import Ask
 from workflows.steps import Broken, Done
 from workflows.structured import Planning
+from workflows.tries import Called, Unanswered, Unpriced
 
 PLAN_TOKENS = 1_024
 PLAN_PROMPT_TOKENS = 200
@@ -139,7 +140,7 @@ class Preparing(Executing):
                 )
             ],
             extra_tokens=self.core.task_tokens + known.tokens + PLAN_PROMPT_TOKENS,
-            max_tokens=PLAN_TOKENS,
+            max_tokens=self.reply_tokens("planner", PLAN_TOKENS),
             tools_off=True,
             structured=Planning(),
         )

@@ -14,11 +14,12 @@ from perdure.domain.standing import demands, in_force
 from perdure.domain.steps import SayEntry
 from perdure.domain.tokens import estimate
 from workflows.metrics import count_verdict
-from workflows.model_calls import Ask, Called, Unanswered, Unpriced
+from workflows.model_calls import Ask
 from workflows.nesting import Nesting
 from workflows.staging import BASE
 from workflows.steps import Broken
 from workflows.structured import GoalJudging, VerdictAsking
+from workflows.tries import Called, Unanswered, Unpriced
 
 VERDICT_TOKENS = 2_048
 GOAL_TOKENS = 1_024
@@ -73,7 +74,7 @@ class Reviewing(Nesting):
                 head=done.head,
                 entries=(SayEntry(type="say", text=VERDICT_QUESTION),),
                 tools_off=True,
-                max_tokens=VERDICT_TOKENS,
+                max_tokens=self.reply_tokens(gate.role, VERDICT_TOKENS),
                 structured=VerdictAsking(),
             )
         )
@@ -109,7 +110,7 @@ class Reviewing(Nesting):
             entries=(entry,),
             extra_tokens=rules.shown_tokens(core) + estimate(demands(said)).total,
             tools_off=True,
-            max_tokens=GOAL_TOKENS,
+            max_tokens=self.reply_tokens(JUDGE, GOAL_TOKENS),
             structured=GoalJudging(),
         )
 

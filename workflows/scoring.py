@@ -162,6 +162,7 @@ class Scoring(Calling):
             changed=question.changed,
             earlier=question.earlier,
             said=tuple(said),
+            cut=question.cut,
         )
         extra = question.output.tokens.total + self.core.task_tokens + JUDGE_PROMPT_TOKENS
         extra += estimate("\n".join(said)).total
@@ -169,13 +170,15 @@ class Scoring(Calling):
         room = judge_room(self.core, share=share, prompt_tokens=prompt, apart=self.unshared)
         if room is not None and room < LEAST_JUDGE_TOKENS:
             return share_spent(self.core, share, setting=self.share_setting, apart=self.unshared)
+        wanted = self.reply_tokens("evaluator", JUDGE_TOKENS)
         return Ask(
             role="evaluator",
             phase="evaluating",
             summary=f"judge (iteration {self.iteration})",
             entries=[entry],
             extra_tokens=extra,
-            max_tokens=JUDGE_TOKENS if room is None else min(JUDGE_TOKENS, room),
+            max_tokens=wanted if room is None else min(wanted, room),
+            most_tokens=room,
             tools_off=True,
             model=question.model,
             structured=Judgement(

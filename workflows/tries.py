@@ -16,6 +16,16 @@ class Unpriced:
     model: str
 
 
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """No model of the chain answered; `code` says why the last one did not."""
+
+    code: str
+    message: str
+
+
+Reported = ModelCallReport | StructuredReport
+Called = Reported | Refused | Unpriced | Broken | Unanswered
 Tried = ModelCallReport | StructuredReport | Refused | Unpriced | Broken
 
 

@@ -19,17 +19,20 @@ from perdure.domain.agent.turn import (
     Reply,
     RunCalls,
     TurnState,
+    Why,
     after_calls,
     after_reply,
 )
+from perdure.domain.agent.unfinished import note_calls, note_unfinished
 from perdure.domain.budget import Refused
 from perdure.domain.control import Phase
 from perdure.domain.names import short_model_name
 from perdure.domain.outcomes import Outcome
 from perdure.domain.steps import ModelCallReport, SayEntry
 from workflows.closing import Closing, Sent, TurnEnd
-from workflows.model_calls import MAX_OUTPUT_TOKENS, Ask, Called, Unanswered
+from workflows.model_calls import Ask
 from workflows.steps import Broken
+from workflows.tries import Called, Unanswered
 
 
 class Turning(Closing):
@@ -79,22 +82,31 @@ class Turning(Closing):
         self, state: TurnState, turns: Turns, called: ModelCallReport, sent: Sent, *, role: str
     ) -> TurnEnd | ForceText | None:
         if called.calls and called.text is not None and turns.defer_mixed_text:
-            state.deferred = called.text
-        reply = Reply(text=called.text, calls=called.calls, stop_reason=called.stop_reason)
+            state.deferred, state.deferred_cut = called.text, False
+        reply = Reply(
+            text=called.text,
+            calls=called.calls,
+            stop_reason=called.stop_reason,
+            cut_call=called.cut_call,
+        )
         limits = self.limits_of(state, turns, role=role)
         following = after_reply(reply, state, limits=limits, turns=turns)
         match following:
             case RunCalls():
+                note_calls(state, reply)
                 self.plan_batch(state, turns, called.calls)
                 return await self._carry_on(state, turns, role=role)
             case AnswerWith():
-                return self._answered(state, called, sent, following)
+                return self._answered(state, reply, called, sent, following)
             case ForceText():
-                self.drop_reply(state, called, sent)
+                if following.drop_calls:
+                    self.drop_reply(state, called, sent)
+                else:
+                    note_unfinished(state, reply, why="cut_call" if reply.cut_call else "cut_text")
                 self.complete_iteration(state, break_reason=following.ending.reason)
                 return following
             case GoOn():
-                self._go_on(state, turns, called, why=following.why)
+                self._go_on(state, turns, reply, why=following.why)
                 return None
             case Refuse():
                 return self._refused(state, called, sent, role=role)
@@ -113,12 +125,18 @@ class Turning(Closing):
         return forced
 
     def _answered(
-        self, state: TurnState, called: ModelCallReport, sent: Sent, answer: AnswerWith
+        self,
+        state: TurnState,
+        reply: Reply,
+        called: ModelCallReport,
+        sent: Sent,
+        answer: AnswerWith,
     ) -> TurnEnd:
         text = {"reply": called.text, "deferred": state.deferred, "fallback": None}[answer.source]
         if called.calls:
             self.drop_reply(state, called, sent)
-        truncated = called.stop_reason == "max_tokens" and answer.source == "reply"
+        cut = {"reply": reply.unfinished, "deferred": state.deferred_cut, "fallback": False}
+        truncated = cut[answer.source]
         self.note("text_answered", source=answer.source, truncated=truncated or None)
         self.complete_iteration(
             state, break_reason=None if answer.outcome == "accepted" else answer.reason
@@ -129,21 +147,25 @@ class Turning(Closing):
             text=text,
             fallback=text is None,
             truncated=truncated,
-            partial=answer.outcome != "accepted" and answer.source != "reply",
+            partial=truncated or (answer.outcome != "accepted" and answer.source != "reply"),
         )
 
-    def _go_on(self, state: TurnState, turns: Turns, called: ModelCallReport, *, why: str) -> None:
+    def _go_on(self, state: TurnState, turns: Turns, reply: Reply, *, why: Why) -> None:
         """Call again; a text that was said so far is kept, should nothing better come."""
-        state.awaiting_results = False
-        state.deferred = called.text or state.deferred
+        prompt = note_unfinished(state, reply, why=why)
         match why:
             case "nudge":
                 state.nudged = True
                 state.entries.append(SayEntry(type="say", text=turns.nudge_prompt))
             case "pause_turn":
                 self.note("context_pressure", stop_reason="pause_turn")
-            case _:
+            case "input":
                 self.note("text_answered", source="reply", continued=True)
+            case _:
+                cure = "asked again" if why == "lost_call" else "asked again with twice the room"
+                self.note("context_pressure", stop_reason=reply.stop_reason, cure=cure)
+        if prompt:
+            state.entries.append(SayEntry(type="say", text=prompt))
         self.complete_iteration(state, break_reason=why)
 
     def _refused(
@@ -159,6 +181,7 @@ class Turning(Closing):
                 reason="refusal",
                 text=called.text,
                 fallback=called.text is None,
+                truncated=state.answer is not None,
                 detail=f"model_refusal: {short_model_name(called.model)} refused",
             )
         self.drop_reply(state, called, sent)
@@ -197,11 +220,18 @@ class Turning(Closing):
             on_offer=None if whole else on_offer,
             records=tuple(state.unwritten),
             max_tokens=self.output_cap(),
+            raised=state.cuts,
+            continues=state.answer,
+            seam=state.seam,
         )
 
-    def output_cap(self) -> int:
-        """The longest reply that a turn asks for, in tokens."""
-        return MAX_OUTPUT_TOKENS
+    def output_cap(self) -> int | None:
+        """The longest reply that a turn asks for, in tokens; None: what settings and model say."""
+        return None
+
+    def continues_cuts(self) -> bool:
+        """Whether a text that was cut short is gone on with."""
+        return True
 
     async def _heard(self, state: TurnState) -> Ending | None:
         """Take escalations, input and guidance that arrived meanwhile."""
@@ -246,6 +276,7 @@ class Turning(Closing):
             spent_whole=_not_time(whole),
             wrap_up=self.wrap_up_fits(state, role=role),
             inputs_waiting=bool(control.inputs or control.guidance),
+            continues=self.continues_cuts(),
         )
 
 

@@ -289,7 +289,7 @@ class Working(Skilled, Equipping):
                 phase="evaluating",
                 summary=f"review of {what} (iteration {self.iteration})",
                 entries=entries,
-                max_tokens=REVIEW_TOKENS,
+                max_tokens=self.reply_tokens("critic", REVIEW_TOKENS),
                 tools_off=True,
                 structured=WorkReviewing(criteria=criteria),
                 worker=what,

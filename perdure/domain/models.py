@@ -10,6 +10,10 @@ from perdure.domain.transcript import Message
 from perdure.domain.usage import Usage
 
 PER_MILLION = Decimal(1_000_000)
+# Stop reasons of a reply that its limit, or the end of the window, cut short.
+CUT_SHORT = frozenset({"max_tokens", "context_end"})
+# And with those that a provider means to go on with: none of them ends an answer.
+UNFINISHED = CUT_SHORT | {"pause_turn"}
 CACHE_READ_FACTOR = Decimal("0.1")
 CACHE_WRITE_5M_FACTOR = Decimal("1.25")
 CACHE_WRITE_1H_FACTOR = Decimal(2)
@@ -61,6 +65,8 @@ class ModelReply(Frozen):
     """What a model said; `message` holds text, thinking and tool-use blocks in their order.
 
     `confirmed`: the usage is the provider's own word; one that does not tell it is estimated.
+    `cut_call` names the tool whose call was cut short: it is not among the blocks, for half an
+    argument must never be acted on.
     """
 
     message: Message
@@ -69,6 +75,7 @@ class ModelReply(Frozen):
     model: str
     request_id: str | None = None
     confirmed: bool = True
+    cut_call: str = ""
 
 
 class Price(Frozen):

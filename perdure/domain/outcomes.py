@@ -53,6 +53,10 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
         "plan_loop_stall": "The plan went in circles; this is the best result.",
         "completion_rejected": "The claimed completion was rejected; this is the best result.",
         "gave_up": "The manager gave up; this is the best result so far.",
+        "output_limit": (
+            "The model's answer was cut at its output limit again and again; "
+            "this is what there is of it."
+        ),
     },
     "out_of_budget": {
         "tokens": "The token budget is spent; this is the best result so far.",
@@ -100,6 +104,7 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
 }
 
 _THE_RESULT = re.compile(r"; this is [^(.]*(?= \(|\.)")
+_CUT_TEXT = "The text was cut at the model's output limit and stops before its end."
 _NOT_HEALED = "The model could not be used, and retries did not heal it."
 _NOTHING_TO_RETRY = "The model could not be used, and trying again would not change that."
 # By the code that begins the detail: `model_authentication: …`.
@@ -152,6 +157,13 @@ def explain(outcome: Outcome, reason: str, detail: str = "") -> str:
     if reason == "model_error":
         sentence = _MODEL_ERRORS.get(detail.partition(":")[0], sentence)
     return f"{sentence.removesuffix('.')} ({detail.removesuffix('.')})." if detail else sentence
+
+
+def with_cut_text(explanation: str, *, cut: bool) -> str:
+    """An explanation, as it reads for a run whose text stops before its end."""
+    if not cut or "output limit" in explanation:
+        return explanation
+    return f"{explanation} {_CUT_TEXT}"
 
 
 def with_nothing_to_show(explanation: str) -> str:

@@ -17,6 +17,7 @@ from pydantic import (
 from perdure.domain.agent.settings import AgentSettings, ToolsSpec
 from perdure.domain.base import Frozen, WorkflowInput
 from perdure.domain.budget import BudgetLimits
+from perdure.domain.call_settings import CallSettings
 from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.evaluation import Rubric
 from perdure.domain.gates import GateSettings
@@ -42,7 +43,8 @@ ROLES = (
 class ModelsSpec(Frozen):
     """Which model plays which role; a list is a chain with fallbacks, absent ones are executor.
 
-    `pinned` forbids failover.
+    `pinned` forbids failover. `settings` say by role how its models are called; a stage without
+    settings of its own has those of the executor.
     """
 
     executor: ModelChain | None = None
@@ -55,6 +57,14 @@ class ModelsSpec(Frozen):
     repair: ModelChain | None = None
     recovery: ModelChain | None = None
     pinned: bool = False
+    settings: dict[str, CallSettings] = {}
+
+    def calls(self, role: str) -> CallSettings:
+        """How the models of a role are called."""
+        if role in self.settings:
+            return self.settings[role]
+        own = CallSettings()
+        return own if role in ROLES else self.settings.get("executor", own)
 
     def chain(self, role: str) -> tuple[str, ...]:
         """The models of a role in order of preference; recovery has no default."""

@@ -206,7 +206,7 @@ class JudgeEntry(StepMessage):
     """The judge's question about one output; `problems` asks again after a bad reply.
 
     With `changed` lines the rest of the output is folded, for the judge scored it before: as
-    `earlier` says, by dimension.
+    `earlier` says, by dimension. `cut`: the output is not whole, and the judge is told so.
     """
 
     type: Literal["judge"]
@@ -217,6 +217,7 @@ class JudgeEntry(StepMessage):
     changed: tuple[tuple[int, int], ...] = ()
     earlier: dict[str, str] = {}
     said: tuple[str, ...] = ()
+    cut: bool = False
 
 
 Entry = Annotated[
@@ -229,6 +230,8 @@ class ModelCallRequest(StepMessage):
     """One logical model call; `records` of finished iterations travel along to be written.
 
     `state` is what the newest of them can be taken up from. Without one it is the transcript.
+    `continues` is the address of what was said so far of the answer that the reply goes on with,
+    joined to it by `seam`.
     """
 
     frame: str
@@ -245,6 +248,8 @@ class ModelCallRequest(StepMessage):
     compact: bool = False
     worker: str | None = None
     state: dict[str, JsonValue] | None = None
+    continues: str | None = None
+    seam: str = ""
 
 
 CallStatus = Literal["replied", "does_not_fit", "interrupted", "sealed", "lost_workers"]
@@ -254,7 +259,8 @@ class ModelCallReport(StepMessage):
     """What a model call gave, and the account of every attempt that was not reported yet.
 
     `head` includes the appended entries and the reply; `before` is the head without the reply, told
-    where the prompt was made shorter. An empty `model` is the one that was asked.
+    where the prompt was made shorter. An empty `model` is the one that was asked. `cut_call` names
+    the tool whose call was cut short, and is not among the `calls`.
     """
 
     status: CallStatus
@@ -270,6 +276,7 @@ class ModelCallReport(StepMessage):
     prompt_estimate: int = 0
     prompt_tokens: int = 0
     replayed: bool = False
+    cut_call: str = ""
 
 
 class ModelFailure(StepMessage):

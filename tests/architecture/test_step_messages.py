@@ -79,6 +79,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "changed": [],
             "earlier": {},
             "said": [],
+            "cut": False,
         },
         "JudgeReport": {
             "call": "required",
@@ -132,6 +133,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "prompt_estimate": 0,
             "prompt_tokens": 0,
             "replayed": False,
+            "cut_call": "",
         },
         "ModelCallRequest": {
             "frame": "required",
@@ -148,6 +150,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "compact": False,
             "worker": None,
             "state": None,
+            "continues": None,
+            "seam": "",
         },
         "ModelFailure": {
             "facts": "required",

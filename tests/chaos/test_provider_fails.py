@@ -82,7 +82,7 @@ async def test_r34_a_stream_that_breaks(served: Ground, end: str, calls: int, ou
 @pytest.mark.parametrize(
     ("play", "outcome", "reason"),
     [
-        (Play(text="half a", stop="max_tokens"), "accepted", "text_answer"),
+        (Play(text="half a", stop="max_tokens"), "best_effort", "output_limit"),
         (Play(text="I will not", stop="refusal"), "failed", "refusal"),
         (Play(text="", blocks=False), "no_output", "no_output"),
         (Play(text="what", stop="made_up"), "failed", "model_error"),

@@ -107,7 +107,7 @@ ILLEGAL = calls(call("no.such", a=1))
             {},
             [{"text": "Half", "stop_reason": "pause_turn"}, DONE],
             "accepted/text_answer",
-            "Done.",
+            "Half\n\nDone.",
             id="a pause goes on",
         ),
         pytest.param(
@@ -145,11 +145,6 @@ async def test_a_nudge_says_what_is_wanted_and_comes_once(probe: Installation) -
     assert [text for text in await shown(probe, result) if NUDGE_PROMPT in text] == [
         f"user: {NUDGE_PROMPT}"
     ]
-
-
-async def test_a_truncated_text_is_marked(probe: Installation) -> None:
-    result = await probe.run(task(), script({"text": "Half a", "stop_reason": "max_tokens"}))
-    assert (result.outcome, result.output, result.truncated) == ("accepted", "Half a", True)
 
 
 async def test_a_forced_text_is_an_iteration_of_its_own_without_tools(probe: Installation) -> None:

@@ -89,7 +89,7 @@ async def test_the_draft_is_shown_as_the_task_says(
     assert [role for role, _ in await asked(site, result.transcript)] == roles
 
 
-async def test_a_text_that_was_cut_off_is_continued_once(site: Installation) -> None:
+async def test_a_text_that_was_cut_off_is_continued(site: Installation) -> None:
     replies = [
         {"text": "oak elm ash fir yew ", "stop_reason": "max_tokens"},
         {"text": "bay fig gum nut box"},
@@ -106,11 +106,11 @@ async def test_a_text_that_was_cut_off_is_continued_once(site: Installation) -> 
 
 
 async def test_a_text_that_stays_cut_off_is_partial(site: Installation) -> None:
-    cut = [{"text": f"{word} ", "stop_reason": "max_tokens"} for word in WORDS[:2]]
+    cut = [{"text": f"{word} ", "stop_reason": "max_tokens"} for word in WORDS[:4]]
     result = await site.run(spec(max_iterations=1), {"replies": cut})
-    assert result.output == "oak elm "
-    assert result.iterations[0].score == 0.2
-    assert result.partial
+    assert result.output == "oak elm ash fir "
+    assert result.iterations[0].score == 0.4
+    assert (result.partial, result.truncated) == (True, True)
 
 
 async def test_tools_run_inside_an_iteration(site: Installation) -> None:

@@ -248,3 +248,35 @@ async def test_the_judge_sees_task_rubric_and_work_but_no_conversation(
         assert shown in prompt
     assert "secret" not in prompt
     assert "fs.list" not in prompt
+
+
+async def test_a_verdict_that_was_cut_is_asked_for_with_more_room(site: Installation) -> None:
+    """The second question has twice the room, and says why; a settled score is the reply's."""
+    long = {"input_tokens": 10, "output_tokens": 150}
+    cut = {"when": {"role": "evaluator"}, "json": verdict(0.9), "usage": long}
+    task = {
+        **spec([TONE]),
+        "models": {"settings": {"evaluator": {"max_output_tokens": 100}}},
+    }
+    result = await site.run(task, {"replies": [*written("a draft"), {**cut, "times": 2}]})
+    assert (result.outcome, result.iterations[0].score) == ("accepted", 0.9)
+    first, second = await judge_prompts(site, result.id)
+    assert "cut off at its output limit" not in first
+    assert "cut off at its output limit" in second
+
+
+async def test_a_judge_knows_of_a_draft_that_stays_cut(site: Installation) -> None:
+    cut = {"when": {"role": "executor"}, "text": "half ", "stop_reason": "max_tokens", "times": 4}
+    result = await site.run(spec([TONE]), {"replies": [cut, *judged(verdict(0.9))]})
+    (prompt,) = await judge_prompts(site, result.id)
+    assert "stops before its end" in prompt
+    assert (result.outcome, result.truncated, result.partial) == ("accepted", True, True)
+    assert "stops before its end" in result.explanation
+
+
+async def test_another_model_judges_what_one_refuses(site: Installation) -> None:
+    refuses = await site.script({"replies": [{"text": "No.", "stop_reason": "refusal"}]})
+    second = await site.script({"replies": judged(verdict(0.9))})
+    task = {**spec([TONE]), "models": {"evaluator": [refuses, second]}}
+    result = await site.run(task, {"replies": written("a draft")})
+    assert (result.outcome, result.iterations[0].score) == ("accepted", 0.9)

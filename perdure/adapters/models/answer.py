@@ -71,6 +71,7 @@ def reply_of(
         confirmed=reading.usage_told,
         model=reading.model or request.model,
         request_id=request_id,
+        cut_call=wire.names.get(reading.cut_call, reading.cut_call),
     )
 
 

@@ -13,7 +13,7 @@ from anthropic.types import (
 from anthropic.types import Usage as WireUsage
 from pydantic import JsonValue, TypeAdapter
 
-from perdure.domain.models import StopReason
+from perdure.domain.models import CUT_SHORT, StopReason
 from perdure.domain.strict_json import read_json
 from perdure.domain.tokens import estimate
 from perdure.domain.transcript import Block, TextBlock, ThinkingBlock, ToolUseBlock
@@ -22,7 +22,6 @@ from perdure.domain.usage import Usage
 _OBJECT = TypeAdapter(dict[str, JsonValue])
 _STOPS = {reason: reason for reason in get_args(StopReason)}
 _STOPS["model_context_window_exceeded"] = "context_end"
-_CUT_SHORT = frozenset({"max_tokens", "context_end"})
 
 
 @dataclass(slots=True)
@@ -98,15 +97,25 @@ class Reading:
         """The finished blocks in order; tool calls keep their wire names.
 
         A tool call or thinking block that the token limit cut short is left out: half an argument
-        must never be acted on.
+        must never be acted on. Of such a call `cut_call` tells.
         """
         ordered = [self._blocks[index] for index in sorted(self._blocks)]
-        cut = self.stop_reason in _CUT_SHORT
+        cut = self.stop_reason in CUT_SHORT
         finished = [
             _finished(block, model=model, tolerant=cut and block is ordered[-1])
             for block in ordered
         ]
         return tuple(block for block in finished if block is not None)
+
+    @property
+    def cut_call(self) -> str:
+        """The wire name of the tool whose call the token limit cut short, or nothing."""
+        if self.stop_reason not in CUT_SHORT or not self._blocks:
+            return ""
+        last = self._blocks[max(self._blocks)]
+        if last.native["type"] != "tool_use" or _tool_use(last, tolerant=True) is not None:
+            return ""
+        return str(last.native["name"])
 
     def _open(self, event: RawContentBlockStartEvent) -> str | None:
         native = _OBJECT.validate_python(event.content_block.to_dict(mode="json"))

@@ -37,6 +37,7 @@ class _Said:
     blocks: tuple[Block, ...]
     stop_reason: StopReason
     usage: Usage
+    cut_call: str = ""
 
 
 class ScriptedModel:
@@ -89,6 +90,7 @@ class ScriptedModel:
             usage=said.usage,
             model=request.model,
             request_id=request_id,
+            cut_call=said.cut_call,
         )
 
     async def _script(self, model: str) -> Script:
@@ -122,7 +124,8 @@ def _said(script: Script, entry: Entry, request: ModelRequest, index: int) -> _S
 
 
 def _cut(said: _Said, max_tokens: int) -> _Said:
-    """As a provider ends a reply at its limit: the text stops short, calls behind it are lost."""
+    """As a provider ends a reply at its limit: the text stops short, a call behind it is cut."""
+    calls = [block.name for block in said.blocks if isinstance(block, ToolUseBlock)]
     share = max_tokens / said.usage.output_tokens
     text = "".join(block.text for block in said.blocks if isinstance(block, TextBlock))
     kept = text[: math.floor(len(text) * share)]
@@ -130,6 +133,7 @@ def _cut(said: _Said, max_tokens: int) -> _Said:
         blocks=(TextBlock(type="text", text=kept),) if kept else (),
         stop_reason="max_tokens",
         usage=said.usage.model_copy(update={"output_tokens": max_tokens}),
+        cut_call=calls[0] if calls else "",
     )
 
 

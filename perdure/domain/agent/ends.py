@@ -4,7 +4,7 @@ from typing import Protocol
 
 from perdure.domain.agent.settings import Turns
 from perdure.domain.budget import Budget
-from perdure.domain.outcomes import Outcome, explain
+from perdure.domain.outcomes import Outcome, explain, with_cut_text
 from perdure.domain.refs import Ref
 from perdure.domain.result import Artifact, Exhausted, Mark, RunResult
 from perdure.domain.run import AgentSpec
@@ -62,7 +62,7 @@ def agent_result(
         kind="agent",
         outcome=end.outcome,
         reason=end.reason,
-        explanation=explain(end.outcome, end.reason, end.detail),
+        explanation=with_cut_text(explain(end.outcome, end.reason, end.detail), cut=end.truncated),
         quality_met=met and end.text is not None,
         partial=end.partial,
         output=turns.fallback_text if end.text is None else None,

@@ -16,6 +16,21 @@ FORCED_TEXT_PROMPT = (
     "Tools are switched off now. Answer in text from what you have learnt so far; "
     "say plainly what is missing."
 )
+CONTINUE_PROMPT = "Your text was cut off. Go on exactly where it stopped; repeat nothing."
+CUT_EMPTY_PROMPT = (
+    "Your last reply reached its output limit before it said anything. Answer now, and briefly."
+)
+CUT_CALL_PROMPT = (
+    "Your call of `{name}` was cut off at the output limit. It did not reach the tool; nothing of "
+    "it was done. Make it again; what is long, in several smaller calls."
+)
+LOST_CALL_PROMPT = (
+    "Your last reply announced a tool call, but brought none. Make it, or answer in text."
+)
+FINISH_PROMPT = (
+    "Your text is not finished, and this is your last reply. Go on exactly where it stopped, "
+    "repeat nothing, and come to an end in few sentences; say plainly what is missing."
+)
 
 
 # Beyond any honest run: whoever gives more means no limit, and should say so by the budget.

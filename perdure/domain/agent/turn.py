@@ -7,12 +7,18 @@ from pydantic import BaseModel, ConfigDict
 from perdure.domain.agent.calls import CallAsked, PlannedCall, Tallies
 from perdure.domain.agent.settings import Turns
 from perdure.domain.base import Frozen
+from perdure.domain.models import CUT_SHORT, UNFINISHED
 from perdure.domain.outcomes import Outcome
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
 from perdure.domain.standing import PendingInput
 from perdure.domain.steps import Entry
 from perdure.domain.transcript import Head, ToolOutcome
+
+# So many replies in a row may be cut short, each with twice the room of the one before it.
+MOST_CUTS = 3
+# A stop reason that announces a call.
+ANNOUNCES_CALL = "tool_use"
 
 
 class Settled(Frozen):
@@ -53,7 +59,10 @@ class TurnState(BaseModel):
     """Everything a turn loop must know between two steps.
 
     `awaiting_results`: there are tool results that no text has answered yet. `unread` are the
-    inputs among `entries`, until a call has taken them along.
+    inputs among `entries`, until a call has taken them along. `answer` is what was said so far of
+    an answer that goes on in the next reply, joined to it by `seam`; `deferred_cut`: the deferred
+    text is such a part. `cuts` counts replies in a row that were cut short, `cut_call` names the
+    tool whose call was cut out of the newest one.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -75,19 +84,35 @@ class TurnState(BaseModel):
     ending: Ending | None = None
     tools_succeeded: bool = False
     unread: list[PendingInput] = []
+    answer: Ref | None = None
+    seam: str = ""
+    deferred_cut: bool = False
+    cuts: int = 0
+    cut_call: str = ""
 
 
 class Reply(Frozen):
-    """A model's reply, reduced to what decides."""
+    """A model's reply, reduced to what decides; `cut_call` names a tool whose call was cut."""
 
     text: Ref | None
     calls: tuple[CallAsked, ...]
     stop_reason: str
+    cut_call: str = ""
 
     @property
     def has_text(self) -> bool:
         """Whether there is text that is not blank."""
         return self.text is not None and self.text.bytes > 0
+
+    @property
+    def cut(self) -> bool:
+        """Whether a limit cut it short."""
+        return self.stop_reason in CUT_SHORT or bool(self.cut_call)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it is no answer yet: cut short, or paused by the provider."""
+        return self.cut or self.stop_reason in UNFINISHED
 
 
 # Of a conversation inside an iteration; no run ends for it.
@@ -97,6 +122,7 @@ SHARE_USED = "share_used"
 class Limits(Frozen):
     """The limits as they stand after a reply was paid for.
 
+    `continues`: what was cut short is gone on with; else it is taken as it is, and told as cut.
     `share_used`: the part of the budget that is meant for this conversation is used up.
     `spent` names an exhausted dimension as an ordinary call sees it, `spent_whole` as it is with
     the wrap-up reserve open; `wrap_up` says whether a forced text call fits.
@@ -108,6 +134,7 @@ class Limits(Frozen):
     wrap_up: bool = True
     inputs_waiting: bool = False
     share_used: bool = False
+    continues: bool = True
 
 
 class RunCalls(Frozen):
@@ -126,18 +153,27 @@ class AnswerWith(Frozen):
 
 
 class ForceText(Frozen):
-    """Make one call with tools off, and end with what it says."""
+    """Make one call with tools off, and end with what it says.
+
+    It is made where tool results wait for a text, or where the model was kept from answering
+    (`anyway`); with `finish` it brings an answer to its end that was cut short.
+    """
 
     type: Literal["force_text"]
     ending: Ending
     drop_calls: bool = False
+    anyway: bool = False
+    finish: bool = False
+
+
+Why = Literal["nudge", "pause_turn", "input", "cut_text", "cut_call", "lost_call"]
 
 
 class GoOn(Frozen):
-    """Call the model again: nudged, paused by the provider, or with new input."""
+    """Call the model again: nudged, after a reply that was cut or paused, or with new input."""
 
     type: Literal["go_on"]
-    why: Literal["nudge", "pause_turn", "input"]
+    why: Why
 
 
 class Refuse(Frozen):
@@ -156,13 +192,37 @@ def after_reply(reply: Reply, state: TurnState, *, limits: Limits, turns: Turns)
     text_only = reply.has_text and not reply.calls
     if text_only and limits.spent_whole is not None:
         return _answer("reply", "out_of_budget", limits.spent_whole)
-    if not text_only and limits.spent is not None:
-        return _out_of_budget(state, limits, dimension=limits.spent)
+    if limits.spent is not None and (not text_only or reply.unfinished):
+        return _out_of_budget(reply, state, limits, dimension=limits.spent)
     if reply.calls:
         return RunCalls(type="run_calls")
-    if reply.stop_reason == "pause_turn" and not limits.last_iteration:
-        return GoOn(type="go_on", why="pause_turn")
+    if reply.unfinished and limits.continues:
+        return _unfinished(reply, state, limits)
+    announced = reply.stop_reason == ANNOUNCES_CALL and not state.cuts
+    if announced and not limits.last_iteration:
+        return GoOn(type="go_on", why="lost_call")
     return _text_path(reply, state, limits=limits, turns=turns)
+
+
+def _unfinished(reply: Reply, state: TurnState, limits: Limits) -> Next:
+    """A reply without calls that is no answer yet: it goes on while it may, and never counts."""
+    if not reply.cut and not limits.last_iteration:
+        return GoOn(type="go_on", why="pause_turn")
+    if state.cuts < MOST_CUTS and not limits.last_iteration:
+        if limits.inputs_waiting and reply.has_text:
+            return GoOn(type="go_on", why="input")
+        return GoOn(type="go_on", why="cut_call" if reply.cut_call else "cut_text")
+    ending = Ending(
+        outcome="best_effort",
+        reason="max_iterations" if limits.last_iteration else "output_limit",
+    )
+    if reply.cut_call:
+        return ForceText(type="force_text", ending=ending, anyway=True)
+    if reply.has_text:
+        return _answer("reply", ending.outcome, ending.reason)
+    if state.deferred is not None:
+        return _answer("deferred", ending.outcome, ending.reason)
+    return _answer("fallback", "no_output", "no_output")
 
 
 def after_calls(state: TurnState, *, limits: Limits, turns: Turns) -> ForceText | None:
@@ -178,8 +238,9 @@ def after_calls(state: TurnState, *, limits: Limits, turns: Turns) -> ForceText 
 
 def must_end(state: TurnState, ending: Ending, *, wrap_up: bool) -> AnswerWith | ForceText:
     """How a loop ends that may not make another ordinary call."""
-    if state.awaiting_results and wrap_up:
-        return ForceText(type="force_text", ending=ending)
+    if wrap_up and (state.awaiting_results or state.cuts or state.answer is not None):
+        unfinished = state.answer is not None
+        return ForceText(type="force_text", ending=ending, anyway=True, finish=unfinished)
     source = "deferred" if state.deferred is not None else "fallback"
     return AnswerWith(type="answer", source=source, outcome=ending.outcome, reason=ending.reason)
 
@@ -189,6 +250,9 @@ def _text_path(reply: Reply, state: TurnState, *, limits: Limits, turns: Turns) 
         if limits.inputs_waiting and not limits.last_iteration:
             return GoOn(type="go_on", why="input")
         return _answer("reply", "accepted", "text_answer")
+    if state.answer is not None and state.deferred_cut:
+        # An empty reply is no proof that the text which was cut before it was whole.
+        return _unfinished(Reply(text=None, calls=(), stop_reason="max_tokens"), state, limits)
     if state.deferred is not None:
         return _answer("deferred", "accepted", "text_answer")
     if turns.nudge_on_empty and not state.nudged and not limits.last_iteration:
@@ -196,10 +260,15 @@ def _text_path(reply: Reply, state: TurnState, *, limits: Limits, turns: Turns) 
     return _answer("fallback", "no_output", "no_output")
 
 
-def _out_of_budget(state: TurnState, limits: Limits, *, dimension: str) -> Next:
+def _out_of_budget(reply: Reply, state: TurnState, limits: Limits, *, dimension: str) -> Next:
     ending = Ending(outcome="out_of_budget", reason=dimension)
-    if state.awaiting_results and limits.wrap_up:
-        return ForceText(type="force_text", ending=ending, drop_calls=True)
+    text_only = reply.has_text and not reply.calls
+    if limits.wrap_up and text_only and not reply.cut_call:
+        return ForceText(type="force_text", ending=ending, anyway=True, finish=True)
+    if limits.wrap_up and (state.awaiting_results or reply.cut_call):
+        return ForceText(type="force_text", ending=ending, drop_calls=True, anyway=True)
+    if text_only:
+        return _answer("reply", "out_of_budget", dimension)
     source = "deferred" if state.deferred is not None else "fallback"
     return _answer(source, "out_of_budget", dimension)
 

@@ -1,7 +1,7 @@
 """The result that a refine run ends with: the best output, what it cost, what was saved."""
 
 from perdure.domain.agent.turn import Ending
-from perdure.domain.outcomes import explain, with_nothing_to_show
+from perdure.domain.outcomes import explain, with_cut_text, with_nothing_to_show
 from perdure.domain.refine.economy import evaluator_limit, evaluator_tokens
 from perdure.domain.refine.scoring import findings_of
 from perdure.domain.refine.state import Kept, RefineState
@@ -34,9 +34,12 @@ def refine_result(
         kind="refine",
         outcome=outcome,
         reason=reason,
-        explanation=told if returned else with_nothing_to_show(told),
+        explanation=with_cut_text(told, cut=returned.truncated)
+        if returned
+        else with_nothing_to_show(told),
         quality_met=met,
         partial=returned is None or returned.partial,
+        truncated=returned is not None and returned.truncated,
         output_ref=returned.output.hash if returned else None,
         best=_mark(state.kept),
         last=state.last,

@@ -57,7 +57,7 @@ class Question:
     """What a judge is asked about an output; `changed` lines make it an excerpt of the rest.
 
     `model` is the judge that the rubric names, None the run's evaluator; `numbered` is how many new
-    findings other judges of the same output named before.
+    findings other judges of the same output named before; `cut`: the output stops before its end.
     """
 
     output: Ref
@@ -66,6 +66,7 @@ class Question:
     changed: tuple[Lines, ...] = ()
     model: str | None = None
     numbered: int = 0
+    cut: bool = False
 
     def by_judge(self, rubric: Rubric) -> tuple["Question", ...]:
         """One question for each judge with dimensions among those asked for."""

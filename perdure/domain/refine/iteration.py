@@ -75,6 +75,7 @@ def kept_of(state: RefineState) -> Kept | None:
         evaluation=draft.evaluation,
         tree=draft.tree,
         partial=draft.partial or draft.output is None,
+        truncated=draft.truncated,
         changed=draft.changes.spans if draft.changes else (),
     )
 

@@ -38,6 +38,7 @@ FOLDED_WORK = (
     "The work was changed since. Passages that did not change are left out of it, each with a mark "
     "of the form [... unchanged #...]; judge the whole, with them as you saw them before."
 )
+CUT_WORK = "The work reached its output limit: it stops before its end. Judge it as it is."
 _BOUNDARY_CHARACTERS = 12
 
 
@@ -157,6 +158,7 @@ def judge_prompt(
     earlier: Mapping[str, str] | None = None,
     folded: bool = False,
     said: Sequence[str] = (),
+    cut: bool = False,
 ) -> str:
     """The judge's question: task, rubric, findings to settle, and the output as quoted data.
 
@@ -170,6 +172,7 @@ def judge_prompt(
         earlier: how the dimensions were scored before the last changes.
         folded: passages of the work that did not change since are left out.
         said: what people said since the task was given.
+        cut: the work stops before its end.
     """
     sections = [
         judge_task(goal, inputs or {}),
@@ -185,6 +188,8 @@ def judge_prompt(
         sections.append(f"Open findings; list the ids of those that are resolved:\n{known}")
     if folded:
         sections.append(FOLDED_WORK)
+    if cut:
+        sections.append(CUT_WORK)
     sections.append(quoted("work", output))
     if problems:
         said = "\n".join(f"- {problem}" for problem in problems)

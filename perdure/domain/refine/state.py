@@ -36,6 +36,7 @@ class Draft(BaseModel):
     pieces: list[Ref] = []
     replies: dict[str, str] = {}
     partial: bool = False
+    truncated: bool = False
     output: Ref | None = None
     output_hash: str | None = None
     evaluation: Evaluation | None = None
@@ -59,6 +60,7 @@ class Draft(BaseModel):
 class Kept(Frozen):
     """An output with its evaluation: the best one, or the newest; `partial`: it was cut short.
 
+    `truncated`: the model's output limit did that, and it could not be gone on with.
     `changed` are the lines in which it differs from the one before it.
     """
 
@@ -69,6 +71,7 @@ class Kept(Frozen):
     evaluation: Evaluation | None = None
     tree: str | None = None
     partial: bool = False
+    truncated: bool = False
     changed: tuple[Lines, ...] = ()
 
 

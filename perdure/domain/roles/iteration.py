@@ -286,11 +286,14 @@ def cut_decision(ending: Ending) -> RoleDecision:
 
 
 def status_of(end: End) -> StageStatus:
-    """What the end of a turn loop means for its stage: it needs a text, and its own last word."""
+    """What the end of a turn loop means for its stage: it needs a text, and its own last word.
+
+    A text that stops before its end is none: the verdict in it, or the work, may be yet to come.
+    """
     by_person = end.outcome == "accepted" and end.reason == "approved"
     if by_person or (end.outcome in CUTTING and (end.partial or end.text is None)):
         return "cut"
-    if end.text is None or end.outcome == "failed":
+    if end.text is None or end.outcome == "failed" or end.truncated:
         return "failed"
     return "completed"
 

@@ -1,5 +1,7 @@
 """What follows a reply, a batch of calls, or a limit: the decision tables of the turn loop."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from perdure.domain.agent.calls import CallAsked, Tallies
 from perdure.domain.agent.settings import AgentSettings, resolve
 from perdure.domain.agent.turn import (
+    MOST_CUTS,
     Ending,
     Limits,
     Reply,
@@ -15,6 +18,7 @@ from perdure.domain.agent.turn import (
     after_reply,
     must_end,
 )
+from perdure.domain.models import StopReason
 from perdure.domain.outcomes import REASONS
 from perdure.domain.refs import Ref
 
@@ -38,9 +42,11 @@ def told(following) -> str:
             return other
 
 
-def decide(text=None, calls=(), stop="end_turn", *, turns=AGENT, state=None, **limits) -> str:
+def decide(
+    text=None, calls=(), stop="end_turn", *, cut="", turns=AGENT, state=None, **limits
+) -> str:
     state = TurnState.model_validate(state or {})
-    reply = Reply(text=text, calls=calls, stop_reason=stop)
+    reply = Reply(text=text, calls=calls, stop_reason=stop, cut_call=cut)
     chosen = Limits.model_validate({"last_iteration": False, **limits})
     return told(after_reply(reply, state, limits=chosen, turns=turns))
 
@@ -48,6 +54,81 @@ def decide(text=None, calls=(), stop="end_turn", *, turns=AGENT, state=None, **l
 AFTER_TOOLS = {"awaiting_results": True}
 WITH_DEFERRED = {"deferred": TEXT}
 NUDGED = {"nudged": True}
+CUT = {"stop": "max_tokens"}
+CUT_CALL = {"stop": "max_tokens", "cut": "fs.write"}
+OFTEN = {"cuts": MOST_CUTS}
+BEGUN = {"answer": TEXT, "deferred": TEXT, "deferred_cut": True, "cuts": 1}
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        pytest.param({**CUT, "text": TEXT}, "go on: cut_text", id="text"),
+        pytest.param(
+            {"text": TEXT, "stop": "context_end"}, "go on: cut_text", id="text at the window's end"
+        ),
+        pytest.param(CUT, "go on: cut_text", id="nothing but thinking"),
+        pytest.param(CUT_CALL, "go on: cut_call", id="call"),
+        pytest.param({**CUT_CALL, "text": TEXT}, "go on: cut_call", id="call behind text"),
+        pytest.param({**CUT_CALL, "calls": CALLS}, "run_calls", id="call behind whole calls"),
+        pytest.param({**CUT, "state": BEGUN}, "go on: cut_text", id="again"),
+        pytest.param({"state": BEGUN}, "go on: cut_text", id="then empty, which proves nothing"),
+        pytest.param(
+            {"text": TEXT, "state": BEGUN}, "reply: accepted/text_answer", id="then its end"
+        ),
+        pytest.param(
+            {**CUT, "text": TEXT, "state": OFTEN}, "reply: best_effort/output_limit", id="for ever"
+        ),
+        pytest.param(
+            {**CUT_CALL, "state": OFTEN}, "force: best_effort/output_limit", id="calls for ever"
+        ),
+        pytest.param(
+            {"state": {**BEGUN, **OFTEN}},
+            "deferred: best_effort/output_limit",
+            id="then empty for ever",
+        ),
+        pytest.param({**CUT, "state": OFTEN}, "fallback: no_output/no_output", id="nothing ever"),
+        pytest.param(
+            {**CUT, "text": TEXT, "last_iteration": True},
+            "reply: best_effort/max_iterations",
+            id="in the last iteration",
+        ),
+        pytest.param(
+            {**CUT_CALL, "last_iteration": True},
+            "force: best_effort/max_iterations",
+            id="a call in the last iteration",
+        ),
+        pytest.param(
+            {**CUT, "text": TEXT, "spent": "tokens"},
+            "force: out_of_budget/tokens",
+            id="the reserve brings it to its end",
+        ),
+        pytest.param(
+            {**CUT, "text": TEXT, "spent": "tokens", "wrap_up": False},
+            "reply: out_of_budget/tokens",
+            id="without room for its end",
+        ),
+        pytest.param(
+            {**CUT_CALL, "spent": "cost"}, "force: out_of_budget/cost", id="a call at the end"
+        ),
+        pytest.param(
+            {"text": TEXT, "stop": "pause_turn", "spent": "tokens", "wrap_up": False},
+            "reply: out_of_budget/tokens",
+            id="a pause at the end of the budget",
+        ),
+        pytest.param({"text": TEXT, "stop": "tool_use"}, "go on: lost_call", id="announced call"),
+        pytest.param(
+            {"text": TEXT, "stop": "tool_use", "state": {"cuts": 1}},
+            "reply: accepted/text_answer",
+            id="announced twice",
+        ),
+        pytest.param(
+            {**CUT, "text": TEXT, "inputs_waiting": True}, "go on: input", id="input comes first"
+        ),
+    ],
+)
+def test_a_reply_that_was_cut_is_no_answer(given_, expected):
+    assert decide(**given_) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,7 +136,7 @@ NUDGED = {"nudged": True}
     [
         ({"text": TEXT}, "reply: accepted/text_answer"),
         ({"text": TEXT, "last_iteration": True}, "reply: accepted/text_answer"),
-        ({"text": TEXT, "stop": "max_tokens"}, "reply: accepted/text_answer"),
+        ({"text": TEXT, "stop": "max_tokens", "continues": False}, "reply: accepted/text_answer"),
         ({"text": TEXT, "inputs_waiting": True}, "go on: input"),
         (
             {"text": TEXT, "inputs_waiting": True, "last_iteration": True},
@@ -72,7 +153,7 @@ NUDGED = {"nudged": True}
     ids=[
         "text",
         "text on the last iteration",
-        "truncated text",
+        "cut text that nobody goes on with",
         "text with input waiting",
         "input on the last iteration is left unread",
         "empty is nudged",
@@ -99,7 +180,7 @@ def test_the_text_path(given_, expected):
         ({"stop": "pause_turn"}, "go on: pause_turn"),
         (
             {"text": TEXT, "stop": "pause_turn", "last_iteration": True},
-            "reply: accepted/text_answer",
+            "reply: best_effort/max_iterations",
         ),
         ({"stop": "refusal"}, "refused"),
         ({"text": TEXT, "stop": "refusal", "spent_whole": "tokens"}, "refused"),
@@ -202,10 +283,13 @@ DIMENSION = st.sampled_from([None, "tokens", "output_tokens", "cost", "tool_call
 @given(
     text=st.sampled_from([None, BLANK, TEXT]),
     calls=st.sampled_from([(), CALLS]),
-    stop=st.sampled_from(["end_turn", "tool_use", "max_tokens", "pause_turn", "refusal"]),
+    stop=st.sampled_from(get_args(StopReason)),
+    cut=st.sampled_from(["", "fs.write"]),
     state=st.builds(
         TurnState,
         deferred=st.sampled_from([None, TEXT]),
+        answer=st.sampled_from([None, TEXT]),
+        cuts=st.integers(0, MOST_CUTS + 1),
         nudged=st.booleans(),
         awaiting_results=st.booleans(),
     ),
@@ -216,21 +300,29 @@ DIMENSION = st.sampled_from([None, "tokens", "output_tokens", "cost", "tool_call
         spent_whole=DIMENSION,
         wrap_up=st.booleans(),
         inputs_waiting=st.booleans(),
+        continues=st.booleans(),
     ),
     turns=st.sampled_from([AGENT, DELEGATE]),
 )
-def test_for_any_reply_the_loop_goes_on_only_where_it_may(text, calls, stop, state, limits, turns):
-    reply = Reply(text=text, calls=calls, stop_reason=stop)
+def test_for_any_reply_the_loop_goes_on_only_where_it_may(
+    text, calls, stop, cut, state, limits, turns
+):
+    reply = Reply(text=text, calls=calls, stop_reason=stop, cut_call=cut)
     following = after_reply(reply, state, limits=limits, turns=turns)
     match following.type:
         case "answer":
             assert following.reason in REASONS[following.outcome]
             held = {"reply": text, "deferred": state.deferred, "fallback": TEXT}[following.source]
             assert held is not None and held.bytes > 0
+            if following.outcome == "accepted" and limits.continues:
+                assert not reply.unfinished, "a part of an answer is none"
         case "go_on":
             assert not limits.last_iteration
+            assert state.cuts < MOST_CUTS or following.why in {"pause_turn", "nudge", "input"}
         case "force_text":
-            assert state.awaiting_results and limits.wrap_up
+            limited = following.ending.outcome == "best_effort"
+            assert limited or limits.wrap_up
+            assert state.awaiting_results or following.anyway
         case "run_calls":
             assert calls and limits.spent is None
         case "refused":

@@ -136,7 +136,7 @@ def _ending(result: RunResult) -> str:
     if result.outcome in BAD_OUTCOMES:
         return f" · {result.outcome.replace('_', ' ')}"
     if result.quality_met:
-        return " · quality met"
+        return " · quality met" + (" · cut off" if result.truncated else "")
     if not result.partial:
         return " · best kept"
     return " · partial result" if _has_work(result) else " · nothing to show"
