@@ -1,7 +1,7 @@
 """The worker: polls the queues of its installation and of every registered workspace.
 
 Started as `python -P -m perdure.worker`. It drains on SIGTERM and SIGINT, and ends at the second;
-a new workspace is served within a second of its registration.
+a workspace is served within a second of its use, and no longer than it is used.
 """
 
 import asyncio
@@ -75,7 +75,9 @@ from perdure.domain.errors import PerdureError, StoreAway, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
 from perdure.domain.notices import ServedModels
 from perdure.domain.plain_text import printable
+from perdure.domain.workspace_use import WorkspaceUse, served
 from perdure.long_tasks import allow_long_tasks
+from perdure.workspace_workers import WorkspaceWorkers
 from workflows.agent import AgentLoop
 from workflows.delegation import DelegationLoop
 from workflows.learn import LearnLoop
@@ -326,31 +328,23 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
         parts.loop_tools.serve(loops_of(parts))
         records = parts.stores.records
         fleet = Fleet(client, parts, await once_there(records.installation, stop))
-        running: dict[str | None, Worker] = {}
-        for worker in (fleet.loops(), fleet.models()):
-            running[worker.task_queue] = await stack.enter_async_context(worker)
-        running[None] = await stack.enter_async_context(fleet.tools(None, None))
-        await _serve_new(fleet, await once_there(records.workspaces, stop), running, stack)
+        always = [fleet.loops(), fleet.models(), fleet.tools(None, None)]
+        for worker in always:
+            await stack.enter_async_context(worker)
+        folders = await stack.enter_async_context(WorkspaceWorkers(fleet.tools))
+        await folders.serve(_used(await once_there(records.workspace_uses, stop)))
         announce_ready(settings)
         while not stop.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), REGISTRY_POLL_S)
             with contextlib.suppress(StoreError):  # a locked store is asked again
-                await _serve_new(fleet, await records.workspaces(), running, stack)
+                await folders.serve(_used(await records.workspace_uses()))
         # All at once, so that the grace counts once and not once for each queue.
-        await asyncio.gather(*(worker.shutdown() for worker in running.values()))
+        await asyncio.gather(folders.shutdown(), *(worker.shutdown() for worker in always))
 
 
-async def _serve_new(
-    fleet: Fleet,
-    registered: dict[str, str],
-    running: dict[str | None, Worker],
-    stack: AsyncExitStack,
-) -> None:
-    for workspace, folder in registered.items():
-        if workspace not in running:
-            worker = fleet.tools(workspace, folder)
-            running[workspace] = await stack.enter_async_context(worker)
+def _used(uses: Sequence[WorkspaceUse]) -> dict[str, str]:
+    return served(uses, now=utc_now(), exists=os.path.isdir)
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:

@@ -34,6 +34,7 @@ from perdure.domain.servers import PinnedServer, ServerSpec
 from perdure.domain.tools import AccessClass, Grant, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
 from perdure.domain.transcript import Head, Message
 from perdure.domain.usage import Usage
+from perdure.domain.workspace_use import WorkspaceUse
 from perdure.domain.workspaces import Workspaces as Workspaces
 
 
@@ -94,7 +95,8 @@ class StoredRun(Frozen):
 
     `parent` is the run that it works for. `digest` is of what it was started with, `start_key` of
     the idempotency key: they say what the id and the key stand for, also when the server no longer
-    knows the run.
+    knows the run. `workspace` is the id of its folder, empty without one or below another run, and
+    None in rows of before that was kept.
     """
 
     id: str
@@ -112,6 +114,7 @@ class StoredRun(Frozen):
     parent: str | None = None
     digest: str | None = None
     start_key: str | None = None
+    workspace: str | None = ""
 
 
 class RecordStore(Protocol):
@@ -122,11 +125,15 @@ class RecordStore(Protocol):
         ...
 
     async def workspace(self, path: str) -> str:
-        """The id of a workspace folder (absolute path), made at first use."""
+        """The id of a workspace folder (absolute path), made at first use; notes the use."""
         ...
 
     async def workspaces(self) -> dict[str, str]:
         """All registered workspaces: id to absolute path."""
+        ...
+
+    async def workspace_uses(self) -> list[WorkspaceUse]:
+        """All registered workspaces, with who needs them."""
         ...
 
     async def put_run(self, run: StoredRun) -> None:

@@ -2,9 +2,9 @@
 
 import secrets
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Table, and_, delete, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, true, update
 
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
@@ -21,9 +21,12 @@ from perdure.adapters.stores.tables import (
     workspaces,
 )
 from perdure.domain.ports import StoredRun
+from perdure.domain.workspace_use import WorkspaceUse
 
 INSTALLATION_BYTES = 4
 WORKSPACE_BYTES = 4
+# A use is told by the minute: starts of many runs in one folder write it once.
+USE_NOTED_AFTER = timedelta(minutes=1)
 
 # Text of a model in progress may hold what PostgreSQL or UTF-8 cannot keep; it is only looked at.
 _UNSTORABLE = dict.fromkeys((0, *range(55296, 57344)), "�")
@@ -49,19 +52,34 @@ class SqlRecords:
             return (await connection.execute(found)).scalar_one()
 
     async def workspace(self, path: str) -> str:
-        found = select(workspaces.c.id).where(workspaces.c.path == path)
+        found = select(workspaces).where(workspaces.c.path == path)
+        now = self._now()
         async with self._database.read() as connection:
-            known = await connection.scalar(found)
+            known = (await connection.execute(found)).first()
         if known is not None:
-            return known
-        await self._add(workspaces, id=secrets.token_hex(WORKSPACE_BYTES), path=path)
+            if known.used_at is None or now - known.used_at > USE_NOTED_AFTER:
+                noted = update(workspaces).where(workspaces.c.path == path).values(used_at=now)
+                async with self._database.write() as connection:
+                    await connection.execute(noted)
+            return known.id
+        new = secrets.token_hex(WORKSPACE_BYTES)
+        await self._add(workspaces, id=new, path=path, used_at=now)
         async with self._database.read() as connection:
-            return (await connection.execute(found)).scalar_one()
+            return (await connection.execute(found)).one().id
 
     async def workspaces(self) -> dict[str, str]:
         async with self._database.read() as connection:
             found = await connection.execute(select(workspaces).order_by(workspaces.c.path))
             return {row.id: row.path for row in found}
+
+    async def workspace_uses(self) -> list[WorkspaceUse]:
+        open_runs = select(runs.c.id).where(runs.c.ended_at.is_(None))
+        anywhere = exists(open_runs.where(runs.c.workspace.is_(None)))
+        here = exists(open_runs.where(runs.c.workspace == workspaces.c.id))
+        query = select(workspaces, or_(anywhere, here).label("busy")).order_by(workspaces.c.path)
+        async with self._database.read() as connection:
+            found = await connection.execute(query)
+            return [WorkspaceUse.model_validate(dict(row)) for row in found.mappings()]
 
     async def put_run(self, run: StoredRun) -> None:
         await self._replace(runs, **run.model_dump())

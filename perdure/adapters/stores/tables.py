@@ -110,7 +110,9 @@ tree_seals = Table(
 
 installation = Table("installation", metadata, _key("slot", Integer), Column("id", Text))
 
-workspaces = Table("workspaces", metadata, _key("id"), Column("path", Text))
+workspaces = Table(
+    "workspaces", metadata, _key("id"), Column("path", Text), Column("used_at", UtcTime)
+)
 
 runs = Table(
     "runs",
@@ -121,7 +123,7 @@ runs = Table(
     *_texts("lifecycle", "outcome"),
     *_times("started_at", "ended_at"),
     *_contents("runs", "result", "status"),
-    *_texts("spec", "state", "parent", "digest", "start_key"),
+    *_texts("spec", "state", "parent", "digest", "start_key", "workspace"),
 )
 
 iterations = Table(

@@ -131,11 +131,11 @@ class Starter:
         """Where a run of this specification will live."""
         installation = await self._records.installation()
         folder = spec.workspace
-        workspace = None if folder is None else await self._records.workspace(folder)
+        workspace = await self._workspace(spec)
         return Site(
             loops=loops_queue(installation),
             models=models_queue(installation),
-            tools=tools_queue(installation, workspace),
+            tools=tools_queue(installation, workspace or None),
             folder=folder,
             writable=spec.tools.access == "full",
             timing=self._facts.timing,
@@ -143,6 +143,10 @@ class Starter:
             version=self._facts.version,
             label_mark=_mark(self._facts, spec.metadata.label),
         )
+
+    async def _workspace(self, spec: Spec) -> str:
+        """The id of the folder, whose use is noted with it; empty where the run has none."""
+        return "" if spec.workspace is None else await self._records.workspace(spec.workspace)
 
     async def _begin(self, row: StoredRun, order: Order, beginning: Beginning | None) -> bool:
         for record in beginning.records if beginning else ():
@@ -173,6 +177,7 @@ class Starter:
             spec=await self._blobs.put(spec.model_dump_json(by_alias=True).encode()),
             digest=asked.digest,
             start_key=asked.key,
+            workspace=await self._workspace(spec),
         )
 
 

@@ -43,6 +43,38 @@ async def test_a_folder_keeps_its_id(records: SqlRecords) -> None:
     assert await records.workspaces() == {ids[0]: "/home/me/work", other: "/home/me/other"}
 
 
+async def test_a_use_of_a_folder_is_noted(database: Database) -> None:
+    now = START
+    records = SqlRecords(database, now=lambda: now)
+    folder = await records.workspace("/home/me/work")
+    now += timedelta(seconds=30)
+    await records.workspace("/home/me/work")
+    assert [use.used_at for use in await records.workspace_uses()] == [START]
+    now += timedelta(hours=3)
+    assert await records.workspace("/home/me/work") == folder
+    assert [use.used_at for use in await records.workspace_uses()] == [now]
+
+
+@pytest.mark.parametrize(
+    ("workspace", "ended", "busy"),
+    [
+        pytest.param("here", False, {"here"}, id="an open run"),
+        pytest.param("here", True, set(), id="an ended one"),
+        pytest.param("", False, set(), id="an open run without a folder"),
+        pytest.param(None, False, {"here", "there"}, id="an open run of before"),
+        pytest.param(None, True, set(), id="an ended one of before"),
+    ],
+)
+async def test_open_runs_keep_their_folder_busy(
+    records: SqlRecords, workspace: str | None, ended: bool, busy: set[str]
+) -> None:
+    ids = {name: await records.workspace(f"/home/me/{name}") for name in ("here", "there")}
+    row = _run("a").model_copy(update={"workspace": ids.get(workspace or "", workspace)})
+    await records.put_run(row.model_copy(update={"ended_at": START}) if ended else row)
+    uses = {use.path.rpartition("/")[2]: use.busy for use in await records.workspace_uses()}
+    assert uses == {"here": "here" in busy, "there": "there" in busy}
+
+
 async def test_a_run_is_replaced_by_its_id(records: SqlRecords) -> None:
     await records.put_run(_run("agent-a-1"))
     ended = _run("agent-a-1", lifecycle="completed").model_copy(

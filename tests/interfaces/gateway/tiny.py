@@ -35,6 +35,7 @@ from perdure.domain.state import AgentInput
 from perdure.domain.status import BudgetStatus, RunStatus
 from perdure.domain.steps import ReadyReport
 from perdure.domain.usage import Account
+from perdure.domain.workspace_use import WorkspaceUse
 from perdure.interfaces.gateway import Gateway, Waits
 
 ADDRESS = "the test server"
@@ -262,6 +263,9 @@ class MemoryRecords:
 
     async def workspaces(self) -> dict[str, str]:
         return {name: path for path, name in self.folders.items()}
+
+    async def workspace_uses(self) -> list[WorkspaceUse]:
+        return [WorkspaceUse(id=name, path=path) for path, name in self.folders.items()]
 
     async def put_run(self, run: StoredRun) -> None:
         self.rows[run.id] = run

@@ -1,0 +1,69 @@
+"""The workers of workspace folders: each polls while its folder is used, and retires then.
+
+A worker costs a thread, a megabyte and pollers on the server, for as long as it is there.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
+
+import structlog
+from temporalio.worker import Worker
+
+_log = structlog.get_logger(__name__)
+
+
+class WorkspaceWorkers:
+    """Starts and retires workers inside one task; leaving the block ends all of them.
+
+    `make` gets a workspace's id and its folder.
+    """
+
+    def __init__(self, make: Callable[[str, str], Worker]) -> None:
+        self._make = make
+        self._serving: dict[str, Worker] = {}
+        self._leaving: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def served(self) -> frozenset[str]:
+        """The ids of the workspaces whose queues are polled."""
+        return frozenset(self._serving)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        async with AsyncExitStack() as stack:
+            for task in self._leaving.values():
+                stack.push_async_callback(asyncio.wait, {task})
+            for worker in self._serving.values():
+                # Told why the block ends: a worker that broke it raises its own error instead.
+                stack.push_async_callback(worker.__aexit__, exc_type, exc, traceback)
+
+    async def serve(self, wanted: Mapping[str, str]) -> None:
+        """Serve exactly these folders, by id; the others finish what they have in hand."""
+        for workspace in self.served - wanted.keys():
+            self._retire(workspace)
+        for workspace, folder in wanted.items():
+            # One that still drains is followed at the next call: a queue has one worker a process.
+            if workspace not in self._serving and workspace not in self._leaving:
+                self._serving[workspace] = await self._make(workspace, folder).__aenter__()
+
+    async def shutdown(self) -> None:
+        """Stop polling, and finish what is in hand."""
+        draining = [worker.shutdown() for worker in self._serving.values()]
+        await asyncio.gather(*draining, *self._leaving.values())
+
+    def _retire(self, workspace: str) -> None:
+        worker = self._serving.pop(workspace)
+        leaving = asyncio.create_task(worker.__aexit__(None, None, None))
+        self._leaving[workspace] = leaving
+        leaving.add_done_callback(lambda _: self._leaving.pop(workspace))
+        _log.info("workspace_retired", workspace=workspace)
