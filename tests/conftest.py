@@ -1,11 +1,15 @@
 """Fixtures for tests that need a whole installation: `server`, `site` (with a worker), `bare`."""
 
 import gc
-from collections.abc import AsyncIterator
+import os
+import sys
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
 import pytest
+from _pytest.tmpdir import TempPathFactory
 from installation import Installation, dev_server, installation
+from leftovers import MARK, end_leftovers, mark_children
 from temporalio.testing import WorkflowEnvironment
 
 
@@ -17,6 +21,26 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Mark what tests start, before the first of them."""
+    if not hasattr(config, "workerinput"):  # those inherit it
+        mark_children()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    """Nothing that a test started outlives the tests."""
+    yield
+    if hasattr(session.config, "workerinput"):
+        return  # the process that started this one looks after all have ended
+    folders: TempPathFactory = session.config._tmp_path_factory  # type: ignore[attr-defined]
+    left = end_leftovers(os.environ[MARK], f"{folders.getbasetemp()}{os.sep}")
+    if left:
+        told = "\n".join(f"    {one}" for one in left)
+        sys.stderr.write(f"\nprocesses that tests left running, killed now:\n{told}\n")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[WorkspaceWorkers]:
             made.append(self)
 
     monkeypatch.setattr(worker, "WorkspaceWorkers", Kept)
+    monkeypatch.setattr(worker, "REGISTRY_POLL_S", 0.05)
     return made
 
 
@@ -49,14 +50,14 @@ async def test_a_folder_is_served_for_its_runs_retired_and_served_again(
         await holding.begun()
         (folders,) = kept
         assert len(folders.served) == 1
-        monkeypatch.setattr(workspace_use, "UNUSED_AFTER", timedelta(0))
-        polls = _polls(monkeypatch)
-        await eventually(lambda: polls() > 2)
-        assert len(folders.served) == 1, "an open run keeps its folder served"
-        holding.release()
-        assert (await bare.gateway.result(run)).output == "done"
-        await eventually(lambda: not folders.served)
-        monkeypatch.undo()
+        with monkeypatch.context() as unused:
+            unused.setattr(workspace_use, "UNUSED_AFTER", timedelta(0))
+            polls = _polls(unused)
+            await eventually(lambda: polls() > 2)
+            assert len(folders.served) == 1, "an open run keeps its folder served"
+            holding.release()
+            assert (await bare.gateway.result(run)).output == "done"
+            await eventually(lambda: not folders.served)
         assert (await bare.run(spec, ANSWERS)).output == "done", "it is served again"
 
 
