@@ -7,51 +7,17 @@ that writes its ledger before it answers.
 """
 
 import base64
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import psycopg
 import pytest
-from ground import Ground, ground
-from holding import Holding
+from ground import unserved as drill
+from holding import holding
 from installation import Installation, installation
-from postgresql import postgresql
+from postgresql import postgresql_server, postgresql_url
 from temporalio.testing import WorkflowEnvironment
 
-
-@pytest.fixture
-async def drill(
-    server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Ground]:
-    """An installation without workers, the provider and the ledgers."""
-    address = server.client.service_client.config.target_host
-    monkeypatch.setenv("TOOL_LEDGER", str(tmp_path / "effects.jsonl"))
-    async with ground(tmp_path, address) as made:
-        yield made
-
-
-@pytest.fixture
-def holding(monkeypatch: pytest.MonkeyPatch) -> Holding:
-    """Replies with `delay_s: HELD` wait until the drill lets them go."""
-    made = Holding()
-    made.install(monkeypatch)
-    return made
-
-
-@pytest.fixture(scope="session")
-def postgresql_server() -> Generator[str]:
-    """The URL of a server of this test process; ends with it."""
-    with postgresql() as url:
-        yield url
-
-
-@pytest.fixture
-def postgresql_url(postgresql_server: str) -> str:
-    """The URL of an empty database; one a drill."""
-    with psycopg.connect(postgresql_server, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
-    return postgresql_server
+__all__ = ["drill", "holding", "postgresql_server", "postgresql_url"]
 
 
 @pytest.fixture(

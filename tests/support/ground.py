@@ -1,14 +1,16 @@
 """The ground of a failure test: installation, provider and ledgers, and what tests do on it."""
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from installation import Installation, WorkerProcess, installation
 from invariants import Injected, check
 from provider import MODEL, PRICE_SHEET, Play, Provider
+from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
 from perdure.domain.messages import AnyMessage
@@ -126,3 +128,14 @@ async def ground(
         ) as site,
     ):
         yield Ground(site, provider, folder)
+
+
+@pytest.fixture
+async def unserved(
+    server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Ground]:
+    """An installation without workers, the provider and the ledgers."""
+    address = server.client.service_client.config.target_host
+    monkeypatch.setenv("TOOL_LEDGER", str(tmp_path / "effects.jsonl"))
+    async with ground(tmp_path, address) as made:
+        yield made

@@ -44,3 +44,11 @@ class Holding:
             await real(blocks, delay_s, on_text)
 
         patch.setattr(scripted, "_stream", stream)
+
+
+@pytest.fixture
+def holding(monkeypatch: pytest.MonkeyPatch) -> Holding:
+    """Replies with `delay_s: HELD` wait until the test lets them go."""
+    made = Holding()
+    made.install(monkeypatch)
+    return made

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests that need one; it ends with its block."""
+"""A real PostgreSQL server for tests that need one; it ends with its block, or with the tests."""
 
 import shutil
 import tempfile
@@ -31,3 +31,19 @@ def postgresql() -> Generator[str]:
             server.cleanup()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Generator[str]:
+    """The URL of a server of this test process; ends with it."""
+    with postgresql() as url:
+        yield url
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: str) -> str:
+    """The URL of an empty database; one a test."""
+    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return postgresql_server

@@ -1,29 +1,14 @@
 """Every store contract runs against SQLite and against a real PostgreSQL."""
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
-import psycopg
 import pytest
-from postgresql import postgresql
+from postgresql import postgresql_server, postgresql_url
 
 from perdure.adapters.stores import Database
 
-
-@pytest.fixture(scope="session")
-def postgresql_server() -> Generator[str]:
-    """The URL of a server of this test process; ends with it."""
-    with postgresql() as url:
-        yield url
-
-
-@pytest.fixture
-def postgresql_url(postgresql_server: str) -> str:
-    """The URL of an empty database; one a test."""
-    with psycopg.connect(postgresql_server, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
-    return postgresql_server
+__all__ = ["postgresql_server", "postgresql_url"]
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ async def test_only_the_owner_can_read_the_database(sqlite: Database) -> None:
 async def test_a_failure_inside_a_transaction_undoes_it(database: Database) -> None:
     async def fail_half_way() -> None:
         async with database.write() as connection:
-            await connection.execute(text("INSERT INTO workspaces VALUES ('a', '/a')"))
+            await connection.execute(text("INSERT INTO workspaces (id, path) VALUES ('a', '/a')"))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
