@@ -43,6 +43,7 @@ NEEDED: dict[tuple[str, str], Scope] = {
     **{("GET", path): "read" for path in READ},
     **dict.fromkeys(OPERATE, "operate"),
     ("POST", f"{RUN}/gates/{{gate}}/answer"): "answer",
+    ("GET", "/api/v1/audit"): "admin",
 }
 NAMES = {"run": "x", "gate": "g1", "iteration": "1", "ref": "r", "name": "n"}
 COMMAND = {"name": "c", "evaluator": {"check": "command", "argv": ["make"]}}
