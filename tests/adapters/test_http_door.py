@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 
 import pytest
-from half_sent import exchange, half_sent
+from half_sent import dripped, exchange, half_sent
 
 from perdure.adapters import http_door
 from perdure.adapters.http_door import Connection, HttpDoor, Request
@@ -77,3 +77,10 @@ async def test_half_a_request_is_dropped_in_time(
     assert await exchange(port, GET[:-2]) == b""
     said = await exchange(port, _post(b"content-length: 5", body=b"hel"))
     assert said.startswith(b"HTTP/1.1 408")
+
+
+async def test_a_dripped_head_is_listened_to_for_so_long(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_door, "HEAD_WITHIN_S", 0.3)
+    assert await dripped(port, GET[:-2], every_s=0.02, at_most_s=60) < 60

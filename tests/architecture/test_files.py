@@ -17,7 +17,12 @@ MACHINE = re.compile(
 REGISTRY = re.compile(
     r"\bpyp[i]\.|pythonhoste[d]|registry\.npmj[s]|static\.crate[s]|artifactor[y]|--index-ur[l][ =]"
 )
-LOCKS = {"requirements.lock", "requirements-model.lock"}
+LOCKS = {
+    "requirements.lock",
+    "requirements-model.lock",
+    "requirements-image.lock",
+    "requirements-build.lock",
+}
 
 
 def problems(pattern: re.Pattern[str], text: str) -> list[str]:

@@ -1,8 +1,12 @@
-"""A provider that repeats credentials in its errors: no log, row, record or span tells them."""
+"""Providers and receivers of notices that repeat credentials: no log, row or span tells them."""
 
+import base64
 import json
-from collections.abc import AsyncIterator
-from contextlib import ExitStack
+import sys
+import threading
+from collections.abc import AsyncIterator, Generator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from provider import Play
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
+from perdure.domain.messages import Answer
 from perdure.domain.result import RunResult
 from tests.adapters.telemetry.collector import collector
 
@@ -41,7 +46,8 @@ PLAYS = {
 async def leaking(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Ground]:
     """A ground whose worker was configured with a key of no known shape."""
     address = server.client.service_client.config.target_host
-    async with ground(tmp_path, address, api_key=BY_VALUE) as made:
+    channel = {"notify_command": "true"}  # whoever starts a run says that there is one
+    async with ground(tmp_path, address, api_key=BY_VALUE, **channel) as made:
         yield made
 
 
@@ -96,3 +102,81 @@ async def test_what_a_failing_provider_repeats_is_told_nowhere(
     leaks = {place: found for place, content in kept.items() if (found := found_in(content))}
     assert leaks == {}
     assert b"call_model" in spans and found_in(spans) == []
+
+
+ASKED = ("human.ask", {"question": "Tea or coffee?", "choices": ["tea", "coffee"]})
+REPEATED = ("human.ask", {"question": f"May I use {SAID}?", "choices": ["yes", "no"]})
+WEBHOOK_SECRET = "zanzibar-in-the-webhook-6"
+SIGNING = f"whsec_{base64.b64encode(b'zanzibar-that-signs-webhooks').decode()}"
+# Answers with what it was told, as a receiver or a script may that shows its input on failure.
+ECHO = "import sys; sys.stderr.write(sys.argv[1] + sys.stdin.read()); sys.exit(3)"
+
+
+@contextmanager
+def receiver(status: int) -> Generator[tuple[str, list[bytes]]]:
+    """A webhook that repeats credentials in its answers; its address, and all that came."""
+    came: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told = "\n".join(f"{name}: {value}" for name, value in self.headers.items())
+            body = self.rfile.read(int(self.headers["content-length"]))
+            came.append(told.encode() + b"\n" + body)
+            self.send_response(status, SAID)
+            self.send_header("content-length", str(len(SAID)))
+            self.end_headers()
+            self.wfile.write(SAID.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/{WEBHOOK_SECRET}", came
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "question"),
+    [(400, ASKED), (503, ASKED), (200, REPEATED)],
+    ids=["refused", "away", "a question that repeats them"],
+)
+async def test_notices_tell_no_credentials(
+    leaking: Ground, status: int, question: tuple[str, dict[str, object]]
+) -> None:
+    """Neither what goes out, nor what a receiver or a command says when it does not take it."""
+    leaking.provider.plays = [Play(calls=[question]), Play(text="done")]
+    with receiver(status) as (url, came):
+        environment = {
+            **leaking.environment(),
+            "PERDURE_NOTIFY_WEBHOOK": url,
+            "PERDURE_NOTIFY_COMMAND": json.dumps([sys.executable, "-c", ECHO, SAID]),
+            "PERDURE_NOTIFY_SECRET": "env:OUR_SIGNING_SECRET",
+            "OUR_SIGNING_SECRET": SIGNING,
+            "PERDURE_LOG_LEVEL": "debug",
+        }
+        async with leaking.site.worker_process(**environment) as process:
+            run = await leaking.start()
+            await eventually(lambda: bool(came))
+            gates = (await leaking.site.status(run)).gates
+            await leaking.verb(run, Answer(gate=gates[0].id, choice=gates[0].choices[0], by="ann"))
+            result = await leaking.site.gateway.result(run)
+            assert result.outcome == "completed"
+            await process.terminate()
+    assert all(b"webhook-signature" in notice for notice in came)
+    assert [found for notice in came if (found := found_in(notice))] == []
+    if question is REPEATED:
+        return  # what a model asks is content, and stays as it is where the run keeps it
+    secrets = [*SECRETS, WEBHOOK_SECRET.encode(), SIGNING.encode(), SIGNING[6:30].encode()]
+    kept = await told_everywhere(leaking, run, result)
+    assert {"worker.log", "history"} <= set(kept)
+    leaks = {
+        place: found
+        for place, content in kept.items()
+        if (found := [secret for secret in secrets if secret in content])
+    }
+    assert leaks == {}

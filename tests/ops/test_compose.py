@@ -11,7 +11,9 @@ from perdure.adapters.settings import Settings
 from perdure.domain.names import SEARCH_ATTRIBUTES
 
 ROOT = Path(__file__).parents[2]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+TEXT = (ROOT / "docker-compose.yml").read_text("utf-8")
+# As a shell without any of the variables has it.
+COMPOSE: dict[str, Any] = yaml.safe_load(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", TEXT))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 CONDITIONS = {"service_healthy", "service_completed_successfully", "service_started"}
 
@@ -52,10 +54,37 @@ def test_volumes_and_scripts_exist(name: str) -> None:
     for volume in service.get("volumes", []):
         source = volume.split(":")[0]
         assert (ROOT / source).is_dir() if source.startswith(".") else source in COMPOSE["volumes"]
-    named = [*service.get("entrypoint", []), *service.get("environment", {}).values()]
-    for word in named:
-        if str(word).startswith("/ops/"):
-            assert (ROOT / word.removeprefix("/")).is_file()
+    given = [*service.get("entrypoint", []), *service.get("command", [])]
+    for word in [*given, *service.get("environment", {}).values()]:
+        found = str(word).removeprefix("--config=")
+        if found.startswith("/ops/"):
+            assert (ROOT / found.removeprefix("/")).is_file()
+
+
+def test_the_collector_takes_what_the_services_send() -> None:
+    config = yaml.safe_load((ROOT / "ops/otel-collector.yaml").read_text("utf-8"))
+    (port,) = (port.rpartition(":")[2] for port in SERVICES["collector"]["ports"])
+    assert config["receivers"]["otlp"]["protocols"]["http"]["endpoint"] == f"0.0.0.0:{port}"
+    for pipeline in config["service"]["pipelines"].values():
+        for kind in ("receivers", "processors", "exporters"):
+            assert set(pipeline[kind]) <= config[kind].keys()
+    assert config["service"]["pipelines"].keys() == {"traces", "metrics"}
+    for name in ("worker", "api"):
+        assert "OTEL_EXPORTER_OTLP_ENDPOINT" in SERVICES[name]["environment"]
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_variable_of_ours_is_a_setting(name: str) -> None:
+    """A mistyped one would be left out without a word."""
+    known = {f"PERDURE_{field.upper()}" for field in Settings.model_fields}
+    named = {key for key in SERVICES[name].get("environment", {}) if key.startswith("PERDURE_")}
+    assert named <= known
+
+
+def test_a_workspace_has_the_same_name_inside_as_outside() -> None:
+    (mount,) = (line.strip() for line in TEXT.splitlines() if "PERDURE_WORKSPACES:-work" in line)
+    outside, inside = re.findall(r"\$\{(\w+):-", mount)
+    assert outside == inside == "PERDURE_WORKSPACES"
 
 
 def test_the_worker_reaches_the_services_by_their_names() -> None:
@@ -88,5 +117,6 @@ def test_a_worker_may_drain_before_it_is_killed() -> None:
 def test_the_image_copies_what_exists() -> None:
     lines = (ROOT / "ops" / "Dockerfile").read_text("utf-8").splitlines()
     assert any(re.fullmatch(r"FROM python:3\.11\.\d+-slim-bookworm", line) for line in lines)
+    assert {"git", "bubblewrap"} <= set(" ".join(lines).split())
     copied = [line.split()[1:-1] for line in lines if re.match(r"COPY (?!--from)", line)]
     assert all((ROOT / source).exists() for sources in copied for source in sources)

@@ -1,8 +1,9 @@
 """Callers who send half a request and wait: what shuts everybody else out where nobody counts."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 HALF = b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nx-half: "
 
@@ -30,4 +31,24 @@ async def exchange(port: int, said: bytes, *, within_s: float = 30) -> bytes:
     except ConnectionError:
         return b""
     finally:
+        writer.transport.abort()
+
+
+async def dripped(port: int, said: bytes, *, every_s: float, at_most_s: float) -> float:
+    """Say something byte by byte, again and again; how long the other side listened to it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    ended = asyncio.create_task(reader.read())
+    try:
+        for byte in itertools.chain(said, itertools.repeat(ord("x"))):
+            await asyncio.wait({ended}, timeout=every_s)
+            if ended.done() or clock() - began > at_most_s:
+                break
+            writer.write(bytes([byte]))
+        return clock() - began
+    finally:
+        ended.cancel()
+        with suppress(ConnectionError, asyncio.CancelledError):
+            await ended
         writer.transport.abort()

@@ -248,6 +248,7 @@ async def installation(
             timing=timing or Timing(heartbeat=loaded.heartbeat_s),
             version=VERSION,
             digest=parts.stores.digest,
+            notifies=bool(loaded.notify_webhook or loaded.notify_command),
         )
         gateway = Gateway(
             connect=_ready(client),

@@ -27,6 +27,7 @@ from perdure.interfaces.api.facts import DOCUMENT, ApiSite
 from perdure.interfaces.api.feeds import Feeds
 from perdure.interfaces.api.problems import handle_problems
 from perdure.interfaces.api.starts import Starts
+from perdure.interfaces.places import hider
 
 ASKED_HEADERS = (
     "authorization", "content-type", "idempotency-key", "if-match", "if-none-match",
@@ -63,6 +64,7 @@ def build_app(site: ApiSite) -> FastAPI:
     app.state.feeds = Feeds(site.services)
     app.state.starts = Starts(site.services)
     app.state.streams = Streams(site.rules.streams)
+    app.state.hide = hider(site.services.endpoints.home)
     handle_problems(app)
     for router in ROUTERS:
         app.include_router(router)

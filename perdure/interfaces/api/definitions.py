@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
@@ -13,6 +13,7 @@ from perdure.interfaces.api.loops import PREFIX
 from perdure.interfaces.api.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.api.trust import require_harmless_loop, require_served
 from perdure.interfaces.api.views import Page
+from perdure.interfaces.places import Hide
 
 PATH = f"{PREFIX}/definitions"
 router = APIRouter(prefix=PATH, tags=["definitions"], route_class=BoundedRoute)
@@ -51,6 +52,7 @@ class Definitions(Page):
 
 @router.get("")
 async def list_definitions(
+    request: Request,
     site: Site,
     caller: Reader,
     workspace: Workspace = None,
@@ -63,7 +65,8 @@ async def list_definitions(
     offset = pages.offset(cursor)
     library = await site.services.definitions.library(workspace)
     found = [library.definitions[name] for name in sorted(library.definitions)]
-    broken = ", ".join(one.path for one in library.broken)
+    hide: Hide = request.app.state.hide
+    broken = ", ".join(hide(one.path) for one in library.broken)
     return Definitions(
         items=tuple(_line(one) for one in found[offset : offset + limit]),
         cursor=pages.after(offset, limit=limit, total=len(found)),

@@ -11,6 +11,7 @@ from perdure.interfaces.api.facts import DOCUMENT, METRICS, ApiSite
 from perdure.interfaces.api.problems import Refused, as_refusal, document
 from perdure.interfaces.api.rates import Rates
 from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.places import hider
 from perdure.interfaces.tokens import caller_of
 
 HEALTH = frozenset({"/healthz", "/readyz"})
@@ -35,6 +36,7 @@ class Doorkeeper:
         self._site = site
         self._rates = Rates(site.rules.rate_per_minute)
         self._audit = AuditTrail(site.services.audit, now=site.now)
+        self._hide = hider(site.services.endpoints.home)
         self._open = HEALTH | _public(site.rules.public)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,7 +47,7 @@ class Doorkeeper:
         try:
             scope[CALLER] = await self._admit(scope)
         except Refused as refused:
-            answer = document(refused, instance=scope["path"])
+            answer = document(refused, instance=scope["path"], hide=self._hide)
             await answer(scope, receive, _with_headers(send))
             return
         await self._app(scope, receive, self._witnessed(scope, _with_headers(send)))

@@ -18,6 +18,7 @@ from perdure.interfaces.api.caller import Reader, Site, known_run
 from perdure.interfaces.api.feeds import Feed, Feeds
 from perdure.interfaces.api.loops import PREFIX
 from perdure.interfaces.api.problems import Refused, as_refusal
+from perdure.interfaces.places import Hide
 
 HEARTBEAT_S = 15.0
 RETRY_MS = 2_000
@@ -113,7 +114,7 @@ async def events(
     async def body() -> AsyncGenerator[bytes]:
         yield format_sse_event(retry=RETRY_MS)
         async with feeds.follow(run) as feed:
-            async for part in _parts(feed, since):
+            async for part in _parts(feed, since, request.app.state.hide):
                 site.in_use()
                 yield part
 
@@ -122,7 +123,7 @@ async def events(
     return CountedStream(body(), release=lambda: streams.release(caller.token.id))
 
 
-async def _parts(feed: Feed, since: int) -> AsyncGenerator[bytes]:
+async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
     """Everything new of a feed, and a heartbeat where nothing is."""
     texts = troubles = 0
     while True:
@@ -137,11 +138,11 @@ async def _parts(feed: Feed, since: int) -> AsyncGenerator[bytes]:
             yield _told("text", {"text": feed.text})
         if feed.troubles != troubles:
             troubles = feed.troubles
-            yield _told("trouble", {"text": feed.trouble})
+            yield _told("trouble", {"text": hide(feed.trouble or "")})
         if over:
             if feed.failure is not None:
                 refused = as_refusal(feed.failure)
-                yield _told("problem", {"code": refused.code, "detail": refused.detail})
+                yield _told("problem", {"code": refused.code, "detail": hide(refused.detail)})
             return
         if not await _news(feed):
             yield KEEPALIVE_COMMENT

@@ -23,6 +23,7 @@ from perdure.domain.errors import (
 from perdure.domain.model_errors import ModelError
 from perdure.domain.problems import OBJECT, OBJECT_TYPES, path_of, shown
 from perdure.interfaces.api.cures import cure_of, over_http
+from perdure.interfaces.places import Hide
 
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:perdure:problem:"
@@ -109,19 +110,27 @@ def invalid(path: str, message: str, *, cure: str = "") -> Refused:
     return Refused(422, "invalid_input", f"{path}: {message}", cure=cure, errors=errors)
 
 
-def document(refused: Refused, *, instance: str, state: str | None = None) -> JSONResponse:
-    """The response that a refusal becomes."""
+def as_it_is(text: str) -> str:
+    """Hides nothing: for words that are ours alone."""
+    return text
+
+
+def document(
+    refused: Refused, *, instance: str, state: str | None = None, hide: Hide = as_it_is
+) -> JSONResponse:
+    """The response that a refusal becomes; `hide` leaves places of this host out of its words."""
     problem = Problem(
         type=f"{TYPE}{refused.code}",
         title=HTTPStatus(refused.status_code).phrase,
         status=refused.status_code,
-        detail=over_http(refused.detail),
+        detail=hide(over_http(refused.detail)),
         instance=instance,
         code=refused.code,
-        cure=cure_of(refused.status_code, refused.cure),
+        cure=hide(cure_of(refused.status_code, refused.cure)),
         state=state,
         errors=tuple(
-            Defect(path=defect.path, message=over_http(defect.message)) for defect in refused.errors
+            Defect(path=defect.path, message=hide(over_http(defect.message)))
+            for defect in refused.errors
         ),
     )
     return JSONResponse(
@@ -168,7 +177,7 @@ def _status(error: PerdureError) -> tuple[int, dict[str, str]]:
 
 async def _of_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    return document(error, instance=request.url.path)
+    return _answer(request, error)
 
 
 async def _of_our_tree(request: Request, error: Exception) -> Response:
@@ -176,7 +185,7 @@ async def _of_our_tree(request: Request, error: Exception) -> Response:
     if type(error) is PerdureError:
         return await _of_defect(request, error)
     state = error.state if isinstance(error, WrongState) else None
-    return document(as_refusal(error), instance=request.url.path, state=state)
+    return _answer(request, as_refusal(error), state=state)
 
 
 async def _of_validation(request: Request, error: Exception) -> Response:
@@ -186,8 +195,7 @@ async def _of_validation(request: Request, error: Exception) -> Response:
         for detail in error.errors()
     ]
     listed = "; ".join(f"{path}: {words}" for path, words in errors)
-    refused = Refused(422, "invalid_input", listed[:2_000], errors=errors)
-    return document(refused, instance=request.url.path)
+    return _answer(request, Refused(422, "invalid_input", listed[:2_000], errors=errors))
 
 
 async def _of_framework(request: Request, error: Exception) -> Response:
@@ -198,8 +206,12 @@ async def _of_framework(request: Request, error: Exception) -> Response:
         # The framework names the methods of one route; a path may have several.
         headers["allow"] = ", ".join(_methods(request))
     told = f"{request.method} {request.url.path[:200]}: {error.detail}."
-    refused = Refused(error.status_code, code, told, headers=headers)
-    return document(refused, instance=request.url.path)
+    return _answer(request, Refused(error.status_code, code, told, headers=headers))
+
+
+def _answer(request: Request, refused: Refused, *, state: str | None = None) -> JSONResponse:
+    hide: Hide = request.app.state.hide
+    return document(refused, instance=request.url.path, state=state, hide=hide)
 
 
 def _methods(request: Request) -> list[str]:
@@ -212,8 +224,7 @@ async def _of_defect(request: Request, error: Exception) -> Response:
     """Something that should not happen: written to the log, and nothing of it told outside."""
     _log.error("request_failed", path=request.url.path, method=request.method, exc_info=error)
     told = "Something failed inside. Its cause is in the log of the API."
-    refused = Refused(500, "internal", told, cure="Read `perdure logs api`.")
-    return document(refused, instance=request.url.path)
+    return _answer(request, Refused(500, "internal", told, cure="Read `perdure logs api`."))
 
 
 def _place(steps: tuple[str | int, ...]) -> str:

@@ -30,7 +30,7 @@ async def at_desk(
         async with site.desk(context.headers, scope=scope, start=start) as desk:
             yield desk
     except PerdureError as error:
-        raise ToolError(str(error)) from error
+        raise ToolError(site.told(error)) from error
 
 
 def can_ask(context: Context) -> bool:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.access import ApiToken, Scope
-from perdure.domain.errors import NotAllowed
+from perdure.domain.errors import NotAllowed, PerdureError
 from perdure.interfaces.loop_desk import Loops
 from perdure.interfaces.mcp.desk import Desk
+from perdure.interfaces.places import hider
 from perdure.interfaces.services import Services
 from perdure.interfaces.tokens import caller_of
 
@@ -31,6 +32,7 @@ class McpSite:
         tokens: whether every request must carry one (over HTTP).
         now: the clock.
         version: of the product.
+        home: the installation's folder, which is not told over HTTP.
         rate_per_minute: requests of one token (or of one address without a usable one) a minute.
     """
 
@@ -41,6 +43,7 @@ class McpSite:
     version: str
     tokens: bool = False
     rate_per_minute: int = 600
+    home: str = ""
 
     @asynccontextmanager
     async def desk(
@@ -58,6 +61,10 @@ class McpSite:
         by = self.user if token is None else token.name
         async with self.opened(start) as services:
             yield Desk(services, self.loops_of(services, by), token=token, now=self.now())
+
+    def told(self, error: PerdureError) -> str:
+        """An error in words; over the network without places of this host."""
+        return hider(self.home)(str(error)) if self.tokens else str(error)
 
     async def _caller(
         self, services: Services, headers: Mapping[str, str], scope: Scope

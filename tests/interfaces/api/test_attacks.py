@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from half_sent import exchange, half_sent
+from half_sent import HALF, dripped, exchange, half_sent
 from installation import Installation
 from rest import APPROVED, ASKING, TASK, WRITTEN, Rest, client_of, scripted, served
 from temporalio.testing import WorkflowEnvironment
@@ -333,6 +333,16 @@ async def test_a_request_that_does_not_come_is_dropped(
     assert await exchange(port, b"GET / HTTP/1.1\r\nhost: 127") == b""
     said = await exchange(port, _raw(token, "content-length: 9") + b"{")
     assert said.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize("said", [b"", HALF, b"GET / HTTP/1.1\r\n"], ids=["line", "value", "name"])
+async def test_a_dripped_head_is_listened_to_for_so_long(
+    door: Rest, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    """Each byte comes in time, the head never; a slower machine only makes it end later."""
+    monkeypatch.setattr(connections, "HEAD_WITHIN_S", 0.3)
+    port = int(door.url.rpartition(":")[2])
+    assert await dripped(port, said, every_s=0.02, at_most_s=60) < 60
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ async def mcp(
         version=context.version,
         tokens=http,
         rate_per_minute=context.rate_per_minute,
+        home=str(context.home),
     )
     if not http:
         await serve_stdio(site)

