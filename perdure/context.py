@@ -106,11 +106,15 @@ class _Installation:
 
     async def run_worker(self) -> None:
         # The worker brings workflows and activities in, which no other command needs.
+        from perdure.adapters.process_logging import log_process
         from perdure.worker import run_worker, stop_on_signals
 
         stop = asyncio.Event()
         stop_on_signals(stop)
-        await run_worker(await self._found(), stop)
+        settings = await self._found()
+        level = settings.log_level
+        log_process(settings, level="info" if level == "warning" else level)
+        await run_worker(settings, stop)
 
     async def run_codec(
         self, *, port: int | None, origins: Sequence[str], on_ready: OnProgress

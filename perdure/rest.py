@@ -5,6 +5,7 @@ import signal
 
 from perdure.adapters.checks import check_problems
 from perdure.adapters.models.catalog import access_from, default_model, model_notes
+from perdure.adapters.process_logging import log_process
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
@@ -25,6 +26,8 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
         NotAllowed: others could reach it, and there is no token.
         ServiceUnavailable: the address cannot be listened on.
     """
+    if settings.log_format == "json":
+        log_process(settings)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

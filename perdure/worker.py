@@ -6,7 +6,6 @@ a workspace is served within a second of its use, and no longer than it is used.
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -60,12 +59,13 @@ from activities.structured import StructuredCalls
 from activities.take_over import TakeOver
 from activities.verify import Verify
 from perdure.adapters.checks.similarity import similarity
-from perdure.adapters.logging import configure_logging
 from perdure.adapters.models.catalog import access_from, lacking_models
 from perdure.adapters.notices import notifier
-from perdure.adapters.runtime import announce_ready
+from perdure.adapters.process_logging import log_process, told_at_the_end
+from perdure.adapters.runtime import announce_ready, say_what_is_polled, withdraw_ready
+from perdure.adapters.runtime.heaps import share_heaps
 from perdure.adapters.runtime.search_attributes import register_search_attributes
-from perdure.adapters.settings import Settings
+from perdure.adapters.settings import Settings, variable
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.patient import once_there
 from perdure.adapters.temporal import connect
@@ -74,7 +74,6 @@ from perdure.compose import VERSION, Parts, loops_of, open_parts
 from perdure.domain.errors import PerdureError, StoreAway, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
 from perdure.domain.notices import ServedModels
-from perdure.domain.plain_text import printable
 from perdure.domain.workspace_use import WorkspaceUse, served
 from perdure.long_tasks import allow_long_tasks
 from perdure.workspace_workers import WorkspaceWorkers
@@ -87,7 +86,6 @@ from workflows.roles import RoleLoop
 
 WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, DelegationLoop, LearnLoop, PatternMining)
 REGISTRY_POLL_S = 1.0
-M_ARENA_MAX = -8  # of mallopt(3)
 _log = structlog.get_logger(__name__)
 Activity = Callable[..., object]
 
@@ -306,6 +304,7 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
 
     Steps that take longer than the grace go to other workers. An absent store is waited for.
     """
+    withdraw_ready(settings)
     try:
         await _serve(settings, stop)
     except StoreAway:
@@ -333,6 +332,8 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
             await stack.enter_async_context(worker)
         folders = await stack.enter_async_context(WorkspaceWorkers(fleet.tools))
         await folders.serve(_used(await once_there(records.workspace_uses, stop)))
+        queues = [*(worker.task_queue for worker in always), *folders.queues]
+        say_what_is_polled(client, queues, default_model=parts.default_model)
         announce_ready(settings)
         while not stop.is_set():
             with contextlib.suppress(TimeoutError):
@@ -364,26 +365,18 @@ async def _main() -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
     settings = Settings.load()
-    configure_logging(
-        level=settings.log_level, json={"json": True, "console": False}.get(settings.log_format)
-    )
+    log_process(settings)
     await run_worker(settings, stop)
-
-
-def _share_heaps() -> None:
-    """Let threads share two heaps: with one for each, glibc keeps what they freed many times."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
 
 def main() -> None:
     """Run the worker process; it leaves at once, because the SDK can crash an ordinary exit."""
-    _share_heaps()
+    share_heaps()
     code = 0
     try:
         asyncio.run(_main())
     except PerdureError as error:
-        sys.stderr.write(f"{printable(str(error))}\n")
+        told_at_the_end(error, as_json=variable("PERDURE_LOG_FORMAT") == "json")
         code = error.exit_code
     sys.stdout.flush()
     sys.stderr.flush()

@@ -31,6 +31,11 @@ class WorkspaceWorkers:
         """The ids of the workspaces whose queues are polled."""
         return frozenset(self._serving)
 
+    @property
+    def queues(self) -> list[str]:
+        """The queues of these workspaces."""
+        return sorted(worker.task_queue for worker in self._serving.values())
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -54,7 +59,9 @@ class WorkspaceWorkers:
         for workspace, folder in wanted.items():
             # One that still drains is followed at the next call: a queue has one worker a process.
             if workspace not in self._serving and workspace not in self._leaving:
-                self._serving[workspace] = await self._make(workspace, folder).__aenter__()
+                worker = await self._make(workspace, folder).__aenter__()
+                self._serving[workspace] = worker
+                _log.info("worker_serves", folder=folder, queue=worker.task_queue)
 
     async def shutdown(self) -> None:
         """Stop polling, and finish what is in hand."""

@@ -88,7 +88,19 @@ def _shared() -> list[Processor]:
         structlog.stdlib.PositionalArgumentsFormatter(),
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
         structlog.processors.StackInfoRenderer(),
+        _name_the_span,
     ]
+
+
+def _name_the_span(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """The trace and span that a line was written in, where this process is traced."""
+    tracing = sys.modules.get("opentelemetry.trace")
+    if tracing is not None:
+        found = tracing.get_current_span().get_span_context()
+        if found.is_valid:
+            event.setdefault("trace_id", f"{found.trace_id:032x}")
+            event.setdefault("span_id", f"{found.span_id:016x}")
+    return event
 
 
 def _formatter(*, as_json: bool, colors: bool) -> logging.Formatter:
@@ -136,7 +148,16 @@ def _name_temporal_fields(
                 if theirs in details:
                     event.setdefault(ours, details[theirs])
     event["event"] = _without(str(event.get("event", "")), suffix)
+    _name_core_fields(record, event)
     return event
+
+
+def _name_core_fields(record: object, event: MutableMapping[str, object]) -> None:
+    """What Temporal's core adds to a line: where in it, and its fields, as they are."""
+    core: object = getattr(record, "temporal_log", None)
+    if core is not None:
+        event["target"] = getattr(core, "target", "")
+        event["fields"] = getattr(core, "fields", {})
 
 
 def _without(message: str, details: Mapping[str, object]) -> str:

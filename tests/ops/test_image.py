@@ -12,9 +12,16 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
 EXTRAS = ("api", "mcp", "postgres")
-MARKERS = {"python_version": "3.11", "python_full_version": "3.11.11", "platform_machine": "x86_64",
-           "sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
-           "implementation_name": "cpython", "platform_python_implementation": "CPython"}  # fmt: skip
+MARKERS = {
+    "python_version": "3.11",
+    "python_full_version": "3.11.11",
+    "platform_machine": "x86_64",
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+    "os_name": "posix",
+    "implementation_name": "cpython",
+    "platform_python_implementation": "CPython",
+}
 
 
 def pins(name: str) -> dict[str, str]:

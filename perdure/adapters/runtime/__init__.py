@@ -7,7 +7,7 @@ id *and* its start.
 from perdure.adapters.runtime.embedded import EmbeddedRuntime
 from perdure.adapters.runtime.foreground import up
 from perdure.adapters.runtime.logs import LogLine, read_logs
-from perdure.adapters.runtime.ready import announce_ready
+from perdure.adapters.runtime.ready import announce_ready, say_what_is_polled, withdraw_ready
 from perdure.adapters.runtime.state import PartState, RuntimeState
 from perdure.adapters.runtime.table import banner, render
 
@@ -20,5 +20,7 @@ __all__ = [
     "banner",
     "read_logs",
     "render",
+    "say_what_is_polled",
     "up",
+    "withdraw_ready",
 ]

@@ -16,6 +16,7 @@ from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.plugin import SimplePlugin
 from temporalio.runtime import OpenTelemetryConfig, Runtime, TelemetryConfig
 
+from perdure.adapters.process_logging import core_logging
 from perdure.adapters.telemetry.clean_spans import CleanSpans
 from perdure.adapters.telemetry.handles import Telemetry
 from perdure.adapters.telemetry.meters import Meters
@@ -83,6 +84,7 @@ def temporal_runtime(signals: Signals, *, service: str) -> Runtime | None:
                 durations_as_seconds=True,
                 http=True,
             ),
+            logging=core_logging(),
             global_tags={SERVICE_NAME: service},
             attach_service_name=False,
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.runtime import announce_ready, read_logs
+from perdure.adapters.runtime import announce_ready, read_logs, withdraw_ready
 from perdure.adapters.runtime.digest import changed, digests
 from perdure.adapters.runtime.locks import try_lock
 from perdure.adapters.runtime.ports import choose, is_free
@@ -103,6 +103,10 @@ def test_a_worker_announces_itself(home: Path, settings_of: MakeSettings) -> Non
     assert is_announced(path, os.getpid())
     assert not is_announced(path, os.getpid() + 1)
     announce_ready(settings_of())  # without a supervisor: nothing
+    withdraw_ready(settings_of(ready_file=path))  # as the next worker does before it starts
+    assert not path.exists()
+    withdraw_ready(settings_of(ready_file=path))
+    withdraw_ready(settings_of())
 
 
 def test_a_worker_of_the_embedded_server_gets_no_profile(
