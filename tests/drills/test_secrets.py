@@ -46,8 +46,8 @@ PLAYS = {
 async def leaking(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Ground]:
     """A ground whose worker was configured with a key of no known shape."""
     address = server.client.service_client.config.target_host
-    channel = {"notify_command": "true"}  # whoever starts a run says that there is one
-    async with ground(tmp_path, address, api_key=BY_VALUE, **channel) as made:
+    # Whoever starts a run says that there is a channel.
+    async with ground(tmp_path, address, api_key=BY_VALUE, notify_command="true") as made:
         yield made
 
 
