@@ -59,6 +59,7 @@ class Dimension(Frozen):
             1, the heading of a section, or a key of a JSON object.
         hint: what it demands, in the words for the model that writes.
         example: a worked example of the whole part; one dimension of a part gives it.
+        secret: what it demands is not told to whoever writes; what it found missing is.
     """
 
     name: str = Field(min_length=1)
@@ -69,6 +70,7 @@ class Dimension(Frozen):
     part: Part | None = None
     hint: str = ""
     example: WorkedExample | None = None
+    secret: bool = Field(default=False, exclude_if=lambda secret: not secret)
 
     @field_validator("part")
     @classmethod

@@ -18,6 +18,7 @@ from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.delegation.strategies import strategy_text
 from perdure.domain.delegation.summary import rolling_summary
 from perdure.domain.json_text import as_text
+from perdure.domain.refine.demands import demand
 from perdure.domain.refine.prompts import quoted
 from perdure.domain.rubric import Rubric
 from perdure.domain.standing import demands
@@ -103,6 +104,9 @@ def task_part(view: ManagerView) -> str:
         sections.append(
             f"The final result is JSON of this schema:\n{as_text(view.settings.output_schema)}"
         )
+    if view.settings.smoke_test:
+        program = " ".join(view.settings.smoke_test)
+        sections.append(f"Over these files `{program}` must end with exit code 0.")
     if view.rubric is not None:
         sections.append("What you hand over is scored by:\n" + _bullets(_measures(view.rubric)))
     sections += [quoted(f"input {name}", text) for name, text in view.inputs.items()]
@@ -197,8 +201,11 @@ def criteria_prompt(goal: str, criteria: Sequence[str], work: Mapping[str, str])
 
 
 def _measures(rubric: Rubric) -> tuple[str, ...]:
-    said = ((item.name, item.hint or item.description) for item in rubric.dimensions)
-    return tuple(f"{name}: {text}" if text else name for name, text in said)
+    said = ((item.name, demand(item)) for item in rubric.dimensions if not item.secret)
+    return tuple(
+        text if not text or text.startswith(f"{name}:") else f"{name}: {text}"
+        for name, text in ((name, text or name) for name, text in said)
+    )
 
 
 def _bullets(lines: Sequence[str]) -> str:

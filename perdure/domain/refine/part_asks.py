@@ -1,10 +1,11 @@
 """The words in which parts of an output are asked for: all at once, or one alone."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from perdure.domain.refine.demands import hints
 from perdure.domain.refine.parts import part_label
-from perdure.domain.rubric import Dimension, Part, PartKind, Rubric, WorkedExample
+from perdure.domain.rubric import Part, PartKind, Rubric, WorkedExample
 
 Examples = Sequence[tuple[Part, WorkedExample]]
 
@@ -23,7 +24,7 @@ def demands_by_part(rubric: Rubric, kind: PartKind) -> str:
             return "\n".join(f"Line {part}: {said}" for part, said in each)
     whole = [item for item in rubric.dimensions if item.part is None]
     if whole:
-        rows.append(f"As a whole: {hints(whole)}")
+        rows += [f"As a whole: {said}"] if (said := hints(whole)) else []
     return "\n".join([lead, *rows])
 
 
@@ -61,11 +62,6 @@ def example_answer(examples: Examples, kind: PartKind) -> str:
 def part_example(example: WorkedExample, kind: PartKind) -> str:
     """The right answer of one part, in the form that is asked for."""
     return _json(example.answer) if kind == "json_keys" else example.answer
-
-
-def hints(dimensions: Iterable[Dimension]) -> str:
-    """The demands of dimensions, in the words for the model that writes."""
-    return " ".join(item.hint or item.description or item.name for item in dimensions)
 
 
 def _quoted_key(part: Part) -> str:

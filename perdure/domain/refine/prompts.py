@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perdure.domain.evaluation import Evaluation, Finding
+from perdure.domain.refine.demands import demand, hints
 from perdure.domain.refine.feedback import finding_line, relevant_findings
 from perdure.domain.refine.part_asks import (
     demands_by_part,
     example_answer,
     example_asks,
-    hints,
     part_ask,
     part_example,
 )
@@ -211,10 +211,10 @@ def quoted(name: str, text: str) -> str:
 
 
 def _demands(rubric: Rubric, kind: PartKind) -> str:
-    """What is demanded, in the task's own words: hints by part, else hints and descriptions."""
+    """What is demanded, of each part or of the whole; what is secret is not told."""
     if rubric.parts:
         return demands_by_part(rubric, kind)
-    said = [item.hint or item.description for item in rubric.dimensions]
+    said = [demand(item) for item in rubric.dimensions]
     lines = [f"- {text}" for text in said if text]
     return "It should meet these demands:\n" + "\n".join(lines) if lines else ""
 
