@@ -10,6 +10,7 @@ from activities.attempting import call_context
 from activities.frames import Frames
 from activities.structured import StructuredCalls
 from activities.translate import translated
+from perdure.domain.evaluation import DimensionScore
 from perdure.domain.evaluation_reply import (
     Asked,
     BadReply,
@@ -21,7 +22,7 @@ from perdure.domain.ports import Journal
 from perdure.domain.refine.frame import refine_frame
 from perdure.domain.refine.prompts import JUDGE_SYSTEM
 from perdure.domain.steps import Frame, JudgeEntry, JudgeReport, JudgeRequest, ModelCallReport
-from perdure.domain.verdicts import VerdictStore
+from perdure.domain.verdicts import KeptVerdict, VerdictStore, kept, scope_of
 
 KNOWN = "known verdict"
 
@@ -30,7 +31,8 @@ class Judge:
     """Judges in a context of its own; a reply that is no judgement is no score either.
 
     A usable reply is kept under its question: rubric, model, output and all else that the judge is
-    shown. The same question gets the same answer, and nobody is paid for it again.
+    shown. The same question gets the same answer, and nobody is paid for it again: within a run, or
+    where the task says so in all runs of the installation. A script answers each run by itself.
     """
 
     def __init__(
@@ -65,7 +67,8 @@ class Judge:
         if judged is None:
             return JudgeReport(call=answered.call, problems=answered.problems)
         if key is not None and not judged.slips:
-            await self._verdicts.put_verdict(key, answered.text)
+            verdict = KeptVerdict(run=frame.run, reply=answered.text)
+            await self._verdicts.put_verdict(key, verdict.model_dump_json())
         return JudgeReport(
             call=answered.call,
             problems=judged.slips,
@@ -75,9 +78,10 @@ class Judge:
         )
 
     async def _known(self, step: JudgeRequest, frame: Frame, key: str) -> JudgeReport | None:
-        reply = await self._verdicts.verdict(key)
-        read = None if reply is None else _read(step, reply)
-        if not isinstance(read, Judgement):
+        stored = await self._verdicts.verdict(key)
+        verdict = None if stored is None else kept(stored)
+        read = None if verdict is None else _read(step, verdict.reply)
+        if verdict is None or not isinstance(read, Judgement):
             return None
         # An attempt of this very step may have asked before its worker died: that was paid for.
         context = call_context(step.call, run=frame.run)
@@ -85,13 +89,20 @@ class Judge:
         call = ModelCallReport(
             status="replied", account=account, excerpt=KNOWN, stop_reason="end_turn"
         )
-        return JudgeReport(call=call, scores=read.scores, resolved=read.resolved, cached=True)
+        return JudgeReport(
+            call=call,
+            scores=tuple(_from(verdict.run, score) for score in read.scores),
+            resolved=read.resolved,
+            cached=True,
+            cached_from=verdict.run,
+        )
 
 
 def question_key(step: JudgeRequest, frame: Frame) -> str | None:
     """The hash of everything that a judge is shown; None for a question that is asked again."""
     entries = [entry for entry in step.call.append if isinstance(entry, JudgeEntry)]
-    if len(entries) != 1 or entries[0].problems:
+    scope = scope_of(step.cache, run=frame.run, model=step.call.model)
+    if len(entries) != 1 or entries[0].problems or scope is None:
         return None
     question = {
         "rubric": refine_frame(frame).rubric.digest,
@@ -100,8 +111,13 @@ def question_key(step: JudgeRequest, frame: Frame) -> str | None:
         "inputs": frame.inputs,
         "question": entries[0].model_dump(mode="json"),
         "pass_score": step.pass_score,
+        "run": scope,
     }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
+
+
+def _from(run: str, score: DimensionScore) -> DimensionScore:
+    return score.model_copy(update={"cached_from": run})
 
 
 def _read(step: JudgeRequest, text: str) -> Judgement | BadReply:

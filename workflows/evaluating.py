@@ -123,6 +123,8 @@ class Evaluating(Verifying):
         )
         draft.cached, draft.judge_prompt = verdict.cached, verdict.prompt_tokens
         draft.slips = verdict.slips[:SLIPS_KEPT]
+        if verdict.cached:
+            draft.kind = "cached"
         match verdict.ending:
             case None:
                 pass

@@ -15,6 +15,7 @@ from perdure.domain.refine.scoring import combined, completed, unscored
 from perdure.domain.refine.state import CheckRequest
 from perdure.domain.refs import Ref
 from perdure.domain.rubric import Rubric
+from perdure.domain.verdicts import JudgeSettings
 from workflows.completing import NOT_INSPECTED, Completing
 from workflows.scoring import Scoring
 from workflows.steps import Broken
@@ -36,6 +37,11 @@ class Rating(Completing, Scoring):  # pyright: ignore[reportIncompatibleVariable
     def pass_score(self) -> float | None:
         """The score from which on a deliverable is good enough."""
         return self.spec.delegation.evaluation.accept
+
+    @property
+    def judge_settings(self) -> JudgeSettings:
+        """How the task wants its judges to be asked."""
+        return self.spec.delegation.judge
 
     @property
     def share_setting(self) -> str:
@@ -71,7 +77,7 @@ class Rating(Completing, Scoring):  # pyright: ignore[reportIncompatibleVariable
             turnover.evaluation = None
             return self._unrated(said)
         turnover.evaluation = said
-        self.note("evaluated", kind="full", scores=said.scores())
+        self.note("evaluated", kind=said.mode, scores=said.scores())
         core.course, following = after_rating(
             core.course,
             rubric,
@@ -116,6 +122,8 @@ class Rating(Completing, Scoring):  # pyright: ignore[reportIncompatibleVariable
         evaluation = combined(
             rubric, checks=(*checked.dimensions, *verified), judged=verdict.scores, before=None
         )
+        if verdict.cached:
+            evaluation = evaluation.model_copy(update={"mode": "cached"})
         missing = unscored(evaluation, rubric)
         return evaluation if missing is None else _failed(missing)
 

@@ -23,6 +23,7 @@ from perdure.domain.rubric import Rubric
 from perdure.domain.standing import in_force
 from perdure.domain.steps import JudgeEntry, JudgeReport
 from perdure.domain.tokens import estimate
+from perdure.domain.verdicts import JudgeSettings
 from workflows import options
 from workflows.loop import expired_to_end
 from workflows.model_calls import REPLY_TRIES, Ask, Calling
@@ -53,6 +54,11 @@ class Scoring(Calling):
     @abstractmethod
     def pass_score(self) -> float | None:
         """The score from which on an output is good enough, None for no such score."""
+
+    @property
+    @abstractmethod
+    def judge_settings(self) -> JudgeSettings:
+        """How the task wants its judges to be asked."""
 
     @property
     def share_setting(self) -> str:
@@ -186,6 +192,7 @@ class Scoring(Calling):
                 open_findings=tuple(finding.id for finding in findings),
                 next_finding=next_finding(question.before) + question.numbered,
                 pass_score=self.pass_score or 1.0,
+                cache=self.judge_settings.cache,
             ),
         )
 

@@ -22,6 +22,7 @@ from perdure.domain.memory.learning import ExtractRequest
 from perdure.domain.refine.planning import PlanRequest
 from perdure.domain.roles.steps import GoalRequest, VerdictRequest
 from perdure.domain.steps import JudgeRequest, ModelCallRequest, StructuredReport
+from perdure.domain.verdicts import CacheScope
 
 
 class Structured(Protocol):
@@ -42,6 +43,7 @@ class Judgement:
     open_findings: tuple[str, ...] = ()
     next_finding: int = 1
     pass_score: float = 1.0
+    cache: CacheScope = "run"
 
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
@@ -53,6 +55,7 @@ class Judgement:
             open_findings=self.open_findings,
             next_finding=self.next_finding,
             pass_score=self.pass_score,
+            cache=self.cache,
         )
         return workflow.start_activity_method(Judge.judge, request, **config)
 

@@ -6,6 +6,7 @@ from perdure.domain.refine.state import Draft, RefineState
 from perdure.domain.rubric import Rubric
 from perdure.domain.run import RefineSpec
 from perdure.domain.steps import OpenWorkspaceReport
+from perdure.domain.verdicts import JudgeSettings
 from workflows.scoring import Scoring
 from workflows.steps import Broken
 from workflows.turns import Turning
@@ -27,6 +28,11 @@ class Verifying(Turning, Scoring):
     def evaluator_share(self) -> float:
         """How much of the token budget the judges may use."""
         return self.spec.refine.evaluator_share
+
+    @property
+    def judge_settings(self) -> JudgeSettings:
+        """How the task wants its judges to be asked."""
+        return self.spec.refine.judge
 
     @property
     def pass_score(self) -> float | None:

@@ -14,6 +14,7 @@ from perdure.domain.severities import Severity
 
 EvaluationMode = Literal[
     "full",
+    "cached",
     "incremental",
     "skipped_identical",
     "skipped_confident",
@@ -45,7 +46,8 @@ class DimensionScore(Frozen):
 
     `score` is None when its evaluator failed; `gap` says what is missing below 1.0; `carried` was
     not looked at again, `stale` should have been and could not. `evidence` is where its findings
-    were found, those included that are settled.
+    were found, those included that are settled. `cached_from` is the run that paid for it, where
+    the same question had been answered before.
     """
 
     name: str
@@ -56,6 +58,7 @@ class DimensionScore(Frozen):
     stale: bool = False
     findings: tuple[Finding, ...] = ()
     evidence: tuple[str, ...] = ()
+    cached_from: str = ""
 
     @property
     def capped(self) -> float | None:

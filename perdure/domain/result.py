@@ -41,13 +41,17 @@ class ToolCallRecord(Frozen):
 
 
 class DimensionRecord(Frozen):
-    """The score of one rubric dimension, where it came from, and what is missing."""
+    """The score of one rubric dimension, where it came from, and what is missing.
+
+    `cached_from` is the run that paid for the verdict, where the same question was answered before.
+    """
 
     score: float
     source: str
     carried: bool = False
     stale: bool = False
     gap: str = ""
+    cached_from: str = ""
 
 
 StageStatus = Literal["completed", "failed", "cut", "blocked"]

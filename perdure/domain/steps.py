@@ -30,6 +30,7 @@ from perdure.domain.rubric import Part
 from perdure.domain.tools import Grant, ToolFact
 from perdure.domain.transcript import Head, ToolOutcome
 from perdure.domain.usage import Account
+from perdure.domain.verdicts import CacheScope
 
 
 class Frame(Frozen):
@@ -293,10 +294,11 @@ class ModelFailure(StepMessage):
 
 
 class JudgeRequest(StepMessage):
-    """One judgement: a model call with a structured reply."""
+    """One judgement: a model call with a structured reply; `cache`: whose verdicts count again."""
 
     call: ModelCallRequest
     dimensions: tuple[str, ...]
+    cache: CacheScope = "run"
     open_findings: tuple[str, ...] = ()
     next_finding: int = 1
     pass_score: float = 1.0
@@ -316,12 +318,13 @@ class StructuredReport(StepMessage):
 class JudgeReport(StructuredReport):
     """The judgement as read, or the problems that make it no judgement.
 
-    `cached`: the same question was answered before, and nobody was asked.
+    `cached`: the same question was answered before, in the run `cached_from`, and nobody was asked.
     """
 
     scores: tuple[DimensionScore, ...] = ()
     resolved: tuple[str, ...] = ()
     cached: bool = False
+    cached_from: str = ""
 
 
 class ToolCallRequest(StepMessage):

@@ -280,3 +280,29 @@ async def test_another_model_judges_what_one_refuses(site: Installation) -> None
     task = {**spec([TONE]), "models": {"evaluator": [refuses, second]}}
     result = await site.run(task, {"replies": written("a draft")})
     assert (result.outcome, result.iterations[0].score) == ("accepted", 0.9)
+
+
+async def test_two_runs_of_one_script_score_alike(site: Installation) -> None:
+    replies = [
+        *written("one", "two", "three"),
+        *judged(verdict(0.7), verdict(0.4), verdict(0.9)),
+    ]
+    for cache in ("run", "installation"):
+        task = spec([TONE], abort_on_regression=False, judge={"cache": cache}, **OPEN)
+        for _ in range(2):
+            result = await site.run(task, {"replies": replies})
+            assert [one.score for one in result.iterations] == [0.7, 0.4, 0.9]
+            assert "cached" not in {one.evaluation for one in result.iterations}
+
+
+@pytest.mark.parametrize(("cache", "kind"), [("run", "cached"), ("off", "full")])
+async def test_a_verdict_that_nobody_was_asked_for_says_so(
+    site: Installation, cache: str, kind: str
+) -> None:
+    first, other = "Oak, elm and ash.", "Nothing like it at all."
+    replies = [*written(first, other, first), *judged(*([verdict(0.4)] * 3))]
+    task = spec([TONE], judge={"cache": cache}, **OPEN)
+    result = await site.run(task, {"replies": replies})
+    assert [one.evaluation for one in result.iterations] == ["full", "full", kind]
+    source = result.iterations[2].dimensions["tone"].cached_from
+    assert source == (result.id if kind == "cached" else "")

@@ -6,6 +6,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 
 from perdure.domain.base import Frozen
 from perdure.domain.commands import Argv
+from perdure.domain.verdicts import JudgeSettings
 
 MAX_ITERATIONS = 10_000
 WAVE = 16
@@ -97,6 +98,7 @@ class DelegationSettings(Frozen):
             reviewer's score, or else by what the worker says itself.
         completion_rejections: the same refusal so often in a row trips the breaker; 0 means never.
         evaluator_share: how much of the token budget the judges of the rubric may use.
+        judge: how the judges of the rubric are asked.
         strategies: what is tried in turn when the work is stuck; empty switches that off.
         output_schema: the JSON schema that the final result must fit.
         deliverables: files that must exist at the end, whatever the manager lists.
@@ -116,6 +118,7 @@ class DelegationSettings(Frozen):
     critique: CritiqueSettings = CritiqueSettings()
     evaluation: QualityThresholds = QualityThresholds()
     evaluator_share: Share = 0.3
+    judge: JudgeSettings = JudgeSettings()
     tools_factory: ToolsFactorySettings = ToolsFactorySettings()
     output_schema: dict[str, JsonValue] | None = None
     deliverables: tuple[str, ...] = ()

@@ -83,6 +83,7 @@ def dimension_records(evaluation: Evaluation | None) -> dict[str, DimensionRecor
             carried=item.carried,
             stale=item.stale,
             gap=item.gap,
+            cached_from="" if item.carried else item.cached_from,
         )
         for item in evaluation.dimensions
         if item.capped is not None

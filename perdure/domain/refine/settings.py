@@ -18,6 +18,7 @@ from perdure.domain.problems import Problem, shown
 from perdure.domain.progress import CompareWith
 from perdure.domain.refine.strategies import Strategy
 from perdure.domain.rubric import Part, PartKind, Rubric
+from perdure.domain.verdicts import JudgeSettings
 
 HARD_ITERATION_LIMIT = 10
 MAX_ITERATIONS = 1_000
@@ -81,6 +82,7 @@ class RefineSettings(Frozen):
     skip_eval_confidence: float = Field(default=0.95, ge=0, le=1)
     escalate_below: Share | None = None
     evaluator_share: Share = 0.3
+    judge: JudgeSettings = JudgeSettings()
     plan: Switch = "auto"
     classify: AutoOrOff = "auto"
     termination: Condition | None = None
