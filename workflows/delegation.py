@@ -328,7 +328,7 @@ class DelegationLoop(Deciding):
     async def _close(self, ending: Ending) -> RunResult:
         """Return the best, whatever the reason."""
         core = self.core
-        if ending.outcome == "out_of_budget":
+        if ending.outcome == "out_of_budget" and self._told_to_end() is None:
             await self.wrap_up()
         ending = self.settled(ending)
         kept = returned(core, ending)

@@ -157,6 +157,9 @@ class RefineLoop(Preparing):
         if await self._raised(facts):
             facts = self._facts()
         decision = self._unless_told_more(decide(facts))
+        told = self._told_to_end()
+        if told is not None and decision.row == "budget":
+            decision = cut_decision(told)  # whoever stops a run that asks for money ended it
         self._record(decision)
         if decision.outcome is not None and decision.reason is not None:
             detail = end_detail(self.core, decision, wall_time=self.wall_time)

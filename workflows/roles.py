@@ -167,6 +167,8 @@ class RoleLoop(Reviewing):
         facts = self._facts()
         if await self._raised(facts):
             facts = self._facts()
+        elif (stopped := self._stop()) is not None:
+            return await self._cut_short(stopped)  # told while people were asked for money
         decision = decide(facts)
         self._record(decision)
         if decision.outcome is not None and decision.reason is not None:

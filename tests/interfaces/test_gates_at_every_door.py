@@ -10,6 +10,11 @@ import httpx2
 import pytest
 from agent_runs import call, calls
 from installation import Installation
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp.types import ElicitRequestParams, ElicitResult
+from mcp_over_http import remote, serving, token
+from mcp_over_http import told as mcp_told
 from refining import draft, spec, written
 from rest import served, services_of
 from stages import open_gate
@@ -18,11 +23,16 @@ from teams import task as roles_task
 
 from perdure.domain.access import ApiToken
 from perdure.domain.errors import PerdureError
+from perdure.domain.events import Event
 from perdure.domain.gates import GateKind
 from perdure.domain.loops import ACTIONS, LoopControlled
+from perdure.domain.messages import EventsQuery
 from perdure.interfaces.loop_desk import STARTED_BY, Loops
+from perdure.interfaces.mcp.asking import BY
 from perdure.interfaces.mcp.desk import Desk
+from perdure.interfaces.mcp.server import build_server
 from perdure.interfaces.submission import Surroundings
+from tests.interfaces.mcp.conftest import door_over
 
 CALLER = "agent-that-started-it"
 LIKED = {"name": "liked", "description": "fit to send", "evaluator": {"human": {}}}
@@ -54,6 +64,16 @@ WORDS: Mapping[str, Mapping[str, object]] = {
     "amend": {"guidance": "approve"},
     "input": {"text": "approve"},
 }
+ANSWERS: Mapping[GateKind, Mapping[str, str]] = {
+    "question": {"text": "green"},
+    "tool_approval": {"choice": "approve"},
+    "budget": {"choice": "end"},
+    "escalation": {"choice": "accept", "text": ""},
+    "review": {"text": "liked=0.9"},
+    "blocked": {"choice": "end", "text": ""},
+}
+# Whose token lacks the scope is not asked; who is asked may leave the question.
+WAITERS = ((("operate", "read"), True, 0), (("read", "answer"), False, 1))
 SIGNALS = {"retry", "escalate", "amend", "add_input", "pause", "resume"}
 
 
@@ -80,15 +100,61 @@ async def test_no_verb_but_answer_settles_a_gate(site: Installation, kind: GateK
             for target in (run, "all"):
                 await _tried(steer, action, target)
                 assert not await settled(), f"{name} {action} {target}"
+    async with serving(door_over(site, tokens=True)) as url:
+        for scopes, accepts, asked_times in WAITERS:
+            person = AtClient(ANSWERS[kind], accepts=accepts)
+            text = await token(door_over(site), *scopes)
+            async with remote(url, text, person=person) as client:
+                await mcp_told(client, "run_wait", id=run, seconds=5)
+            assert len(person.asked) == asked_times, f"elicitation with {scopes}"
+            assert not await settled(), f"elicitation with {scopes}"
     for signal in sorted(SIGNALS):
         words = WORDS.get(signal.removeprefix("add_"), {})
         await site.handle(run).signal(signal, words)
         assert not await settled(), f"signal {signal}"
     await site.handle(run).signal("stop", {"mode": "now"})
     result = await site.gateway.result(run)
-    assert result.outcome != "accepted"
+    assert result.outcome == "stopped"
     noted = {event.type for event in (await site.status(run)).events}
     assert not noted & {"gate_answered", "tool_started"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[] if kind == "tool_approval" else pytest.mark.slow)
+        for kind in get_args(GateKind)
+    ],
+)
+async def test_the_person_at_a_client_settles_a_gate(site: Installation, kind: GateKind) -> None:
+    given, replies = SCENES[kind]
+    run = await site.start(given, replies)
+    asked = await open_gate(site, run)
+    person = AtClient(ANSWERS[kind])
+    async with Client(build_server(door_over(site).mcp), elicitation_callback=person) as client:
+        await mcp_told(client, "run_wait", id=run, seconds=60)
+    assert f"({asked.name}): {asked.prompt[:40]}" in person.asked[0]
+    result = await site.gateway.result(run)
+    told = await site.handle(run).query("events", EventsQuery(), result_type=list[Event])
+    (answered,) = [event for event in told if event.type == "gate_answered"]
+    assert (answered.data["gate"], answered.data["by"]) == (asked.name, BY)
+    assert result.outcome in {"accepted", "out_of_budget", "blocked"}
+
+
+class AtClient:
+    """Somebody at an MCP client, and what they do with the form that it shows."""
+
+    def __init__(self, said: Mapping[str, str], *, accepts: bool = True) -> None:
+        self.asked: list[str] = []
+        self._said, self._accepts = said, accepts
+
+    async def __call__(
+        self, context: ClientRequestContext, params: ElicitRequestParams
+    ) -> ElicitResult:
+        self.asked.append(params.message)
+        if not self._accepts:
+            return ElicitResult(action="decline")
+        return ElicitResult(action="accept", content={**self._said})
 
 
 def _of(run: str) -> str:

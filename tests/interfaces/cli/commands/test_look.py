@@ -6,6 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from perdure.domain.errors import ServiceUnavailable
+from perdure.domain.refs import Ref
 from tests.interfaces.cli.memory import Installation
 from tests.interfaces.cli.samples import RECORDS, RUN, gate, patch_result, result, status
 
@@ -82,6 +83,51 @@ def test_gates_say_how_to_answer(perdure: Installation) -> None:
     perdure.gateway.statuses[RUN] = status(gates=(gate(),))
     assert perdure.run("gates") == 0
     assert f"perdure answer {RUN}:g1-abab approve|deny" in perdure.out
+
+
+OTHER = "agent-other-9c1d"
+
+
+@pytest.fixture
+def two_that_wait(perdure: Installation) -> Installation:
+    """Two runs with a question each; that of the first is longer than its prompt."""
+    perdure.blobs.texts["sha256:" + "5" * 64] = "+ the whole file"
+    long = gate(prompt="May fs.write?\n[… cut]", details=Ref(hash="sha256:" + "5" * 64))
+    tea = gate(kind="question", prompt="Which tea?", choices=(), free_text=True, args_hash=None)
+    perdure.gateway.statuses = {
+        RUN: status(gates=(long,)),
+        OTHER: status(id=OTHER, kind="agent", goal="make tea", gates=(tea,)),
+        "agent-busy-1": status(id="agent-busy-1"),
+    }
+    return perdure
+
+
+@pytest.mark.parametrize("named", [RUN, "refine-steel", "@last"])
+def test_gates_of_one_run_are_its_own(two_that_wait: Installation, named: str) -> None:
+    assert two_that_wait.run("gates", named) == 0
+    assert f"{RUN}:g1-abab" in two_that_wait.out
+    assert "Which tea?" not in two_that_wait.out
+    assert two_that_wait.run("gates", named, "--json") == 0
+    (found,) = json.loads(two_that_wait.out)["gates"]
+    assert (found["run"], found["gate"]["id"], found["goal"]) == (RUN, "g1", status().goal)
+    assert two_that_wait.run("gates") == 0
+    assert "Which tea?" in two_that_wait.out
+
+
+def test_gates_in_full_show_what_the_prompt_cuts(two_that_wait: Installation) -> None:
+    assert two_that_wait.run("gates", RUN) == 0
+    assert "+ the whole file" not in two_that_wait.out
+    assert two_that_wait.run("gates", RUN, "--full") == 0
+    assert "+ the whole file" in two_that_wait.out
+    assert f"hash of the call: {'ab' * 32}" in two_that_wait.out
+    assert "[… cut]" not in two_that_wait.out
+
+
+def test_gates_of_a_run_that_asks_nothing_or_is_not_there(two_that_wait: Installation) -> None:
+    assert two_that_wait.run("gates", "agent-busy-1") == 0
+    assert two_that_wait.out == "Nothing waits for a person.\n"
+    assert two_that_wait.run("gates", "nobody") == 4
+    assert "There is no run nobody." in two_that_wait.err
 
 
 def test_the_result_of_a_bad_ending_has_exit_code_1(perdure: Installation) -> None:
