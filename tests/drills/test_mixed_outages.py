@@ -1,0 +1,147 @@
+"""The procedure "Outage" of docs/operations.md, with runs of every kind anywhere in their lives.
+
+The store is taken away while replies are on their way and steps in between; nothing is restarted.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from full_folder import small_disk
+from holding import HELD, Holding
+from installation import Installation, installation
+from invariants import check
+from mixed import results_of, start_mixed
+from postgresql import postgresql_server
+from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
+
+KINDS = 4
+Switch = Callable[[], Awaitable[None]]
+
+
+class Fragile(NamedTuple):
+    """An installation whose store a drill can take away, and give back."""
+
+    site: Installation
+    take: Switch
+    give_back: Switch
+
+
+Opened = AbstractAsyncContextManager[Fragile]
+
+
+@asynccontextmanager
+async def postgresql_stopped(address: str, folder: Path) -> AsyncGenerator[Fragile]:
+    with postgresql_server() as server:
+        async with installation(
+            folder / "home", address, heartbeat_s=2.0, database_url=server.url
+        ) as site:
+            yield Fragile(
+                site,
+                lambda: asyncio.to_thread(server.stop),
+                lambda: asyncio.to_thread(server.start),
+            )
+
+
+@asynccontextmanager
+async def disk_full(address: str, folder: Path) -> AsyncGenerator[Fragile]:
+    with small_disk(folder / "home") as disk:
+        async with installation(folder / "home", address, heartbeat_s=2.0) as site:
+            yield Fragile(
+                site,
+                lambda: asyncio.to_thread(disk.fill),
+                lambda: asyncio.to_thread(disk.make_room),
+            )
+
+
+@asynccontextmanager
+async def sqlite_locked(address: str, folder: Path) -> AsyncGenerator[Fragile]:
+    async with installation(folder / "home", address, heartbeat_s=2.0) as site:
+        holder = sqlite3.connect(
+            site.home / "perdure.sqlite", isolation_level=None, check_same_thread=False, timeout=60
+        )
+
+        async def take() -> None:
+            await asyncio.to_thread(holder.execute, "BEGIN IMMEDIATE")
+
+        async def give_back() -> None:
+            holder.execute("ROLLBACK")
+
+        try:
+            yield Fragile(site, take, give_back)
+        finally:
+            holder.close()
+
+
+@pytest.fixture
+async def fragile(
+    request: pytest.FixtureRequest, server: WorkflowEnvironment, tmp_path: Path
+) -> AsyncIterator[Fragile]:
+    """The installation of the outage that the drill is given."""
+    address = server.client.service_client.config.target_host
+    opened: Opened = request.param(address, tmp_path)
+    async with opened as made:
+        yield made
+
+
+def drill(outage: Callable[[str, Path], Opened], seconds: int, *, of_each: int = 5) -> object:
+    """One row of the table; long ones run with `make drills` alone."""
+    marks = [pytest.mark.slow, pytest.mark.timeout(10 * seconds + 600)] if of_each > 1 else []
+    name = outage.__name__.replace("_", " ")
+    return pytest.param(outage, seconds, of_each, id=f"{name} {seconds} s", marks=marks)
+
+
+@pytest.mark.parametrize(
+    ("fragile", "seconds", "of_each"),
+    [
+        drill(postgresql_stopped, 2, of_each=1),
+        *(
+            drill(outage, seconds)
+            for seconds in (30, 180, 600)
+            for outage in (postgresql_stopped, disk_full, sqlite_locked)
+        ),
+    ],
+    indirect=["fragile"],
+)
+async def test_runs_of_every_kind_end_as_undisturbed(
+    fragile: Fragile, holding: Holding, seconds: int, of_each: int
+) -> None:
+    site = fragile.site
+    async with site.worker():
+        undisturbed = await results_of(site, await start_mixed(site))
+        held = [await start_mixed(site, middle_s=HELD) for _ in range((of_each + 1) // 2)]
+        await holding.begun(KINDS * len(held))
+        # The others are anywhere: nobody knows what they do when the store goes.
+        others = [await start_mixed(site, middle_s=0.3 * n) for n in range(of_each - len(held))]
+        sets = [*held, *others]
+        await fragile.take()
+        holding.release()
+        await asyncio.sleep(seconds)
+        await fragile.give_back()
+        for runs in sets:
+            assert await results_of(site, runs) == undisturbed
+        for runs in sets:
+            for run in runs.values():
+                await books_agree(site, run)
+        await eventually(lambda: nothing_is_open(site))
+
+
+async def books_agree(site: Installation, run: str) -> None:
+    """All invariants, over the run's tree: one with runs below it has their spend in its own."""
+    rows = await site.parts.stores.journal.tree(root=run, run=run)
+    result = await site.gateway.result(run)
+    assert all(row.state == "answered" for row in rows), rows
+    assert sum(row.usage.counted_tokens() for row in rows) == result.spend.tokens
+    assert not result.spend.unconfirmed.get("tokens")
+    if result.kind != "delegation":
+        await check(site, run)
+
+
+async def nothing_is_open(site: Installation) -> bool:
+    """Whether the server knows no open run of this installation."""
+    return not any([found.busy_since is not None async for found in site.gateway.retained()])
