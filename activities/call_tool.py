@@ -4,11 +4,11 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.asked_calls import AskedCalls
-from activities.beating import Finished, Interrupted, to_the_end, within
+from activities.beating import Finished, Interrupted, cancelled_by_shutdown, to_the_end, within
 from activities.frames import Frames
 from activities.stopwatch import Stopwatch
 from activities.translate import translated
-from perdure.domain.errors import PerdureError
+from perdure.domain.errors import PerdureError, StoreAway
 from perdure.domain.ports import BlobStore, ToolHost, TranscriptStore
 from perdure.domain.refs import Ref
 from perdure.domain.steps import ToolCallReport, ToolCallRequest
@@ -58,6 +58,8 @@ class CallTool:
         try:
             return await self._blobs.put_text(storable(text))
         except PerdureError as error:
+            if isinstance(error, StoreAway) and cancelled_by_shutdown():
+                raise  # told as what it is: a call that may be repeated is made again
             raise ApplicationError(
                 f"{name} has run, and its result could not be stored: {error}",
                 type=EFFECT_UNCERTAIN,

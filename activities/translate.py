@@ -23,10 +23,11 @@ from perdure.domain.errors import (
     NotFound,
     PerdureError,
     ServiceUnavailable,
+    StoreAway,
     StoreError,
 )
 from perdure.domain.model_errors import ModelFacts, retry_delay
-from perdure.domain.retries import own_limit
+from perdure.domain.retries import FOR_EVER, own_limit
 from perdure.domain.steps import ModelFailure
 from perdure.domain.usage import Account
 from perdure.working_time import ended_in_time
@@ -54,8 +55,10 @@ def translated(
         except asyncio.CancelledError:
             if not cancelled_by_shutdown():
                 raise
-            raise ApplicationError("the worker was shut down", type=WORKER_SHUTDOWN) from None
+            raise _shut_down() from None
         except PerdureError as error:
+            if isinstance(error, StoreAway) and cancelled_by_shutdown():
+                raise _shut_down() from error
             raise _application_error(error) from error
         except UNREADABLE as error:
             raise unreadable(error) from error
@@ -83,6 +86,16 @@ async def _within_its_limit(work: Coroutine[object, object, R]) -> R:
     task.cancel()
     await asyncio.wait({task})
     raise ApplicationError(f"the step worked for more than {limit:g} s", type=TIMED_OUT)
+
+
+def _shut_down() -> ApplicationError:
+    """The worker was stopped on purpose, which counts against no step.
+
+    Where attempts are counted, the step ends, and the workflow schedules it anew.
+    """
+    policy = activity.info().retry_policy
+    counted = policy is not None and policy.maximum_attempts != FOR_EVER
+    return ApplicationError("the worker was shut down", type=WORKER_SHUTDOWN, non_retryable=counted)
 
 
 def unreadable(error: Exception) -> ApplicationError:

@@ -103,7 +103,16 @@ class Batches(ToolCalls):
                 *(self.watched(handle, activity_id=name) for name, handle in started)
             )
             for entry, look in zip(wave, looks, strict=True):
-                self._ask_or_refuse(state, entry, look)
+                self._ask_or_refuse(state, entry, await self._looked(state, entry, look))
+
+    async def _looked(
+        self, state: TurnState, entry: PlannedCall, look: Done[CheckCallReport] | Broken
+    ) -> Done[CheckCallReport] | Broken:
+        """A look whose worker was stopped, again: it is no fault of the call."""
+        while isinstance(look, Broken) and look.stopped and self.interruption is None:
+            activity_id, handle = self.start_look(state, entry)
+            look = await self.watched(handle, activity_id=activity_id)
+        return look
 
     def _ask_or_refuse(
         self, state: TurnState, entry: PlannedCall, look: Done[CheckCallReport] | Broken
@@ -179,7 +188,7 @@ class Batches(ToolCalls):
         """A harmless call that broke its workers, again as often as a person wants that."""
         terms = self.terms_of(entry)
         while isinstance(done, Broken) and done.lost and terms.idempotent:
-            if not await self.wanted_again(entry.call.name):
+            if not await self.goes_on_after(done, entry.call.name):
                 break
             activity_id, handle = self.start_call(state, entry)
             done = await self.watched(handle, activity_id=activity_id)

@@ -41,8 +41,14 @@ class Outlasting(Asking):
             ended = await self.watched(handle, activity_id=activity_id, patience=patience)
             if isinstance(ended, Done) or not ended.lost:
                 return ended
-            if not await self.wanted_again(what):
+            if not await self.goes_on_after(ended, what):
                 return ended
+
+    async def goes_on_after(self, lost: Broken, what: str) -> bool:
+        """Whether a step that lost its worker is made again: always, where that was planned."""
+        if lost.stopped:
+            return self.interruption is None
+        return await self.wanted_again(what)
 
     async def wanted_again(self, what: str) -> bool:
         """Ask a person whether a step is made again that lost so many workers."""

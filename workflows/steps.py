@@ -59,6 +59,11 @@ class Broken:
         """Whether it ended with its worker, and nobody knows how far it had come."""
         return self.code in {LOST, STOPPED_WORKER}
 
+    @property
+    def stopped(self) -> bool:
+        """Whether its worker was stopped on purpose: that counts against no step."""
+        return self.code == STOPPED_WORKER
+
 
 class Stepping(Controlled):
     """Adds the running of steps to the control surface."""

@@ -10,6 +10,7 @@ from waiting import eventually
 
 from perdure.domain.gates import Gate
 from perdure.domain.messages import Answer
+from perdure.domain.retries import LOST_WORKERS
 
 POINTS = ("before_begin", "after_begin", "after_answer", "after_commit", "in_workflow_task")
 LOOK = ("effect.again", {"word": "a"})
@@ -166,6 +167,29 @@ async def test_a_worker_that_goes_leaves_its_tool_uncertain(chaos: Ground) -> No
         await process.start()
         result = await chaos.check(run, kills=1)
     assert [call.outcome for call in result.iterations[0].calls] == ["effect_uncertain"]
+
+
+@pytest.mark.parametrize(
+    "stops", [1, pytest.param(LOST_WORKERS + 1, marks=pytest.mark.slow)], ids=["one", "many"]
+)
+async def test_planned_stops_count_against_no_tool(chaos: Ground, stops: int) -> None:
+    """However often workers are stopped under a call that may be repeated, nobody is asked."""
+    chaos.provider.plays = [
+        Play(text="", calls=[("effect.again", {"word": "a", "seconds": 60})]),
+        Play(text="done"),
+    ]
+    run = ""
+    for effects in range(1, stops + 1):
+        async with chaos.site.worker(shutdown_grace_s=0.0):
+            run = run or await chaos.start()
+            await chaos.effected(effects)
+    async with chaos.site.worker():
+        await chaos.effected(stops + 1)
+        described = await chaos.site.handle(run).describe()
+        assert [step.attempt for step in described.raw_description.pending_activities] == [1]
+        chaos.go()
+        result = await chaos.check(run, kills=stops)
+    assert [call.outcome for call in result.iterations[0].calls] == ["ok"]
 
 
 async def test_r47_the_best_survives_a_regression_and_a_kill(chaos: Ground) -> None:
