@@ -16,7 +16,7 @@ from holding import HELD, Holding
 from installation import Installation, installation
 from invariants import check
 from mixed import results_of, start_mixed
-from postgresql import postgresql_server
+from postgresql import stoppable
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
@@ -37,7 +37,7 @@ Opened = AbstractAsyncContextManager[Fragile]
 
 @asynccontextmanager
 async def postgresql_stopped(address: str, folder: Path) -> AsyncGenerator[Fragile]:
-    with postgresql_server() as server:
+    with stoppable() as server:
         async with installation(
             folder / "home", address, heartbeat_s=2.0, database_url=server.url
         ) as site:

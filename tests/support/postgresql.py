@@ -40,12 +40,12 @@ class Postgresql:
 @contextmanager
 def postgresql() -> Generator[str]:
     """The URL of a server with an empty database."""
-    with postgresql_server() as server:
+    with stoppable() as server:
         yield server.url
 
 
 @contextmanager
-def postgresql_server() -> Generator[Postgresql]:
+def stoppable() -> Generator[Postgresql]:
     """A server with an empty database."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
