@@ -189,7 +189,7 @@ async def test_a_reply_without_an_account_is_kept_and_booked_as_unconfirmed(
     served: Ground,
 ) -> None:
     served.provider.plays = [Play(text="a reply of some length " * 20, accounts=False)]
-    result = await served.check(await served.start())
+    result = await served.check(await served.start(), unaccounted=1)
     assert (result.outcome, result.reason) == ("accepted", "text_answer")
     assert len(served.provider.lines()) == 1, "it is paid for once"
     rows = await served.site.parts.stores.journal.rows(result.id)

@@ -87,7 +87,7 @@ async def test_r22_ten_thousand_iterations(tmp_path: Path) -> None:
     assert len({row.key for row in rows}) == len(rows) == ITERATIONS
     assert result.spend.model_calls == ITERATIONS
     assert result.spend.tool_calls == ITERATIONS - 1
-    counted_once(result, rows, None, kills=0)
+    counted_once(result, rows, None)
     assert len(histories) >= LEAST_EXECUTIONS
     assert max(len(history.events) for history in histories) <= MOST_EVENTS
     sizes = [sum(event.ByteSize() for event in history.events) for history in histories]

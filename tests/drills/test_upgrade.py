@@ -97,7 +97,7 @@ async def test_runs_go_on_in_the_other_version(
         # The call in flight was finished by who drained; who was killed took one answer along.
         assert len(drill.provider.lines()) == TURNS + cut
         billed = sum(line.tokens for line in drill.provider.lines())
-        assert result.spend.tokens >= billed or cut
+        assert result.spend.tokens >= billed
 
 
 async def test_a_new_door_starts_runs_on_old_workers_and_reads_old_rows(

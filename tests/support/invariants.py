@@ -27,9 +27,13 @@ MOST_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Injected:
-    """What the test did on purpose, so that it is not taken for a fault."""
+    """What the test did on purpose, so that it is not taken for a fault.
+
+    `unaccounted`: replies that are used although their provider never said what they took.
+    """
 
     kills: int = 0
+    unaccounted: int = 0
     failed_tasks: int = 0
     terminated: bool = False
 
@@ -61,7 +65,7 @@ async def check(
     rows = await site.parts.stores.journal.rows(run)
     histories = await executions(site, run)
     await nothing_lost(site, result)
-    counted_once(result, rows, ledger, kills=injected.kills)
+    counted_once(result, rows, ledger, unaccounted=injected.unaccounted)
     deduplicated(rows, ledger, kills=injected.kills)
     effects_once(effects, run)
     await one_ending(site, run, result)
@@ -84,7 +88,11 @@ async def nothing_lost(site: Installation, result: RunResult) -> None:
 
 
 def counted_once(
-    result: RunResult, rows: Sequence[AttemptRow], ledger: Sequence[Line] | None, *, kills: int
+    result: RunResult,
+    rows: Sequence[AttemptRow],
+    ledger: Sequence[Line] | None,
+    *,
+    unaccounted: int = 0,
 ) -> None:
     """I2: the run's figures are the journal's, and the ledger differs by unconfirmed ones alone."""
     booked = sum((row.usage for row in rows), Usage())
@@ -93,8 +101,9 @@ def counted_once(
     if ledger is None:
         return
     billed = Counter((line.input_tokens, line.output_tokens) for line in ledger if line.tokens)
-    confirmed = [row for row in rows if row.state == "answered" and not row.unconfirmed]
-    for row in confirmed:
+    answered = [row for row in rows if row.state == "answered"]
+    assert sum(row.unconfirmed for row in answered) == unaccounted, answered
+    for row in (row for row in answered if not row.unconfirmed):
         key = (row.usage.input_tokens, row.usage.output_tokens)
         assert billed[key], f"{row} was never billed"
         billed[key] -= 1
