@@ -54,6 +54,7 @@ def call_context(step: ModelCallRequest, *, run: str) -> CallContext:
         role=step.role,
         iteration=step.iteration,
         key=f"{info.workflow_run_id}/{info.activity_id}",
+        call=f"{info.workflow_run_id}/{step.allowance.first_step or info.activity_id}",
         attempt=info.attempt,
         worker=step.worker,
     )

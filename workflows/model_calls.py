@@ -222,6 +222,7 @@ class Calling(Limited):
             self.note("context_pressure", model=model, cure="compacted near the window")
         calls, output = (core.budget.remaining(name) for name in ("model_calls", "output_tokens"))
         activity_id = self.next_activity_id()
+        asked_first, tries.first_step = tries.first_step, tries.first_step or activity_id
         core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)
         request = ModelCallRequest(
             frame=core.frame or "",
@@ -244,6 +245,7 @@ class Calling(Limited):
                 tries=1 if ask.role == "recovery" else self.site.timing.attempts,
                 tried=tries.failed,
                 typical_output=self._typical_output(ask.role),
+                first_step=asked_first,
             ),
             records=tuple(thin(record, model=model, head=ask.head) for record in ask.records),
             compact=compact,

@@ -34,9 +34,10 @@ class Tries:
     """Counts that never mix: outgrown estimates, failures of the provider, lost workers.
 
     `counted` is the prompt as the provider counted it, `cause` the newest failure of the provider,
-    `pause_s` how long it is left alone now.
+    `pause_s` how long it is left alone now. `first_step` is the step that asked first.
     """
 
+    first_step: str = ""
     counted: int = 0
     outgrown: int = 0
     lost: int = 0

@@ -12,7 +12,8 @@ class Allowance(StepMessage):
     `factor` is the model's calibration of token estimates; `active_time_s` what remains of the
     run's active time, `attempts` what remains of its model calls, `output_tokens` of its output
     (None: unlimited). The provider has `tries`, of which `tried` failed before, under another
-    reservation. `typical_output` is the length to expect by the run's replies in this role.
+    reservation, by `first_step` (empty: this is the first). `typical_output` is the length to
+    expect by the run's replies in this role.
     """
 
     max_tokens: int
@@ -25,3 +26,4 @@ class Allowance(StepMessage):
     tries: int = PROVIDER_ATTEMPTS
     tried: int = 0
     typical_output: int | None = None
+    first_step: str = ""

@@ -32,12 +32,17 @@ class ToolOffer(Frozen):
 
 
 class CallContext(Frozen):
-    """For whom a call is made: ledgers, scripted matching and tracing need it."""
+    """For whom a call is made: ledgers, scripted matching and tracing need it.
+
+    `key` names it in the journal; `call` is the same for all reservations of one logical call
+    (empty: its key).
+    """
 
     run: str
     role: str
     iteration: int
     key: str
+    call: str = ""
     attempt: int = 1
     worker: str | None = None
 

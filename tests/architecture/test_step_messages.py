@@ -32,6 +32,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tries": 8,
             "tried": 0,
             "typical_output": None,
+            "first_step": "",
         },
         "CheckCallReport": {"left_out": 0, "ref": None, "refused": None, "shown": ""},
         "CheckReport": {

@@ -79,7 +79,7 @@ class Installation:
         return await self.gateway.result(await self.start(spec, script))
 
     async def replies_taken(self, run: str) -> int:
-        """How many replies of its scripts were begun; a lost worker takes such a reply with it.
+        """How many replies of its scripts were begun; a call that is made again keeps its reply.
 
         The journal knows of a call a moment before its reply is taken.
         """

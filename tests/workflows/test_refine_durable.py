@@ -70,8 +70,7 @@ async def test_spend_equals_the_journal(
 
 async def test_a_judge_lost_with_its_worker_is_asked_again(bare: Installation) -> None:
     slow = [{**judged(verdict(0.9))[0], "delay_s": 5}]
-    # The lost attempt is booked at all it was allowed, so the call is made anew: a second reply.
-    replies = [*written(draft(0.9)), *slow, *judged(verdict(0.9))]
+    replies = [*written(draft(0.9)), *slow]
     async with bare.worker_process() as first:
         script = {"price": PRICE, "replies": replies}
         run = await bare.start(spec([WORDS_CHECK, TONE]), script)

@@ -94,7 +94,6 @@ async def test_a_worker_lost_in_a_loop_below_costs_one_lost_attempt(bare: Instal
     replies = [
         says("coder", "the parser"),
         says("reviewer", APPROVED, delay_s=8),
-        says("reviewer", APPROVED),
         says("critic", APPROVED),
     ]
     async with bare.worker_process() as worker:

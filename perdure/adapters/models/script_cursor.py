@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.script import Entry, Script, When
-from perdure.domain.models import ModelRequest
+from perdure.domain.models import CallContext, ModelRequest
 from perdure.domain.ports import RecordStore
 from perdure.domain.transcript import Message, TextBlock, ToolResultBlock, ToolUseBlock
 
@@ -34,8 +34,7 @@ class ScriptCursor:
             ModelError: kind `bad_request`: the script has nothing left for this call.
         """
         context = request.context
-        call = f"{address}/{context.key}"
-        attempt = f"{call}#{context.attempt}"
+        call, attempt = _names(context, address)
         async with self._lock:
             index = await self._held(script, context.run, attempt, call)
             if index is None:
@@ -48,8 +47,8 @@ class ScriptCursor:
     async def peek(self, script: Script, request: ModelRequest, *, address: str) -> int | None:
         """The index of the entry that `take` would give, or None when nothing is left."""
         context = request.context
-        call = f"{address}/{context.key}"
-        index = await self._held(script, context.run, f"{call}#{context.attempt}", call)
+        call, attempt = _names(context, address)
+        index = await self._held(script, context.run, attempt, call)
         if index is not None:
             return index
         return _fitting(script, await self._uses(context.run, address), request)
@@ -77,6 +76,14 @@ def matches(when: When, request: ModelRequest) -> bool:
     if when.model is not None and when.model not in {request.model, label_of(request.model)}:
         return False
     return when.contains is None or when.contains in visible_text(request)
+
+
+def _names(context: CallContext, address: str) -> tuple[str, str]:
+    """Under which an entry is noted: of the logical call, and of this attempt of it."""
+    return (
+        f"{address}/{context.call or context.key}",
+        f"{address}/{context.key}#{context.attempt}",
+    )
 
 
 def label_of(model: str) -> str:

@@ -18,6 +18,7 @@ class ChaosReport(Frozen):
     kept: int
     paid_again: int
     lost_attempts: int
+    made_again: int = 0
     outcome: str
 
     @property
@@ -47,6 +48,8 @@ def compare(
         kept=len(answered & _answered(after)),
         paid_again=(attempts_after - attempts_before).total(),
         lost_attempts=sum(row.state == "lost" for row in after),
+        made_again=sum(row.state == "lost" for row in after)
+        - sum(row.state == "lost" for row in before),
         outcome=outcome,
     )
 

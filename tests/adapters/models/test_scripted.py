@@ -104,6 +104,20 @@ async def test_a_logical_call_keeps_its_reply_through_retries() -> None:
     assert await play.ask(key="other") == "b"
 
 
+async def test_a_logical_call_keeps_its_reply_when_it_is_reserved_anew() -> None:
+    """A worker that died leaves too little reserved: the call is made again under another key."""
+    play = Play("replies: [{text: a}, {text: b}]")
+    assert await play.ask(key="k1", call="k1") == "a"
+    assert await play.ask(key="k2", call="k1") == "a"
+    assert await play.ask(key="k3", call="k3") == "b"
+
+
+async def test_an_error_of_a_call_is_not_met_again_when_it_is_reserved_anew() -> None:
+    play = Play("replies: [{error: timeout}, {text: a}]")
+    assert (await play.facts(key="k1", call="k1")).kind == "timeout"
+    assert await play.ask(key="k2", call="k1") == "a"
+
+
 async def test_errors_are_used_up_by_one_attempt() -> None:
     play = Play("replies: [{error: {status: 529}, times: 2}, {text: a}, {text: b}]")
     kinds = [(await play.facts(key="k", attempt=n)).kind for n in (1, 2)]

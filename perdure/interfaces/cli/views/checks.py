@@ -86,10 +86,21 @@ def _verdict(checks: Sequence[Check]) -> Text:
     return line(("all is well", GOOD))
 
 
+def _kept(report: ChaosReport) -> str:
+    """What stayed whole, without denying what the kill took along."""
+    match report.made_again:
+        case 0:
+            return "✓ nothing was lost"
+        case 1:
+            return "✓ no reply was lost; the call in flight died, and was made again"
+        case many:
+            return f"✓ no reply was lost; {many} calls in flight died, and were made again"
+
+
 def chaos_view(report: ChaosReport) -> RenderableType:
     """What the killed worker cost."""
     fine = report.nothing_lost
-    mark = ("✓ nothing was lost", GOOD) if fine else ("✗ something was lost", BAD)
+    mark = (_kept(report), GOOD) if fine else ("✗ something was lost", BAD)
     rows = [
         ("killed", f"{report.killed.name} (process {report.killed.pid})"),
         ("back after", f"{report.back_after_s} s"),

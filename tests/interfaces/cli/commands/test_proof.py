@@ -53,7 +53,7 @@ BEFORE = [row("a"), row("b", state="started")]
         pytest.param(
             [row("a"), row("b", state="lost"), row("b", 2), row("c")],
             0,
-            {"kept": 1, "paid_again": 0, "lost_attempts": 1},
+            {"kept": 1, "paid_again": 0, "lost_attempts": 1, "made_again": 1},
             id="the call in flight is made again",
         ),
         pytest.param(

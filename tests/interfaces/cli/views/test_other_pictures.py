@@ -81,10 +81,11 @@ def test_chaos() -> None:
         kept=3,
         paid_again=0,
         lost_attempts=1,
+        made_again=1,
         outcome="accepted",
     )
     assert plain(chaos_view(report)) == snapshot("""\
-✓ nothing was lost
+✓ no reply was lost; the call in flight died, and was made again
 killed               worker (process 4711)
 back after           1.9 s
 replies from before  3 of 3 still count
@@ -93,6 +94,8 @@ attempts that died   1, booked at their estimate
 ended                accepted\
 """)
     assert plain(chaos_view(report.model_copy(update={"kept": 2}))).startswith("✗ something")
+    unhurt = report.model_copy(update={"lost_attempts": 0, "made_again": 0})
+    assert plain(chaos_view(unhurt)).startswith("✓ nothing was lost\n")
 
 
 def test_demo_tells_a_partial_pass_as_a_good_ending() -> None:
