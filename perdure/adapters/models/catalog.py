@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from perdure.adapters.models.clean import CleanModel
 from perdure.adapters.models.embedded_facts import LOCAL_NAME, MODEL_NAME, embedded_available
 from perdure.adapters.models.kinds import refused
-from perdure.adapters.models.retiring import current, retirement_notes
+from perdure.adapters.models.retiring import NEWEST, current, retirement_notes
 from perdure.adapters.models.scripted import PREFIX as SCRIPTED
 from perdure.adapters.models.scripted import ScriptedModel
 from perdure.adapters.pricing import ModelPrices
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PLUGIN_GROUP = "perdure.models"
 CLAUDE_URL = "https://api.anthropic.com"
-DEFAULT_CLAUDE = "claude-sonnet-4-5"
+DEFAULT_CLAUDE = NEWEST["sonnet"]
 NO_KEY = (
     "the workers have no key. Set ANTHROPIC_API_KEY where they start, and start them again "
     "(`perdure down`, then `perdure up --detach`)"

@@ -7,7 +7,9 @@ test holds them against the SDK's own list.
 from collections.abc import Iterable
 from datetime import date, timedelta
 
-SUCCESSOR = {"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"}
+# The newest of each family, which is the default and what a model that ends is followed by; a test
+# holds them against the SDK's list.
+NEWEST = {"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"}
 TOLD_BEFORE = timedelta(days=90)
 ENDS = {
     "claude-1.3": date(2024, 11, 6),
@@ -35,7 +37,7 @@ ENDS = {
 
 def successor_of(model: str) -> str:
     """The current model of the same family; of a family that is gone, the general one."""
-    return next((new for family, new in SUCCESSOR.items() if family in model), SUCCESSOR["sonnet"])
+    return next((new for family, new in NEWEST.items() if family in model), NEWEST["sonnet"])
 
 
 def current(model: str, *, today: date) -> str:

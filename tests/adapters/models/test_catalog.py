@@ -144,8 +144,8 @@ def test_plugins_come_from_their_entry_points(monkeypatch: pytest.MonkeyPatch) -
     ("access", "name"),
     [
         ({}, "local"),
-        ({"api_key": "k"}, "claude-sonnet-4-5"),
-        ({"auth_token": "t"}, "claude-sonnet-4-5"),
+        ({"api_key": "k"}, "claude-sonnet-5-5"),
+        ({"auth_token": "t"}, "claude-sonnet-5-5"),
         ({"api_key": "k", "default": "claude-opus-5"}, "claude-opus-5"),
     ],
 )

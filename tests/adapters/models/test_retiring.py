@@ -1,20 +1,26 @@
 """Models that end: as the SDK lists them, told in time, replaced by what is current."""
 
+import re
 from datetime import date, datetime
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from anthropic.resources.messages.messages import DEPRECATED_MODELS
+from anthropic.types import Model
 
 from perdure.adapters.models.catalog import DEFAULT_CLAUDE, ModelAccess, default_model
 from perdure.adapters.models.retiring import (
     ENDS,
-    SUCCESSOR,
+    NEWEST,
     current,
     retirement_notes,
     successor_of,
 )
 from perdure.adapters.pricing import ModelPrices
 
+ROOT = Path(__file__).parents[3]
+CLAUDE = re.compile(r"claude-[a-z0-9][a-z0-9.-]*[a-z0-9]")
 OLD = "claude-sonnet-4-5"
 LAST_DAY, AFTER = date(2026, 11, 29), date(2026, 11, 30)
 
@@ -27,9 +33,29 @@ def test_the_days_are_those_of_the_sdk() -> None:
     assert {model: day(text) for model, text in DEPRECATED_MODELS.items()} == ENDS
 
 
+def test_the_newest_of_a_family_is_the_newest_that_the_sdk_lists() -> None:
+    known = {name for part in get_args(Model) for name in get_args(part)}
+
+    def newest(family: str) -> str:
+        plain = re.compile(rf"claude-{family}-(\d{{1,2}})(?:-(\d{{1,2}}))?")
+        found = [(match, name) for name in known if (match := plain.fullmatch(name))]
+        return max(found, key=lambda one: (int(one[0][1]), int(one[0][2] or 0)))[1]
+
+    assert {family: newest(family) for family in NEWEST} == NEWEST
+
+
+def test_no_page_names_a_model_that_ends() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.yaml")]
+    pages += (ROOT / "perdure" / "definitions").rglob("*.yaml")
+    named = {
+        (page.name, model) for page in pages for model in CLAUDE.findall(page.read_text("utf-8"))
+    }
+    assert {pair for pair in named if pair[1] in ENDS} == set()
+
+
 def test_every_successor_has_a_price_and_no_end() -> None:
     prices = ModelPrices()
-    for model in SUCCESSOR.values():
+    for model in NEWEST.values():
         card = prices.card(model)
         assert card is not None
         assert card.price is not None
@@ -64,7 +90,7 @@ def test_the_successor_is_of_the_same_family(model: str, new: str) -> None:
 
 def test_the_default_never_is_a_model_that_ended() -> None:
     access = ModelAccess(api_key="k")
-    assert default_model(access, today=LAST_DAY) == DEFAULT_CLAUDE == OLD
+    assert default_model(access, today=LAST_DAY) == DEFAULT_CLAUDE == NEWEST["sonnet"]
     assert default_model(access, today=AFTER) == "claude-sonnet-5-5"
     assert current("claude-opus-5", today=AFTER) == "claude-opus-5"
     named = ModelAccess(api_key="k", default=OLD)
