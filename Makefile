@@ -35,9 +35,11 @@ help:  ## list the targets
 .venv: .venv/.installed  ## create the virtual environment from the lock file
 
 setup: .venv/.model  ## virtual environment and the embedded model
+	@echo "==> ready. To have the command perdure in this shell:  source $(BIN)/activate"
 
 demo: .venv/.model  ## the main job on embedded defaults; SEEDS=30 measures it against best-of-n
 	@$(BIN)/perdure demo $(if $(SEEDS),--seeds $(SEEDS) --plot benchmarks/results/loop-and-best-of-n.svg)
+	@echo "==> To have the command perdure in this shell:  source $(BIN)/activate"
 
 up: .venv/.model  ## start Temporal, the embedded model and a worker; Ctrl-C ends them
 	@$(BIN)/perdure up

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perdure.adapters.models.embedded_facts import LOCAL_NAME
 from perdure.domain.admission import RubricProblems, no_problems, unknown_checks
 from perdure.domain.agent.selection import is_later, select
 from perdure.domain.conditions import ToolBound, placed_leaves
@@ -18,6 +19,12 @@ from perdure.domain.roles.seats import run_level
 from perdure.domain.run import ROLES, AgentSpec, ModelsSpec, RefineSpec, RolesSpec, Spec, rubric_of
 from perdure.domain.tools import AccessLevel
 from perdure.loop_resolution import resolved_loop
+
+CORRECT = "Correct these and retry."
+NO_KEY = (
+    "No key of a provider was found, so the embedded model was taken, which writes text and no "
+    "more. For another: export ANTHROPIC_API_KEY=…, and start the services again (perdure down)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,8 @@ class Resolver:
             later=[server.prefix for server in tools.mcp],
             orchestrates=isinstance(spec, AgentSpec),
         )
+        # The embedded model is nobody's choice where tools were asked for: there was no key.
+        keyless = spec.models.executor is None and models.executor == LOCAL_NAME
         problems += () if self._plugins.tools else selection.problems
         if first is not None and not first.tools and selection.tools:
             problems.append(
@@ -107,7 +116,7 @@ class Resolver:
             listed = "\n".join(f"  {problem}" for problem in problems)
             raise InvalidInput(
                 f"The run cannot start:\n{listed}",
-                cure="Correct these and retry.",
+                cure=f"{CORRECT} {NO_KEY}" if keyless else CORRECT,
                 problems=(_placed(problem) for problem in problems),
             )
         return spec.model_copy(update={"models": models, "tools": tools})

@@ -8,11 +8,12 @@ from teams import stage, task, team
 
 from perdure.adapters.checks import check_problems
 from perdure.adapters.definitions import LoopFiles
+from perdure.adapters.models.embedded_facts import LOCAL_NAME
 from perdure.domain.errors import InvalidInput
 from perdure.domain.models import ModelCard
 from perdure.domain.notices import ServedModels
 from perdure.domain.roles.definition import LoopSnapshot
-from perdure.domain.run import RUN_SPEC, ModelsSpec, RolesSpec
+from perdure.domain.run import RUN_SPEC, AgentSpec, ModelsSpec, RolesSpec
 from perdure.interfaces.submission.reading import parse
 from perdure.resolution import Resolver
 
@@ -195,3 +196,19 @@ async def test_models_of_loops_inside_a_loop_are_checked_before_anything_starts(
     with pytest.raises(InvalidInput) as caught:
         await resolver().resolve(RUN_SPEC.validate_python(given))
     assert "team.roles.inner.model: No model is called typo." in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "tools", [{"access": "full"}, {"allow": ["fs.read"]}], ids=["level", "tool"]
+)
+async def test_without_a_key_it_is_said_that_there_is_none(tools: dict[str, object]) -> None:
+    wanted = AgentSpec.model_validate({"kind": "agent", "goal": "g", "tools": tools})
+    with pytest.raises(InvalidInput) as caught:
+        await resolver(LOCAL_NAME).resolve(wanted)
+    assert "export ANTHROPIC_API_KEY" in caught.value.cure
+    named = AgentSpec.model_validate(
+        {"kind": "agent", "goal": "g", "tools": tools, "models": {"executor": LOCAL_NAME}}
+    )
+    with pytest.raises(InvalidInput) as caught:
+        await resolver(KNOWN).resolve(named)
+    assert "ANTHROPIC_API_KEY" not in caught.value.cure

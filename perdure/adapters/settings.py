@@ -144,6 +144,15 @@ class Settings(BaseSettings):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
+    @field_validator("plugins", mode="after")
+    @classmethod
+    def _from_here(cls, plugins: Names) -> Names:
+        """Files by their whole path: services are started elsewhere than the command is given."""
+        return tuple(
+            str(Path(name).expanduser().absolute()) if name.endswith(".py") or "/" in name else name
+            for name in plugins
+        )
+
     @classmethod
     def load(cls, **overrides: object) -> Self:
         """Read environment and Temporal profile; `overrides` win over both.

@@ -1,10 +1,9 @@
 """Checks of other packages: entry points `perdure.checks`, and modules named in the settings."""
 
-import importlib
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 
-from perdure.adapters.redacting import told
+from perdure.adapters.plugin_modules import broken_plugin, plugin_module
 from perdure.checking import CustomCheck, custom_check
 from perdure.domain.errors import InvalidInput
 
@@ -29,10 +28,7 @@ def plugin_checks(modules: Sequence[str] = ()) -> dict[str, CustomCheck]:
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         _add(found, _pointed(point))
     for name in modules:
-        try:
-            module = importlib.import_module(name)
-        except Exception as error:
-            raise _broken(name, error) from error
+        module = plugin_module(name)
         for _, value in sorted(vars(module).items()):
             if isinstance(value, CustomCheck) and value not in found.values():
                 _add(found, value)
@@ -44,7 +40,7 @@ def _pointed(point: EntryPoint) -> CustomCheck:
     try:
         loaded: object = point.load()
     except Exception as error:
-        raise _broken(origin, error) from error
+        raise broken_plugin(origin, error) from error
     function = loaded.function if isinstance(loaded, CustomCheck) else loaded
     if not callable(function):
         raise InvalidInput(
@@ -60,10 +56,3 @@ def _add(found: dict[str, CustomCheck], check: CustomCheck) -> None:
             f"Two plugins bring a check named {check.name}.", cure="Rename or remove one of them."
         )
     found[check.name] = check
-
-
-def _broken(origin: str, error: Exception) -> InvalidInput:
-    return InvalidInput(
-        f"The plugin {origin} cannot be loaded: {type(error).__name__}: {told(error)}.",
-        cure="Repair it, uninstall it, or take it out of the setting `plugins`.",
-    )

@@ -1,11 +1,10 @@
 """Tools of other packages: entry points `perdure.tools`, and modules named in the settings."""
 
-import importlib
 from collections.abc import Iterable, Sequence
 from importlib.metadata import entry_points
 from types import ModuleType
 
-from perdure.adapters.redacting import told
+from perdure.adapters.plugin_modules import broken_plugin, plugin_module
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.errors import InvalidInput
 from perdure.tooling import Tool
@@ -32,13 +31,10 @@ def plugin_tools(modules: Sequence[str] = ()) -> tuple[AnyTool, ...]:
         try:
             loaded: object = point.load()
         except Exception as error:
-            raise _broken(f"{point.name} = {point.value}", error) from error
+            raise broken_plugin(f"{point.name} = {point.value}", error) from error
         found.extend(tools_in(loaded, origin=f"{point.name} = {point.value}"))
     for name in modules:
-        try:
-            module = importlib.import_module(name)
-        except Exception as error:
-            raise _broken(name, error) from error
+        module = plugin_module(name)
         found.extend(tools_in(module, origin=name))
     return tuple(dict.fromkeys(found))
 
@@ -56,11 +52,4 @@ def tools_in(loaded: object, *, origin: str) -> list[AnyTool]:
     raise InvalidInput(
         f"The plugin {origin} holds {type(loaded).__name__}, which is no tool.",
         cure="Point it at a function decorated with @tool, or at a module of such functions.",
-    )
-
-
-def _broken(origin: str, error: Exception) -> InvalidInput:
-    return InvalidInput(
-        f"The plugin {origin} cannot be loaded: {type(error).__name__}: {told(error)}.",
-        cure="Repair it, uninstall it, or take it out of the setting `plugins`.",
     )

@@ -1,0 +1,79 @@
+"""Modules with tools and checks of a user's own: by the name of a module, or by a file."""
+
+import importlib
+import sys
+import traceback
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from perdure.adapters.redacting import told
+from perdure.domain.errors import InvalidInput
+
+MADE = "perdure_plugin_"
+
+
+def plugin_module(name: str) -> ModuleType:
+    """Load a module once, whoever asks for it.
+
+    What lies beside a file can be imported by it, behind everything that is installed.
+
+    Raises:
+        InvalidInput: it is not there, or does not load; with the line of it where that failed.
+    """
+    try:
+        return _of_file(Path(name)) if is_file(name) else importlib.import_module(name)
+    except Exception as error:
+        raise broken_plugin(name, error) from error
+
+
+def is_file(name: str) -> bool:
+    """Whether a plugin is named by its file."""
+    return name.endswith(".py") or "/" in name
+
+
+def broken_plugin(origin: str, error: BaseException) -> InvalidInput:
+    """Why a plugin cannot be used, with the last line of its traceback."""
+    cure = "Repair it, uninstall it, or take it out of the setting `plugins`."
+    if isinstance(error, ModuleNotFoundError) and error.name == origin:
+        cure = f"Name the file, PERDURE_PLUGINS=./{origin}.py, or install what holds the module."
+    elif isinstance(error, FileNotFoundError):
+        cure = "Name a file that exists; a relative one is looked for where the command is given."
+    return InvalidInput(
+        f"The plugin {origin} cannot be loaded: {type(error).__name__}: {told(error)}"
+        f"{_place(error)}.",
+        cure=cure,
+    )
+
+
+def _of_file(path: Path) -> ModuleType:
+    name = f"{MADE}{path.stem}"
+    known = sys.modules.get(name)
+    if known is not None and known.__file__ == str(path):
+        return known
+    if not path.is_file():
+        raise FileNotFoundError("there is no such file")
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError("it is no Python file")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _place(error: BaseException) -> str:
+    """The last line of the traceback that is nobody's machinery."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({Path(error.filename).name}, line {error.lineno})"
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [one for one in frames if "importlib" not in one.filename and one.filename != __file__]
+    if not ours:
+        return ""
+    last = ours[-1]
+    return f" ({Path(last.filename).name}, line {last.lineno}: {told(last.line or '')})"

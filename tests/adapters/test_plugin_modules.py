@@ -1,0 +1,66 @@
+"""Plugins by module and by file, and what is said of one that does not load."""
+
+from pathlib import Path
+
+import pytest
+
+from perdure.adapters.checks.plugins import plugin_checks
+from perdure.adapters.settings import Settings
+from perdure.adapters.tools.plugins import plugin_tools
+from perdure.domain.errors import InvalidInput
+from perdure.tooling import Tool
+
+OURS = """
+from beside import GREETING
+from perdure import check, tool
+
+@tool(name="acme.greet", idempotent=True)
+def greet() -> str:
+    \"\"\"Say hello.\"\"\"
+    return GREETING
+
+@check(name="acme.short")
+def short(output: str) -> bool:
+    return len(output) < 9
+"""
+
+
+def test_a_file_brings_tools_and_checks_and_imports_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mytools.py").write_text(OURS)
+    (tmp_path / "beside.py").write_text("GREETING = 'hello'")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path / "nowhere"))  # what is added is taken back
+    named = Settings.load(plugins="./mytools.py").plugins
+    assert named == (str(tmp_path / "mytools.py"),)
+    assert [tool.fact.name for tool in plugin_tools(named) if isinstance(tool, Tool)] == [
+        "acme.greet"
+    ]
+    assert "acme.short" in plugin_checks(named)
+
+
+BROKEN = {
+    "an error": ("x = 1\nraise ValueError('not today')", "ValueError: not today (mine.py, line 2"),
+    "no Python": ("def (", "(mine.py, line 1)"),
+    "a module that is missing": ("import no_such_thing", "(mine.py, line 1: import no_such_thing)"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN)
+def test_a_plugin_that_fails_is_named_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    for load in (plugin_tools, plugin_checks):
+        with pytest.raises(InvalidInput) as caught:
+            load([str(tmp_path / "mine.py")])
+        assert said in caught.value.message
+        assert str(tmp_path / "mine.py") in caught.value.message
+
+
+def test_what_is_not_found_says_how_to_name_it(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        plugin_tools(["mytools_that_nobody_has"])
+    assert "PERDURE_PLUGINS=./mytools_that_nobody_has.py" in caught.value.cure
+    with pytest.raises(InvalidInput) as caught:
+        plugin_tools([str(tmp_path / "absent.py")])
+    assert "file that exists" in caught.value.cure
