@@ -32,7 +32,7 @@ from perdure.adapters.sandbox.snippets import SnippetRunner
 from perdure.adapters.settings import Settings, search_path, variable
 from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.stores.clock import utc_now
-from perdure.adapters.stores.patient import patient
+from perdure.adapters.stores.patient import patient, patient_disk
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal import address_of, connect
 from perdure.adapters.tools.builtin import builtin_tools, kept_tools
@@ -46,6 +46,7 @@ from perdure.adapters.tools.web.tool import web_fetch
 from perdure.adapters.verifying.deliverables import Deliverables
 from perdure.adapters.verifying.verifier import Verifier
 from perdure.adapters.workspaces.local import LocalWorkspaces
+from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.domain.agent.levels import SHELL_FULL
 from perdure.domain.errors import InvalidInput
 from perdure.domain.ports import Endpoints, ToolServers
@@ -80,6 +81,7 @@ class Parts:
     made: MadeTools
     sandbox: MadeToolSandbox
     workspaces: LocalWorkspaces
+    skill_folder: WorkingSkills
     checks: RubricChecks
     commands: LocalCommands
     verifier: Verifier
@@ -97,6 +99,10 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
     )
     if plugins:
         stores = patient(stores)
+    workspaces = LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs)
+    skill_folder = WorkingSkills()
+    if plugins:
+        workspaces, skill_folder = patient_disk(workspaces), patient_disk(skill_folder)
     sheet = settings.home / PRICE_SHEET
     prices = ModelPrices(load_price_sheet(sheet) if sheet.exists() else None)
     access = access_from(settings)
@@ -130,7 +136,8 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             servers=mcp or NoServers(),
             made=made,
             sandbox=sandbox,
-            workspaces=LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs),
+            workspaces=workspaces,
+            skill_folder=skill_folder,
             checks=RubricChecks(snippets=snippets, plugins=checks),
             loops=LoopFiles(settings.home, parse),
             commands=commands,

@@ -69,7 +69,6 @@ from perdure.adapters.settings import Settings, variable
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.patient import once_there
 from perdure.adapters.temporal import connect
-from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.compose import VERSION, Parts, loops_of, open_parts
 from perdure.domain.errors import PerdureError, StoreAway, StoreError
 from perdure.domain.names import loops_queue, models_queue, tools_queue
@@ -244,7 +243,7 @@ class Fleet:
             workspaces=parts.workspaces,
             verifier=parts.verifier,
         )
-        save = SaveSkills(blobs=stores.blobs, memory=stores.memory, folder=WorkingSkills())
+        save = SaveSkills(blobs=stores.blobs, memory=stores.memory, folder=parts.skill_folder)
         return self._worker(
             tools_queue(self._installation, workspace),
             activities=[
@@ -334,7 +333,7 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
         await folders.serve(_used(await once_there(records.workspace_uses, stop)))
         queues = [*(worker.task_queue for worker in always), *folders.queues]
         say_what_is_polled(client, queues, default_model=parts.default_model)
-        announce_ready(settings)
+        await once_there(lambda: asyncio.to_thread(announce_ready, settings), stop)
         while not stop.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), REGISTRY_POLL_S)

@@ -5,7 +5,7 @@ The store is taken away while replies are on their way and steps in between; not
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,12 @@ from postgresql import stoppable
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
+from perdure.domain.errors import StoreAway
+from perdure.domain.result import RunResult
+
 KINDS = 4
+AWAY_S = 2.0
+Spec = Mapping[str, object]
 Switch = Callable[[], Awaitable[None]]
 
 
@@ -129,6 +134,45 @@ async def test_runs_of_every_kind_end_as_undisturbed(
             for run in runs.values():
                 await books_agree(site, run)
         await eventually(lambda: nothing_is_open(site))
+
+
+@pytest.mark.parametrize(
+    "fragile",
+    [
+        pytest.param(postgresql_stopped, id="postgresql stopped"),
+        pytest.param(disk_full, id="disk full", marks=pytest.mark.slow),
+        pytest.param(sqlite_locked, id="sqlite locked", marks=pytest.mark.slow),
+    ],
+    indirect=True,
+)
+async def test_a_worker_that_is_started_meanwhile_goes_on_when_the_store_is_back(
+    fragile: Fragile,
+) -> None:
+    site = fragile.site
+    await fragile.take()
+    working = asyncio.create_task(worked(site))
+    ended, _ = await asyncio.wait({working}, timeout=AWAY_S)
+    assert not ended, "it waits"
+    await fragile.give_back()
+    result = await working
+    assert result is not None
+    assert result.output == "done"
+
+
+async def worked(site: Installation) -> RunResult | None:
+    """What a run comes to on a worker that is started now."""
+    async with site.worker():
+        script = {"replies": [{"text": "done"}]}
+        spec = {"kind": "agent", "goal": "say", "learn": False}
+        return await eventually(lambda: tried(site, spec, script))
+
+
+async def tried(site: Installation, spec: Spec, script: Spec) -> RunResult | None:
+    """A door gives up where a step of a run waits: who starts one sends it again."""
+    try:
+        return await site.run(spec, script)
+    except StoreAway:
+        return None
 
 
 async def books_agree(site: Installation, run: str) -> None:

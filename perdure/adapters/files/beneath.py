@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, Self
 
+from perdure.adapters.files.disk import NO_ROOM, no_room
 from perdure.adapters.files.paths import protected, shown
-from perdure.domain.errors import ToolFailure
+from perdure.domain.errors import StoreAway, ToolFailure
 
 READ_CAP = 10 * 1024 * 1024
 WRITE_CAP = 5 * 1024 * 1024
@@ -220,7 +221,7 @@ class Beneath:
             try:
                 with self.folder(parts[:-1]) as parent:
                     os.rmdir(parts[-1], dir_fd=parent)
-            except (OSError, ToolFailure):
+            except (OSError, ToolFailure, StoreAway):
                 return
             parts = parts[:-1]
 
@@ -313,6 +314,8 @@ def _told(parts: Parts) -> Generator[None]:
             f"{path} does not exist. See what is there with fs.list.", reason="not_found"
         ) from error
     except OSError as error:
+        if error.errno in NO_ROOM:  # the model could do nothing about it
+            raise no_room(path, error) from error
         raise _failure(path, error) from error
 
 

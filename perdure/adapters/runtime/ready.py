@@ -7,6 +7,7 @@ from pathlib import Path
 import structlog
 from temporalio.client import Client
 
+from perdure.adapters.files.disk import disk_errors
 from perdure.adapters.settings import Settings
 
 _log = structlog.get_logger(__name__)
@@ -19,11 +20,16 @@ def withdraw_ready(settings: Settings) -> None:
 
 
 def announce_ready(settings: Settings) -> None:
-    """Say that the worker polls; without a supervisor this does nothing. Call it once, when up."""
+    """Say that the worker polls; without a supervisor this does nothing. Call it once, when up.
+
+    Raises:
+        StoreAway: the disk has no room even for this.
+    """
     if settings.ready_file is not None:
-        # A worker over PostgreSQL may have made nothing in its home yet.
-        settings.ready_file.parent.mkdir(parents=True, exist_ok=True)
-        settings.ready_file.write_text(str(os.getpid()), encoding="utf-8")
+        with disk_errors():
+            # A worker over PostgreSQL may have made nothing in its home yet.
+            settings.ready_file.parent.mkdir(parents=True, exist_ok=True)
+            settings.ready_file.write_text(str(os.getpid()), encoding="utf-8")
 
 
 def say_what_is_polled(client: Client, queues: Sequence[str], *, default_model: str) -> None:

@@ -6,8 +6,8 @@ failed attempt would look like the provider's. Everything else fails at once and
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import wraps
 from typing import TypeVar, cast
@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 import structlog
 from temporalio import activity
 
+from perdure.adapters.files.disk import disk_errors
 from perdure.adapters.stores.opening import Stores
 from perdure.domain.errors import StoreAway
 from perdure.domain.patience import PATIENCE, Patience
@@ -24,6 +25,7 @@ LONGEST_PAUSE_S = 5.0
 
 R = TypeVar("R")
 T = TypeVar("T")
+Entering = Callable[..., AbstractAsyncContextManager[object]]
 _log = structlog.get_logger(__name__)
 
 
@@ -110,6 +112,53 @@ async def once_there(operation: Callable[[], Awaitable[R]], stop: asyncio.Event)
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def patient_disk(folders: T) -> T:
+    """The same working folders, for a worker: what finds no room on the disk is done again.
+
+    A step repeats whatever it does with them, and so does this.
+    """
+    # It has the methods of what it stands before, and no others.
+    return cast(T, _PatientDisk(folders))
+
+
+class _PatientDisk:
+    """Stands before working folders; what is neither a coroutine nor a context passes through."""
+
+    def __init__(self, folders: object) -> None:
+        self._folders = folders
+
+    def __getattr__(self, name: str) -> object:
+        found: object = getattr(self._folders, name)
+        if inspect.isasyncgenfunction(getattr(found, "__wrapped__", None)):
+            return _entered_patiently(cast(Entering, found))
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def once(*args: object, **kwargs: object) -> object:
+            with disk_errors():
+                return await found(*args, **kwargs)
+
+        @wraps(found)
+        async def waiting(*args: object, **kwargs: object) -> object:
+            return await patiently(lambda: once(*args, **kwargs))
+
+        return waiting
+
+
+def _entered_patiently(entering: Entering) -> Entering:
+    @asynccontextmanager
+    async def waiting(*args: object, **kwargs: object) -> AsyncGenerator[object]:
+        async with AsyncExitStack() as stack:
+
+            async def enter() -> object:
+                with disk_errors():
+                    return await stack.enter_async_context(entering(*args, **kwargs))
+
+            yield await patiently(enter)
+
+    return waiting
 
 
 class _Patient:

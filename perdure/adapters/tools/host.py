@@ -10,11 +10,12 @@ from functools import partial
 
 from pydantic import BaseModel, TypeAdapter
 
+from perdure.adapters.stores.patient import patiently
 from perdure.adapters.tools import arguments, execution
 from perdure.adapters.tools.execution import Finished, Late
 from perdure.adapters.tools.outputs import tool_output
 from perdure.domain.agent.granting import refusal
-from perdure.domain.errors import InvalidInput, PerdureError, ToolFailure
+from perdure.domain.errors import InvalidInput, PerdureError, StoreAway, ToolFailure
 from perdure.domain.tools import Grant, HeldBy, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
 from perdure.tooling import Arguments, Tool, ToolContext
 
@@ -78,7 +79,11 @@ class LocalToolHost:
         if isinstance(tool, ToolOutput):
             return tool
         try:
+            if tool.fact.idempotent:
+                return await patiently(lambda: self._run(tool, envelope, grant))
             return await self._run(tool, envelope, grant)
+        except StoreAway:
+            raise  # its worker is being stopped; the model has nothing to learn from that
         except Exception as error:
             return _failed(tool.fact.name, error)
 

@@ -15,7 +15,7 @@ from perdure.adapters.files.beneath import Beneath, Parts, stage, temporary_name
 from perdure.adapters.files.paths import protected, shown
 from perdure.adapters.workspaces.snapshots import content
 from perdure.adapters.workspaces.trees import LINK, Leaf, Mode
-from perdure.domain.errors import NotAllowed, StoreError, ToolFailure
+from perdure.domain.errors import NotAllowed, StoreAway, StoreError, ToolFailure
 
 _NAMED = 20
 
@@ -45,7 +45,7 @@ def apply_changes(target: str, changes: list[Change]) -> tuple[str, ...]:
         wanted = _open_changes(files, changes, place=target)
         try:
             _write(files, wanted)
-        except (OSError, ToolFailure) as error:
+        except (OSError, ToolFailure, StoreAway) as error:
             raise StoreError(
                 f"The changes could not be written to {target} ({error}).",
                 cure="What was there has been put back. Check rights and free space, and repeat.",
@@ -159,7 +159,7 @@ def _undone_on_failure() -> Generator[_Undo]:
         yield undo
     finally:
         for step in [*([] if undo.kept else reversed(undo.steps)), *undo.clearing]:
-            with suppress(OSError, ToolFailure):
+            with suppress(OSError, ToolFailure, StoreAway):
                 step()
 
 

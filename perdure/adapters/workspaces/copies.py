@@ -19,7 +19,7 @@ from perdure.adapters.git.shadow import (
     read_settings,
     shadow,
 )
-from perdure.domain.errors import InvalidInput, ToolFailure
+from perdure.domain.errors import InvalidInput, StoreAway, ToolFailure
 
 COPY_CAP = 200 * 1024**2
 _NAMED = 3
@@ -90,7 +90,7 @@ async def add_worktree(repository: Repository, root: str) -> bool:
         return False
     try:
         return await asyncio.to_thread(_register, repository, root, commit)
-    except (OSError, ToolFailure):
+    except (OSError, ToolFailure, StoreAway):
         await asyncio.to_thread(_forget_registration, repository.common, root)
         return False
 

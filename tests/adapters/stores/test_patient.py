@@ -1,7 +1,9 @@
 """Steps that wait for their store: what counts as waiting, and when they give up."""
 
 import asyncio
-from collections.abc import Generator
+import errno
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
 
 import pytest
 from temporalio.activity import ActivityCancellationDetails
@@ -9,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 from waiting import eventually
 
 from perdure.adapters.stores import patient
-from perdure.adapters.stores.patient import patiently
+from perdure.adapters.stores.patient import patient_disk, patiently
 from perdure.domain.errors import StoreAway, StoreError
 from perdure.domain.patience import PATIENCE, Patience
 
@@ -98,3 +100,53 @@ async def _shielded(shop: Shop) -> str:
         except asyncio.CancelledError:
             continue
     return work.result()
+
+
+class Folders:
+    """Working folders on a disk that is full for so many tries."""
+
+    def __init__(self, full: int, error: OSError | None = None) -> None:
+        self.full = full
+        self.tries = 0
+        self.left = 0
+        self._error = error or OSError(errno.ENOSPC, "No space left on device", "/work/a")
+
+    async def prepare(self, run: str) -> str:
+        self.tries += 1
+        if self.tries <= self.full:
+            raise self._error
+        return f"/work/{run}"
+
+    @asynccontextmanager
+    async def checkout(self, tree: str) -> AsyncGenerator[str]:
+        try:
+            yield await self.prepare(tree)
+        finally:
+            self.left += 1
+
+
+async def test_a_full_disk_of_working_folders_is_waited_for(patience: Patience) -> None:
+    folders = Folders(full=3)
+    found = patient_disk(folders)
+    assert await ActivityEnvironment().run(found.prepare, "a") == "/work/a"
+    assert (folders.tries, patience.waiting) == (4, 0)
+
+
+async def test_a_folder_that_is_entered_is_waited_for_and_left_each_time(
+    patience: Patience,
+) -> None:
+    folders = Folders(full=3)
+
+    async def work() -> str:
+        async with patient_disk(folders).checkout("a") as root:
+            assert folders.left == 3
+            return root
+
+    assert await ActivityEnvironment().run(work) == "/work/a"
+    assert folders.left == 4
+
+
+async def test_what_is_no_full_disk_is_no_store_that_is_away(patience: Patience) -> None:
+    denied = Folders(full=1, error=PermissionError(errno.EACCES, "denied", "/work/a"))
+    with pytest.raises(PermissionError):
+        await ActivityEnvironment().run(patient_disk(denied).prepare, "a")
