@@ -26,7 +26,7 @@ async def test_r30_an_input_that_breaks_every_worker_is_named(chaos: Ground) -> 
         for death in range(1, LOST_WORKERS + 1):
             await chaos.effected(death)
             await process.gone()
-            await process.start()
+            await process.start(may_die=True)
         await eventually(lambda: _asked(chaos, run))
         gate = (await chaos.site.status(run)).gates[0]
         assert (gate.kind, gate.subject) == ("blocked", "effect.pill")
