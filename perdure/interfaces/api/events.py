@@ -125,9 +125,11 @@ async def events(
 
 async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
     """Everything new of a feed, and a heartbeat where nothing is."""
-    texts = troubles = 0
+    texts, troubles, resets = 0, 0, feed.resets
     while True:
         over = feed.over
+        if feed.resets != resets:
+            resets, since = feed.resets, min(since, feed.reset_to)
         for event in feed.since(since):
             since = event.seq
             yield _event(event)

@@ -28,11 +28,21 @@ class Feed:
     failure: PerdureError | None = None
     over: bool = False
     followers: int = 0
+    resets: int = 0
+    reset_to: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def since(self, seq: int) -> list[Event]:
         """The events after a number, as far as they are kept."""
         return [event for event in self.events if event.seq > seq]
+
+    def take(self, event: Event) -> None:
+        """Keep an event; a run that was reset counts again, and what it forgot goes."""
+        before = [known for known in self.events if known.seq < event.seq]
+        if len(before) < len(self.events):
+            self.resets, self.reset_to = self.resets + 1, event.seq - 1
+        self.events = [*before, event][-KEPT:]
+        self.tell()
 
     async def news(self) -> None:
         """Wait for the next change; look at the feed before, without waiting in between."""
@@ -86,8 +96,7 @@ class Feeds:
             ):
                 if event.type == "ended":
                     await self._closed(feed.run)
-                feed.events = [*feed.events, event][-KEPT:]
-                feed.tell()
+                feed.take(event)
         except PerdureError as error:
             feed.failure = error
         finally:

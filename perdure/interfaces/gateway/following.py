@@ -19,6 +19,7 @@ from perdure.interfaces.gateway.troubles import STORE, STORE_BACK
 
 # The client tries a call again for ten seconds by itself.
 LOOK_S = 5.0
+KEPT = 1_000  # events by which a reset is recognised
 
 
 class Pace:
@@ -61,6 +62,8 @@ class Follower:
         self._troubled: str | None = None
         self._pace = Pace(first=waits.poll_first, last=waits.poll_last)
         self._seen: tuple[object, ...] | None = None
+        self._execution: str | None = None
+        self._told: dict[int, datetime] = {}
 
     async def events(self, since: int) -> AsyncGenerator[Event]:
         """Events after `since`, as they come; the last one is `ended`.
@@ -81,8 +84,10 @@ class Follower:
                 await self._sleep()
                 continue
             self._tell_trouble(look)
-            for event in await self._fresh(look, since):
+            fresh, since = await self._fresh(look, since)
+            for event in fresh:
                 since = event.seq
+                self._remember(event)
                 yield event
                 if event.type == "ended":
                     return
@@ -106,26 +111,40 @@ class Follower:
         known = await self._known(self._run)
         return ServiceUnavailable(f"{error.message}{known}", cure=error.cure)
 
-    async def _fresh(self, look: Look | None, since: int) -> list[Event]:
+    async def _fresh(self, look: Look | None, since: int) -> tuple[list[Event], int]:
+        """The events that nobody was told yet, and the number behind which they begin."""
         mark = _mark(look)
         if look is None or mark == self._seen:
             self._pace.quiet()
-            return []
+            return [], since
+        # A run that rolls goes on counting; one that was reset counts again from the reset on.
+        other = self._execution not in {None, look.execution}
         try:
             events = await self._server.query(
-                self._run, "events", list[Event], given=EventsQuery(since=since)
+                self._run, "events", list[Event], given=EventsQuery(since=0 if other else since)
             )
         except (NoReadyWorker, ServiceUnavailable, NotFound):
             # Its worker is away, or its history just left: the next look tells.
             self._pace.quiet()
-            return []
-        self._seen = mark
+            return [], since
+        self._seen, self._execution = mark, look.execution
+        if other and events:
+            since = self._common(events, since)
         fresh = [event for event in events if event.seq > since]
         if fresh:
             self._pace.news()
         else:
             self._pace.quiet()
-        return fresh
+        return fresh, since
+
+    def _common(self, events: list[Event], since: int) -> int:
+        """The last number that another life shares with what was told."""
+        anew = [event.seq for event in events if self._told.get(event.seq, event.at) != event.at]
+        return min([since, events[-1].seq, *(seq - 1 for seq in anew)])
+
+    def _remember(self, event: Event) -> None:
+        self._told[event.seq] = event.at
+        self._told.pop(event.seq - KEPT, None)
 
     def _tell_trouble(self, look: Look | None) -> None:
         trouble = look.trouble if look is not None else None

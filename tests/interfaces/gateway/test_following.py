@@ -4,6 +4,9 @@ from datetime import UTC, datetime
 from time import monotonic
 
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import ResetReapplyType
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from waiting import eventually
 
 from perdure.domain.errors import NoReadyWorker, NotFound, ServiceUnavailable
@@ -167,3 +170,36 @@ async def test_a_store_that_is_away_is_told_once_and_so_is_its_return(
     async for _ in site.gateway.events(run, on_trouble=told.append):
         pass
     assert told == ["waiting for the store; tried 1 times", STORE_BACK]
+
+
+async def test_who_follows_a_run_that_is_reset_hears_what_its_new_life_does(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    heard: list[Event] = []
+    following = asyncio.create_task(_hear(site.gateway, run, heard))
+    await site.gateway.verb(run, Pause())
+    await site.gateway.verb(run, Resume())
+    await eventually(lambda: len(heard) == 3)
+    await site.client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=site.client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=run),
+            workflow_task_finish_event_id=4,  # its first task
+            reset_reapply_type=ResetReapplyType.RESET_REAPPLY_TYPE_NONE,
+            request_id="reset",
+        )
+    )
+    await site.gateway.verb(run, Pause())
+    await eventually(lambda: len(heard) == 5)
+    await site.gateway.verb(run, Stop())
+    await following
+    told = [(event.seq, event.type) for event in heard]
+    assert told == [
+        (1, "run_started"), (2, "paused"), (3, "resumed"),
+        (1, "run_started"), (2, "paused"), (3, "ended"),
+    ]  # fmt: skip
+
+
+async def _hear(gateway: Gateway, run: str, heard: list[Event]) -> None:
+    async for event in gateway.events(run):
+        heard.append(event)
