@@ -14,7 +14,7 @@ TOLD = {
     "the home with a slash": (f"in '{HOME}/'", "in 'the home folder'"),
     "a database": (f"sqlite:///{HOME}/perdure.sqlite: locked", "perdure.sqlite in the home folder"),
     "the program": (f"{sys.prefix}/lib/x.py, line 3", "x.py in the program, line 3"),
-    "the user's home": (f"{Path.home()}/work/a", "~/work/a"),
+    "the user's home": (f"{Path.home()}/code/a", "~/code/a"),
     "a neighbour": (f"{HOME}-other/a", f"{HOME}-other/a"),
     "what a caller sent": ("workspace: found '/etc/x'", "workspace: found '/etc/x'"),
     "a route": ("GET /api/v1/loops/ID", "GET /api/v1/loops/ID"),
