@@ -9,7 +9,8 @@ from perdure.domain import budget as budgets
 from perdure.domain.admission import needs_of, unknown_checks
 from perdure.domain.agent.settings import resolve
 from perdure.domain.agent.turn import Ending
-from perdure.domain.budget import Budget
+from perdure.domain.budget import Budget, BudgetLimits
+from perdure.domain.clocks import limits_with
 from perdure.domain.messages import Amend, AnyMessage
 from perdure.domain.problems import problems_of
 from perdure.domain.refine.decision import Decision, Facts, decide, passed
@@ -34,6 +35,7 @@ from perdure.domain.refine.state import Kept, RefineInput, RefineState
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.resuming import as_stored
 from perdure.domain.rubric import Rubric
+from perdure.domain.run import RefineSpec
 from workflows.learning import finish_and_learn
 from workflows.metrics import count_decision
 from workflows.preparing import Preparing
@@ -54,7 +56,7 @@ class RefineLoop(Preparing):
         self.spec = given.spec
         self.turns = resolve(given.spec.agent)
         self.core = given.state or RefineState(
-            started_at=workflow.now(), budget=Budget(limits=given.spec.budget), stage="recall"
+            started_at=workflow.now(), budget=Budget(limits=_limits(given.spec)), stage="recall"
         )
 
     @workflow.run
@@ -304,3 +306,8 @@ class RefineLoop(Preparing):
     def _extra(self, rubric: Rubric) -> dict[str, JsonValue]:
         frame = RefineFrame(rubric=rubric, output=self.spec.refine.output)
         return frame.model_dump(mode="json", by_alias=True)
+
+
+def _limits(spec: RefineSpec) -> BudgetLimits:
+    """The budget with the time limits of the task's own condition, which end a step in flight."""
+    return limits_with(spec.refine.termination, spec.budget, started_at=workflow.now())

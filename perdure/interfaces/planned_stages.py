@@ -16,6 +16,7 @@ from perdure.domain.conditions import (
 )
 from perdure.domain.roles.definition import LoopSnapshot, RoleDefinition
 from perdure.domain.roles.seats import level_of, stage_chain
+from perdure.domain.roles.seed_form import REVIEW_CRITERIA as ASSUMED
 
 
 class PlannedStage(Frozen):
@@ -71,8 +72,9 @@ def ends_when(condition: Condition) -> str:
         case Combined():
             joined = f" {condition.operator} ".join(map(_inside, condition.conditions))
             return joined or "never"
-        case EvaluationBound():
-            return f"the review approves, or after {_times(condition.max_review_rounds)}"
+        case EvaluationBound(criteria=criteria):
+            by = f' by criteria that are assumed ("{criteria}")' if criteria == ASSUMED else ""
+            return f"the review approves{by}, or after {_times(condition.max_review_rounds)}"
         case GoalBound():
             return f"a judge finds the goal achieved, or after {_times(condition.max_iterations)}"
         case IterationBound(iterations=limit) | MaxIterations(limit=limit):

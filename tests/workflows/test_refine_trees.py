@@ -17,15 +17,15 @@ def moment(seconds: float) -> str:
     ("tree", "ended", "iterations"),
     [
         pytest.param(
-            {"type": "time_bound", "until": moment(-5)}, ("deadline", "wall_time"), 1, id="past"
+            {"type": "time_bound", "until": moment(-5)}, ("deadline", "wall_time"), 0, id="past"
         ),
         pytest.param(
-            {"type": "time_bound", "seconds": 0.001}, ("deadline", "wall_time"), 1, id="seconds"
+            {"type": "time_bound", "seconds": 0.001}, ("deadline", "wall_time"), 0, id="seconds"
         ),
         pytest.param(
             {"type": "timeout", "duration_ms": 1, "wall": True},
             ("deadline", "wall_time"),
-            1,
+            0,
             id="milliseconds by the clock",
         ),
         pytest.param(
@@ -124,3 +124,22 @@ async def test_an_escalation_that_nobody_answers(
     await open_gate(site, run)
     result = await site.gateway.result(run)
     assert (result.outcome, result.reason) == ended
+
+
+@pytest.mark.parametrize("wall", [True, False], ids=["by the clock", "of work"])
+async def test_a_timeout_in_the_tree_ends_the_step_in_flight(
+    site: Installation, wall: bool
+) -> None:
+    tree = {
+        "type": "combined",
+        "operator": "or",
+        "conditions": [
+            {"type": "confidence", "threshold": 0.9},
+            {"type": "timeout", "seconds": 2, "wall": wall},
+        ],
+    }
+    slow = {"when": {"role": "executor"}, "text": draft(1.0), "delay_s": 200}
+    result = await site.run(spec(termination=tree), {"replies": [*drafts(0.5), slow]})
+    assert (result.outcome, result.reason) == ("deadline", "wall_time" if wall else "active_time")
+    assert result.output == draft(0.5, "number1")
+    assert result.spend.wall_time_s < 100

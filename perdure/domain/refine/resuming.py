@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from perdure.domain.agent.turn import TurnState
+from perdure.domain.clocks import limits_with
 from perdure.domain.refine.planning import refined
 from perdure.domain.refine.repeats import SeenOutputs
 from perdure.domain.refine.settings import MAX_ITERATIONS
@@ -68,7 +69,12 @@ def refine_fork(
         now: when it starts.
         origin: where it comes from.
     """
-    forked = fork_of(state, now=now, limits=spec.budget, origin=origin)
+    forked = fork_of(
+        state,
+        now=now,
+        limits=limits_with(spec.refine.termination, spec.budget, started_at=now),
+        origin=origin,
+    )
     economy = state.economy.model_copy(
         update={"spared": 0, "evaluations_skipped": 0, "judge_calls_saved": 0}
     )

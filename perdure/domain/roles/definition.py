@@ -25,7 +25,7 @@ from perdure.domain.conditions import (
     NoImprovement,
     leaves,
 )
-from perdure.domain.roles.seed_form import written_out
+from perdure.domain.roles.seed_form import REVIEW_CRITERIA, written_out
 from perdure.domain.tools import AccessLevel
 
 MAX_NAME = 64
@@ -200,14 +200,19 @@ def _with_short_form(schema: dict[str, JsonValue]) -> None:
 
 
 class LoopDefinition(Frozen):
-    """A loop of roles. `roles` is in the order in which the stages run."""
+    """A loop of roles. `roles` is in the order in which the stages run.
+
+    Without a condition the last stage's review decides, by criteria that are assumed.
+    """
 
     model_config = ConfigDict(json_schema_extra=_with_short_form)
 
     name: str
     description: str = ""
     roles: tuple[RoleDefinition, ...] = Field(min_length=1, max_length=MAX_STAGES)
-    termination_condition: Condition
+    termination_condition: Condition = EvaluationBound(
+        type="evaluation_bound", criteria=REVIEW_CRITERIA
+    )
     parameters: tuple[Parameter, ...] = ()
     requires: tuple[Capability, ...] = ()
 
@@ -259,6 +264,11 @@ class LoopDefinition(Frozen):
             if isinstance(leaf, EvaluationBound)
         )
         return next(found, "")
+
+    @property
+    def assumes_criteria(self) -> bool:
+        """Whether the criteria are those that stand in for missing ones."""
+        return self.criteria == REVIEW_CRITERIA
 
 
 class LoopSnapshot(Frozen):

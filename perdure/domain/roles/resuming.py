@@ -5,9 +5,9 @@ from datetime import datetime
 
 from perdure.domain.agent.turn import TurnState
 from perdure.domain.budget import Budget
+from perdure.domain.clocks import limits_of
 from perdure.domain.result import IterationRecord, Origin
 from perdure.domain.resuming import fork_of, slim, with_records
-from perdure.domain.roles.limits import limits_of
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run import RolesSpec, Spec
 

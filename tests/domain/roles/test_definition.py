@@ -266,3 +266,13 @@ def test_what_the_server_sets_is_refused() -> None:
     given = {**SEED, "version": "1", "etag": "x"}
     assert [one.path for one in owned_problems(given)] == ["version", "etag"]  # type: ignore[arg-type]
     assert owned_problems([]) == ()
+
+
+def test_a_condition_may_be_left_out_and_the_criteria_say_that_they_are_assumed() -> None:
+    bare = {name: value for name, value in SEED.items() if name != "termination_condition"}
+    found = read_definition(bare)  # type: ignore[arg-type]
+    assert isinstance(found, LoopDefinition)
+    assert found.termination_condition.type == "evaluation_bound"
+    assert found.assumes_criteria and found.criteria
+    assert read(termination_condition={"type": "evaluation_bound"}).assumes_criteria
+    assert not read().assumes_criteria

@@ -5,12 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from perdure.domain.budget import MAX_ITERATIONS, BudgetLimits
+from perdure.domain.clocks import Clocks, clocks, limits_of
 from perdure.domain.conditions import Condition, read_condition
 from perdure.domain.roles.limits import (
-    Clocks,
-    clocks,
     compares_outputs,
-    limits_of,
     round_limit,
     with_rounds,
 )

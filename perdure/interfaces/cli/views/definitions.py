@@ -61,6 +61,7 @@ def loop_check(loop: LoopDefinition, *, file: str) -> tuple[RenderableType, dict
         line(("✓ ", GOOD), f"{file} is a valid loop definition: {loop.name}"),
         line((f"stages: {stages_of(loop)}", DIM)),
         line((f"ends: {loop.termination_condition.type.replace('_', ' ')}", DIM)),
+        *([line((f"criteria, assumed: {loop.criteria}", DIM))] if loop.assumes_criteria else []),
         *([line((f"parameters: {names}", DIM))] if names else []),
     ]
     data: dict[str, object] = {
