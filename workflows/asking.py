@@ -9,7 +9,7 @@ from abc import abstractmethod
 from temporalio import workflow
 
 from activities.keep_books import Notify
-from perdure.domain import control as rules
+from perdure.domain import gate_keeping as rules
 from perdure.domain.gates import WAIT, Gate, GateKind
 from perdure.domain.refs import Ref
 from perdure.domain.steps import NotifyRequest

@@ -83,7 +83,8 @@ class Briefing(Parenting):
                     skills=tuple(given.skills),
                     written=given.written,
                 )
-                return DelegationInput(run=run, site=site, spec=below)
+                managed = site.model_copy(update={"managed": True})
+                return DelegationInput(run=run, site=managed, spec=below)
             site = site.model_copy(update={"briefing": briefing})
             worker = worker_spec(envelope, spec, tools=tools, limits=limits)
             return AgentInput(run=run, site=site, spec=worker)

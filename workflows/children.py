@@ -325,6 +325,7 @@ class Parenting(Calling):
             }
         )
         self.core.children = rules.noted(self.core.children, ended)
+        self.core.below = {child: asked for child, asked in self.core.below.items() if child != run}
         self.note(
             "child_finished",
             child=run,

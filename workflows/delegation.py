@@ -18,7 +18,13 @@ from perdure.domain.delegation.course import (
     progress_end,
 )
 from perdure.domain.delegation.deciding import UNHEARD, decide
-from perdure.domain.delegation.decisions import Complete, Envelope, Hypothesis
+from perdure.domain.delegation.decisions import (
+    ASKED_ABOVE,
+    Complete,
+    Envelope,
+    Hypothesis,
+    asked_above,
+)
 from perdure.domain.delegation.directives import (
     AfterCheck,
     AskAgain,
@@ -273,8 +279,15 @@ class DelegationLoop(Deciding):
         self.core.course = after_diagnosis(self.core.course, reports, settings=self.spec.delegation)
 
     async def _ask_person(self) -> None:
-        """Put a question to people; `accept` takes the best, `stop` ends, all else is an answer."""
+        """Put a question to people; `accept` takes the best, `stop` ends, all else is an answer.
+
+        A manager below a manager asks that one first: it ends with its question and what it has.
+        """
         core = self.core
+        if self.site.managed:
+            detail = asked_above(core.question, core.choices)
+            core.turnover.ending = Ending(outcome="blocked", reason=ASKED_ABOVE, detail=detail)
+            return
         own = (*core.choices, *OWN_CHOICES) if core.choices else CHOICES["escalation"]
         gate = await self.ask("escalation", core.question, choices=own, free_text=True)
         if gate is None or gate.answer is None:

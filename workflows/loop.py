@@ -78,7 +78,7 @@ class Loop(Opening):
         self.watch_for_resets()
         task = asyncio.create_task(self.drive())
         deadline = asyncio.create_task(self._deadline())
-        telling = asyncio.create_task(self._keep_shown())
+        telling = [asyncio.create_task(one) for one in (self._keep_shown(), self.tell_above())]
         while not task.done():
             try:
                 await workflow.wait([task])
@@ -86,7 +86,8 @@ class Loop(Opening):
                 self.core.control.stop = "now"
                 self.core.control.stopped_by = "cancellation"
         deadline.cancel()
-        telling.cancel()
+        for one in telling:
+            one.cancel()
         try:
             return task.result()
         except Superseded as superseded:

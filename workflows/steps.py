@@ -21,7 +21,7 @@ from temporalio.exceptions import (
 from temporalio.workflow import ActivityHandle
 
 from perdure.domain.steps import ModelFailure
-from workflows.control import Controlled
+from workflows.upward import Upward
 
 R = TypeVar("R")
 LOST = "worker_lost"
@@ -65,7 +65,7 @@ class Broken:
         return self.code == STOPPED_WORKER
 
 
-class Stepping(Controlled):
+class Stepping(Upward):
     """Adds the running of steps to the control surface."""
 
     deadline_passed: bool = False

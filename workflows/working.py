@@ -19,7 +19,7 @@ from perdure.domain.delegation.critique import (
     wants_critique,
     wants_repair,
 )
-from perdure.domain.delegation.decisions import Envelope
+from perdure.domain.delegation.decisions import ANSWER_BELOW, ASKED_ABOVE, Envelope
 from perdure.domain.delegation.prompts import REVIEWED_TOO
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.signatures import logical_worker
@@ -171,6 +171,8 @@ class Working(Skilled, Equipping):
         if result is None:
             return
         core = self.core
+        if result.reason == ASKED_ABOVE:
+            self.inform(f"{end.order.name} asks you: {result.explanation} {ANSWER_BELOW}")
         used = dict(core.tools_used)
         for name, count in result.tools_used.items():
             used[name] = used.get(name, 0) + count

@@ -2,7 +2,7 @@
 
 from perdure.domain.names import SEARCH_ATTRIBUTE_LIMIT
 from perdure.domain.state import CoreState
-from perdure.domain.views import lifecycle_of, phase_of
+from perdure.domain.views import blocked_on, lifecycle_of, phase_of
 
 
 def told_label(label: str | None, *, mark: str | None) -> str | None:
@@ -18,13 +18,12 @@ def search_attributes(
     iteration: int,
 ) -> dict[str, str | int | float | None]:
     """Name to value; None means unset."""
-    gates = core.control.open_gates
     cost = core.budget.spent.cost_or_none
     return {
         "PerdureKind": kind,
         "PerdureLifecycle": lifecycle_of(core),
         "PerdurePhase": phase_of(core),
-        "PerdureBlockedOn": gates[0].kind if gates else None,
+        "PerdureBlockedOn": blocked_on(core),
         "PerdureLabel": None if label is None else label[:SEARCH_ATTRIBUTE_LIMIT],
         "PerdureOutcome": core.outcome,
         "PerdureIteration": iteration,

@@ -7,6 +7,7 @@ becomes part of its parent's, once, on whatever path it ends.
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from itertools import pairwise
 from typing import Literal
 
 from perdure.domain.allocation import CHILD_FRACTION_RANGE, allocate_child
@@ -71,6 +72,13 @@ def child_name(child: str, parent: str) -> str:
     """The name in the id of a direct child; its number where it has none."""
     number, _, name = child.removeprefix(f"{parent}.").partition("-")
     return name or number
+
+
+def names_below(run: str) -> tuple[str, ...]:
+    """The names in the id of a run below another, outermost first; none for a root."""
+    above = lineage(run)
+    pairs = pairwise(above)
+    return tuple(child_name(child, parent) for parent, child in pairs if is_child(child))
 
 
 def is_below(run: str, ancestor: str) -> bool:

@@ -14,7 +14,7 @@ from perdure.domain import budget as budgets
 from perdure.domain import gates as gating
 from perdure.domain.base import Frozen
 from perdure.domain.budget import Budget
-from perdure.domain.gates import Gate, GateAnswer, GateKind
+from perdure.domain.gates import Gate, GateAnswer
 from perdure.domain.message_bounds import too_large, too_long, too_much
 from perdure.domain.messages import (
     AddInput,
@@ -28,7 +28,6 @@ from perdure.domain.messages import (
     Stop,
 )
 from perdure.domain.outcomes import Lifecycle
-from perdure.domain.refs import Ref
 from perdure.domain.rubric import Rubric
 from perdure.domain.standing import PendingInput, Said, too_much_said, unknown_numbers
 
@@ -136,7 +135,7 @@ def refuse(
             return _refuse_transition(state, message)
         case Answer():
             return gating.refusal(
-                _gate_named(state, message.gate),
+                gate_named(state, message.gate),
                 named=message.gate,
                 choice=message.choice,
                 text=message.text,
@@ -170,9 +169,7 @@ def take(
     request_id: str | None = None,
 ) -> Taken:
     """Apply an allowed verb to the state, and remember its request id."""
-    name = message.request_id or request_id
-    if name is not None:
-        state.requests = [*state.requests, name][-REQUESTS_KEPT:]
+    remember(state, message.request_id or request_id)
     match message:
         case Pause():
             state.paused = True
@@ -201,6 +198,12 @@ def take(
             assert_never(message)
 
 
+def remember(state: Control, request_id: str | None) -> None:
+    """Note that a request had its effect; the newest are known."""
+    if request_id is not None:
+        state.requests = [*state.requests, request_id][-REQUESTS_KEPT:]
+
+
 def note_refused(state: Control, verb: str, why: str) -> None:
     """Keep why a signal had no effect; status and panel show the newest ones, and count all."""
     state.refused_count += 1
@@ -214,66 +217,13 @@ def end(state: Control) -> None:
     state.gates = {name: gate for name, gate in state.gates.items() if not gate.open}
 
 
-def open_gate(
-    state: Control,
-    *,
-    kind: GateKind,
-    prompt: str,
-    now: datetime,
-    choices: tuple[str, ...] | None = None,
-    free_text: bool = False,
-    deadline: datetime | None = None,
-    on_expiry: str = gating.WAIT,
-    args_hash: str | None = None,
-    subject: str | None = None,
-    details: Ref | None = None,
-    scores: tuple[str, ...] = (),
-) -> Gate:
-    """Open a gate under the next run-wide id."""
-    state.gates_opened += 1
-    gate = Gate(
-        id=f"g{state.gates_opened}",
-        kind=kind,
-        prompt=gating.prompt_of(prompt),
-        choices=gating.CHOICES[kind] if choices is None else choices,
-        opened_at=now,
-        free_text=free_text,
-        deadline=deadline,
-        on_expiry=on_expiry,
-        args_hash=args_hash,
-        subject=subject,
-        details=details,
-        scores=scores,
-    )
-    state.gates = {**_newest_answered(state.gates), gate.id: gate}
-    return gate
-
-
-def close_expired(state: Control, *, now: datetime) -> tuple[Gate, ...]:
-    """Answer gates whose deadline passed by their policy; those that `wait` stay open."""
-    closed: list[Gate] = []
-    for gate in state.open_gates:
-        choice = gating.expiry_choice(gate)
-        if gating.expired(gate, now) and choice is not None:
-            answer = GateAnswer(choice=choice, text=None, by="deadline", at=now, expired=True)
-            closed.append(gate.model_copy(update={"answer": answer}))
-    for gate in closed:
-        state.gates = {**state.gates, gate.id: gate}
-    return tuple(closed)
-
-
-def _newest_answered(gates: dict[str, Gate]) -> dict[str, Gate]:
-    answered = [gate for gate in gates.values() if not gate.open][-NOTES_KEPT:]
-    kept = [*answered, *(gate for gate in gates.values() if gate.open)]
-    return {gate.id: gate for gate in sorted(kept, key=lambda gate: int(gate.id[1:]))}
-
-
-def _gate_named(state: Control, name: str) -> Gate | None:
+def gate_named(state: Control, name: str) -> Gate | None:
+    """The gate of this run that a name means."""
     return state.gates.get(gating.read_name(name).id)
 
 
 def _answer(state: Control, message: Answer, *, now: datetime) -> Taken:
-    gate = _gate_named(state, message.gate)
+    gate = gate_named(state, message.gate)
     if gate is None:
         return Taken()
     answer = GateAnswer(

@@ -53,6 +53,7 @@ EXAMPLES: Mapping[str, str] = {
     "add_input": '{"text": "…"}',
     "retry": '{"note": "why"}',
     "events": '{"since": 0}',
+    "questions_below": '{"run": "RUN.w1-name", "questions": []}',
 }
 # The field that a bare text fills: `"also mention the price"` says what it wants to say.
 _BARE: Mapping[str, str] = {

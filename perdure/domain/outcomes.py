@@ -84,6 +84,7 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
     "unanswered": {"gate_expired": "Nobody answered a question in time, and the run was to end."},
     "blocked": {
         "blocked": "The work could not go on without help, and none came.",
+        "asked_above": "It needs an answer of the manager above it.",
         "rework_exhausted": "The same findings came back after every rework.",
     },
     "stopped": {

@@ -203,7 +203,8 @@ class Site(Frozen):
 
     A run that works for another has a `root` and a `parent`; it plays a `role`, as the `worker` of
     that name, its task in full is the blob `briefing`, and its working copy begins with the
-    snapshot `tree`; what people `said` to the runs above holds in it too. `version` is that of the
+    snapshot `tree`; what people `said` to the runs above holds in it too; where it is `managed`, a
+    manager above answers what it asks. `version` is that of the
     door which started the tree; who writes an input by hand leaves it out, and is told of every
     unknown field. Where an installation has a key,
     `label_mark` is what the server is told in place of the label: a keyed digest, since search
@@ -224,6 +225,7 @@ class Site(Frozen):
     tree: str | None = None
     briefing: str | None = None
     said: tuple[Said, ...] = ()
+    managed: bool = False
     version: str = ""
     label_mark: str | None = None
 

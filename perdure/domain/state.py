@@ -14,6 +14,7 @@ from perdure.domain.control import Control, Phase
 from perdure.domain.events import Ring
 from perdure.domain.models import ModelCard
 from perdure.domain.outcomes import Outcome
+from perdure.domain.questions import Forwarded, Question, known_below
 from perdure.domain.result import IterationRecord, Mark, Origin
 from perdure.domain.run import AgentSpec, LoopInput
 from perdure.domain.standing import Said
@@ -39,7 +40,11 @@ class Slice(BaseModel):
 
 
 class CoreState(BaseModel):
-    """What every kind of loop carries. `rules` is raised only at a roll."""
+    """What every kind of loop carries. `rules` is raised only at a roll.
+
+    `below` is what open children told of their questions, `told_above` the names of those that this
+    run told the run above it, `forward` the answers that are still to be passed on.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -76,9 +81,17 @@ class CoreState(BaseModel):
     forked_from: Origin | None = None
     asking: dict[str, str] = {}
     told: dict[str, int] = {}
+    below: dict[str, tuple[Question, ...]] = {}
+    told_above: list[str] = []
+    forward: list[Forwarded] = []
     outcome: Outcome | None = None
     reason: str | None = None
     explanation: str | None = None
+
+    @property
+    def asked_below(self) -> tuple[Question, ...]:
+        """What waits for a person in the runs below, oldest first."""
+        return known_below(self.below, self.children)
 
     @field_serializer("records", when_used="json")
     def _brief(self, records: list[IterationRecord]) -> list[dict[str, object]]:

@@ -12,6 +12,7 @@ from perdure.domain.children import ChildStatus
 from perdure.domain.control import Lifecycle, Phase
 from perdure.domain.events import Event
 from perdure.domain.gates import Gate
+from perdure.domain.questions import Question
 from perdure.domain.result import Mark, Origin
 from perdure.domain.standing import Said
 
@@ -67,6 +68,7 @@ class BudgetStatus(Frozen):
 class RunStatus(Frozen):
     """One look at a run, live or ended.
 
+    `questions` are those of runs below, in short; `perdure gates RUN` has them in full.
     `children` are the open runs that it started, `runs_below` the newest of all that it started.
     `trouble` is what keeps an open run from moving, as the server knows it: a step that is tried
     again, or code that fails in the worker. `dispatch` is `pending`, `dispatched`, or the last
@@ -91,6 +93,7 @@ class RunStatus(Frozen):
     best: Mark | None = None
     budget: BudgetStatus
     gates: tuple[Gate, ...] = ()
+    questions: tuple[Question, ...] = ()
     children: tuple[str, ...] = ()
     runs_below: tuple[ChildStatus, ...] = ()
     events: tuple[Event, ...] = ()

@@ -11,6 +11,7 @@ from perdure.domain.budget import Budget
 from perdure.domain.control import Phase
 from perdure.domain.gates import Gate
 from perdure.domain.outcomes import Lifecycle, lifecycle
+from perdure.domain.questions import Question
 from perdure.domain.result import RunResult, SpendReport
 from perdure.domain.run import CommonSpec
 from perdure.domain.spend import money, slices
@@ -55,7 +56,7 @@ def status_of(
         metadata=metadata_of(spec),
         lifecycle=lifecycle_of(core),
         phase=phase_of(core),
-        blocked_on=gates[0].kind if gates else None,
+        blocked_on=blocked_on(core),
         iteration=iteration,
         iteration_limit=limit,
         elapsed_s=round(elapsed, 3),
@@ -70,6 +71,7 @@ def status_of(
         plan=plan,
         budget=budget_status(core.budget, wall_time=elapsed),
         gates=gates,
+        questions=core.asked_below,
         children=tuple(child.id for child in core.children if child.open),
         runs_below=tuple(core.children),
         events=core.ring.events[-LAST_EVENTS:],
@@ -86,6 +88,12 @@ def status_of(
         forked_from=core.forked_from,
         started_at=core.started_at,
     )
+
+
+def blocked_on(core: CoreState) -> str | None:
+    """What a person is asked, here or else in a run below."""
+    asked = (*core.control.open_gates, *core.asked_below)
+    return asked[0].kind if asked else None
 
 
 def lifecycle_of(core: CoreState) -> Lifecycle:
@@ -165,6 +173,8 @@ def panel(
     lines += _refusals(core)
     for gate in core.control.open_gates:
         lines += ["", *_gate_lines(gate, run=run)]
+    for question in core.asked_below:
+        lines += ["", *_question_lines(question, run=run)]
     if result is not None and result.output is not None:
         lines += ["", "### Result", "", *_output_lines(result)]
     return "\n".join(lines)
@@ -236,6 +246,23 @@ def _gate_lines(gate: Gate, *, run: str) -> list[str]:
         return [*lines, "  (or `answer`, with this)", "", "```", json.dumps(reply, indent=1), "```"]
     lines += ["- here: More Actions, Send a Signal, `answer`, with the input", ""]
     return [*lines, "```", json.dumps(reply, indent=1), "```"]
+
+
+def _question_lines(question: Question, *, run: str) -> list[str]:
+    """A question of a run below: who asks, what, and how to answer it from here."""
+    choice = question.choices[0] if question.choices else "your text"
+    reply = {"gate": question.key, "choice" if question.choices else "text": choice}
+    return [
+        f"### A run below waits for a person: {_word(question.kind)} {question.gate}",
+        "",
+        f"> {' › '.join(question.path)}: {_one_line(question.prompt, 600)}",
+        "",
+        *([f"- choices: {', '.join(question.choices)}"] if question.choices else []),
+        f"- all of it, in a shell: `perdure gates {run} --full`",
+        "- here: More Actions, Send a Signal, `answer`, with the input",
+        "",
+        *("```", json.dumps(reply, indent=1), "```"),
+    ]
 
 
 def _about(text: str, *, run: str) -> list[str]:

@@ -1,7 +1,10 @@
-"""Questions that wait for a person, of one run or of all, shortened or in full."""
+"""Questions that wait for a person, of one run, its tree, or all; shortened or in full."""
 
-from perdure.domain.gates import Gate
+from perdure.domain.errors import PerdureError
+from perdure.domain.gates import Gate, read_name
 from perdure.domain.ports import BlobStore
+from perdure.domain.questions import meant
+from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import OpenGate, OpenGates
 from perdure.interfaces.services import RunGateway
 
@@ -10,13 +13,38 @@ async def open_gates(gateway: RunGateway, run: str | None = None) -> OpenGates:
     """What waits, oldest first; of one run where it is named, by its id or a beginning of it."""
     if run is None:
         return await gateway.gates()
-    status = await gateway.status(await gateway.resolve(run))
-    return OpenGates(
-        gates=tuple(
-            OpenGate(run=status.id, kind=status.kind, goal=status.goal, gate=gate)
-            for gate in status.gates
-        )
-    )
+    return await gates_of_tree(gateway, await gateway.status(await gateway.resolve(run)))
+
+
+async def gates_of_tree(gateway: RunGateway, status: RunStatus) -> OpenGates:
+    """What a run and those below it ask; one that does not answer is named, and hides no other."""
+    found, unread = _own(status), list[str]()
+    for run in dict.fromkeys(question.run for question in status.questions):
+        try:
+            found += _own(await gateway.status(run))
+        except PerdureError:
+            unread.append(run)
+    oldest_first = sorted(found, key=lambda item: item.gate.opened_at)
+    return OpenGates(gates=tuple(oldest_first), unread=tuple(unread))
+
+
+async def asked_here(gateway: RunGateway, status: RunStatus, named: str) -> list[OpenGate]:
+    """The open gates that a name means in a run, or else in the runs below it."""
+    own = [item for item in _own(status) if item.gate.id == read_name(named.rpartition(":")[2]).id]
+    if own:
+        return own
+    found: list[OpenGate] = []
+    for question in meant(status.questions, named):
+        asking = _own(await gateway.status(question.run))
+        found += [item for item in asking if item.gate.id == read_name(question.gate).id]
+    return found
+
+
+def _own(status: RunStatus) -> list[OpenGate]:
+    return [
+        OpenGate(run=status.id, kind=status.kind, goal=status.goal, gate=gate)
+        for gate in status.gates
+    ]
 
 
 async def in_full(found: OpenGates, blobs: BlobStore) -> OpenGates:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from perdure.domain import control as rules
 from perdure.domain.budget import Budget, BudgetLimits, Spent
 from perdure.domain.control import NOTES_KEPT, REQUESTS_KEPT, Control
+from perdure.domain.gate_keeping import close_expired, open_gate
 from perdure.domain.gates import END, GateKind
 from perdure.domain.messages import (
     AddInput,
@@ -41,7 +42,7 @@ def take(state: Control, message, request_id: str | None = None):
 
 def asked(**more: object) -> Control:
     state = Control.model_validate(more)
-    rules.open_gate(state, kind="question", prompt="Tea?", now=NOW, choices=("yes", "no"))
+    open_gate(state, kind="question", prompt="Tea?", now=NOW, choices=("yes", "no"))
     return state
 
 
@@ -115,7 +116,7 @@ def test_an_ended_run_refuses_every_verb(message):
 )
 def test_no_verb_but_answer_settles_a_gate(verb, kind):
     state = Control()
-    gate = rules.open_gate(state, kind=kind, prompt="?", now=NOW, free_text=True, args_hash="ab")
+    gate = open_gate(state, kind=kind, prompt="?", now=NOW, free_text=True, args_hash="ab")
     filled = {"note": "retry", "guidance": "approve", "text": "approve", "budget": {"tokens": 900}}
     message = verb.model_validate({k: v for k, v in filled.items() if k in verb.model_fields})
     if refuse(state, message) is None:
@@ -125,7 +126,7 @@ def test_no_verb_but_answer_settles_a_gate(verb, kind):
 
 def test_a_retry_names_the_answer_that_a_person_would_give():
     state = Control()
-    rules.open_gate(state, kind="blocked", prompt="no access", now=NOW)
+    open_gate(state, kind="blocked", prompt="no access", now=NOW)
     refused = refuse(state, Retry(note="now there is"))
     assert refused is not None and "`perdure answer g1 retry`" in refused
 
@@ -204,7 +205,7 @@ def test_the_memory_of_requests_is_bounded():
 def test_gate_ids_are_run_wide_and_survive_a_roll():
     state = asked()
     carried = Control.model_validate_json(state.model_dump_json())
-    gate = rules.open_gate(carried, kind="budget", prompt="More?", now=NOW)
+    gate = open_gate(carried, kind="budget", prompt="More?", now=NOW)
     assert (gate.id, gate.choices) == ("g2", ("raise", "end"))
     assert [open_.id for open_ in carried.open_gates] == ["g1", "g2"]
 
@@ -212,7 +213,7 @@ def test_gate_ids_are_run_wide_and_survive_a_roll():
 def test_answered_gates_are_forgotten_before_open_ones():
     state = asked()
     for number in range(2, NOTES_KEPT + 10):
-        rules.open_gate(state, kind="review", prompt="ok?", now=NOW, free_text=True)
+        open_gate(state, kind="review", prompt="ok?", now=NOW, free_text=True)
         take(state, Answer(gate=f"g{number}", text="fine"))
     assert "g1" in state.gates and state.gates["g1"].open
     assert len(state.gates) <= NOTES_KEPT + 2
@@ -229,7 +230,7 @@ def test_answered_gates_are_forgotten_before_open_ones():
 )
 def test_a_gate_that_nobody_answers(on_expiry, after_s, choice):
     state = Control()
-    rules.open_gate(
+    open_gate(
         state,
         kind="question",
         prompt="?",
@@ -238,7 +239,7 @@ def test_a_gate_that_nobody_answers(on_expiry, after_s, choice):
         deadline=NOW + timedelta(seconds=60),
         on_expiry=on_expiry,
     )
-    closed = rules.close_expired(state, now=NOW + timedelta(seconds=after_s))
+    closed = close_expired(state, now=NOW + timedelta(seconds=after_s))
     assert [gate.answer.choice for gate in closed if gate.answer] == ([choice] if choice else [])
     assert bool(state.open_gates) is (choice is None)
     assert all(gate.answer and gate.answer.expired for gate in closed)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from perdure.domain import control as rules
 from perdure.domain.budget import Budget, BudgetLimits
+from perdure.domain.gate_keeping import open_gate
 from perdure.domain.result import Mark
 from perdure.domain.run import AgentSpec
 from perdure.domain.state import CoreState
@@ -26,7 +26,7 @@ def shown(core: CoreState) -> str:
 
 def gated(prompt: str, *, args_hash: str | None = None) -> CoreState:
     core = a_core(phase="executing")
-    rules.open_gate(core.control, kind="tool_approval", prompt=prompt, now=NOW, args_hash=args_hash)
+    open_gate(core.control, kind="tool_approval", prompt=prompt, now=NOW, args_hash=args_hash)
     return core
 
 

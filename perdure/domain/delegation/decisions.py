@@ -136,6 +136,19 @@ class Escalate(Frozen):
     choices: Names = ()
 
 
+ASKED_ABOVE = "asked_above"
+ANSWER_BELOW = (
+    "If you know the answer, delegate the work again with the answer in its instructions; if only "
+    "a person can know it, escalate."
+)
+
+
+def asked_above(question: str, choices: Sequence[str]) -> str:
+    """What a manager below asks its own manager, in one line."""
+    offered = f" (choices: {', '.join(choices)})" if choices else ""
+    return f"{question.strip()}{offered}"
+
+
 class Fail(Frozen):
     """Give the task up."""
 

@@ -13,7 +13,7 @@ from perdure.interfaces.api.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.api.problems import Refused, WrongState, invalid
 from perdure.interfaces.api.verbs import Key, steer
 from perdure.interfaces.api.views import FRESH_NOTE, AnswerBody, Gates
-from perdure.interfaces.open_gates import gate_in_full
+from perdure.interfaces.open_gates import asked_here, gate_in_full
 
 router = APIRouter(tags=["gates"], route_class=BoundedRoute)
 
@@ -39,7 +39,7 @@ async def list_gates(
 async def get_gate(site: Site, _: Reader, run: str, gate: str) -> Gate:
     """One question that waits, with all of what it asks about in its prompt."""
     await known_run(site, run)
-    found = await _gate(site, run, gate)
+    found = (await _gate(site, run, gate))[1]
     if found is None:
         raise _no_gate(run, gate)
     return await gate_in_full(found, site.services.blobs)
@@ -51,10 +51,13 @@ async def answer(
 ) -> Receipt:
     """Answer a question; 409 when somebody else was first, or the arguments are others.
 
+    A question of a run below is answered here too, by its name or as `RUN:g1`.
     An approval calls the gate by its whole name (`g1-7f3a`), or repeats its `args_hash`.
     """
     await known_run(site, run)
-    await _may_answer(site, caller, run, await _gate(site, run, gate), body, named=gate)
+    run, asked = await _gate(site, run, gate)
+    gate = gate.rpartition(":")[2] if asked is not None else gate
+    await _may_answer(site, caller, run, asked, body, named=gate)
     message = Answer(gate=gate[:256], choice=body.choice, text=body.text, args_hash=body.args_hash)
     try:
         return await steer(site, caller, run, message, key)
@@ -70,9 +73,14 @@ def _no_gate(run: str, gate: str) -> NotFound:
     )
 
 
-async def _gate(site: ApiSite, run: str, gate: str) -> Gate | None:
-    status = await site.services.gateway.status(run)
-    return next((one for one in status.gates if one.id == read_name(gate).id), None)
+async def _gate(site: ApiSite, run: str, gate: str) -> tuple[str, Gate | None]:
+    """The run that asks, itself or below the one that is named, and its open gate."""
+    gateway = site.services.gateway
+    found = await asked_here(gateway, await gateway.status(run), gate)
+    if len(found) > 1:
+        named = ", ".join(f"{one.run}:{one.gate.name}" for one in found)
+        raise invalid("gate", f"several runs below have it: {named}")
+    return (found[0].run, found[0].gate) if found else (run, None)
 
 
 async def _may_answer(

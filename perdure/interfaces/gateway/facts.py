@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from perdure.domain.base import Frozen
+from perdure.domain.children import names_below
 from perdure.domain.control import Phase
 from perdure.domain.gates import Gate
 from perdure.domain.names import LoopKind
@@ -194,6 +195,11 @@ class OpenGate(Frozen):
     kind: str
     goal: str
     gate: Gate
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names from the root of its tree down to the run that asks; empty for a root."""
+        return names_below(self.run)
 
 
 class OpenGates(Frozen):

@@ -67,6 +67,7 @@ def stored_status(row: StoredRun) -> RunStatus:
             "outcome": row.outcome,
             "step": None,
             "gates": (),
+            "questions": (),
             "elapsed_s": max(0.0, round((row.ended_at - row.started_at).total_seconds(), 3)),
         }
     )
@@ -105,6 +106,7 @@ def torn_status(base: RunStatus, look: Look | None) -> RunStatus:
             "explanation": explanation,
             "source": "store",
             "gates": (),
+            "questions": (),
             "children": (),
             "runs_below": tuple(_over(child) for child in base.runs_below),
             "budget": base.budget.model_copy(

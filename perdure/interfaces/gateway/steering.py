@@ -6,6 +6,7 @@ from pydantic import JsonValue, ValidationError
 
 from perdure.domain.admission import RubricProblems
 from perdure.domain.audit import VerbAudit
+from perdure.domain.children import is_below
 from perdure.domain.editing import edited
 from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, PerdureError
 from perdure.domain.message_bounds import too_long
@@ -46,6 +47,14 @@ AT_ONCE = 8
 STALE_NOTE = "Runs started in the last seconds may be missing; ask again to be sure."
 
 
+def _asked_below(run: str, message: Answer) -> tuple[str, Answer] | None:
+    """The run below that an answer names with its gate (`RUN:g1`), which takes it by itself."""
+    asked, separator, gate = message.gate.strip().rpartition(":")
+    if not separator or (asked != run and not is_below(asked, run)):
+        return None
+    return asked, message.model_copy(update={"gate": gate})
+
+
 class Steering:
     """Sends verbs, and says in plain words why one was not taken."""
 
@@ -82,6 +91,8 @@ class Steering:
     async def _verb(self, run: str, message: AnyMessage) -> Receipt:
         if isinstance(message, Amend) and message.rubric is not None:
             self._require_usable(message.rubric)
+        if isinstance(message, Answer) and (below := _asked_below(run, message)):
+            run, message = below
         sent = await self._shortened(message)
         try:
             if isinstance(sent, Retry):

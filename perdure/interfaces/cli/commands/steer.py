@@ -30,6 +30,7 @@ from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.cli.views.layout import DIM
 from perdure.interfaces.cli.views.runs import bulk_view, receipt_view, repaired_view
 from perdure.interfaces.gateway.facts import OpenGate
+from perdure.interfaces.open_gates import asked_here
 from perdure.interfaces.services import Services
 
 KindFilter = Annotated[Kind | None, Parameter(name="--kind")]
@@ -252,11 +253,7 @@ async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
     resolved = await services.gateway.resolve(wanted) if wanted else None
     if resolved is not None:
         status = await services.gateway.status(resolved)
-        found = [
-            OpenGate(run=resolved, kind=status.kind, goal=status.goal, gate=item)
-            for item in status.gates
-            if item.id == wanted_id
-        ]
+        found = await asked_here(services.gateway, status, name)
     else:
         waiting = (await services.gateway.gates()).gates
         found = [item for item in waiting if item.gate.id == wanted_id]

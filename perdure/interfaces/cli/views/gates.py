@@ -35,6 +35,8 @@ def gate_view(item: OpenGate, now: datetime) -> RenderableType:
     """One question with what it is about, and the command that answers it."""
     run, gate = item.run, item.gate
     facts = [gate.kind.replace("_", " "), f"opened {ago(gate.opened_at, now)}"]
+    if item.path:
+        facts.insert(0, " › ".join(item.path))
     if gate.deadline is not None:
         left = (gate.deadline - now).total_seconds()
         facts.append(f"expires in {duration(max(0.0, left))}, then {_expiry(gate.on_expiry)}")

@@ -7,6 +7,7 @@ from rich.console import Group
 from rich.text import Text
 
 from perdure.domain.gates import Gate
+from perdure.domain.questions import Question
 from perdure.domain.result import Mark
 from perdure.domain.status import BudgetStatus, Part, RunStatus
 from perdure.interfaces.cli.views.gates import how_to_answer
@@ -62,7 +63,17 @@ def status_view(status: RunStatus, *, below: Sequence[Below] = ()) -> Group:
     ]
     web = address("Web UI", web_address(status))
     questions = (gate_lines(gate, status.id) for gate in status.gates)
-    return stack(headline(status), pairs(rows), web, *questions)
+    asked_below = (question_line(question) for question in status.questions)
+    return stack(headline(status), pairs(rows), web, *questions, *asked_below)
+
+
+def question_line(question: Question) -> Text:
+    """A question of a run below: who asks, what, and where to read all of it and answer."""
+    return line(
+        (f"{' › '.join(question.path)} asks: ", "bold magenta"),
+        (one_line(question.prompt), ""),
+        (f"  → perdure gates {question.run}", "cyan"),
+    )
 
 
 def moved_on(status: RunStatus, now: datetime) -> RunStatus:
