@@ -200,13 +200,20 @@ def _require_offered(step: OpenWorkspaceRequest, facts: Sequence[ToolFact]) -> N
             )
 
 
+def _timeout(tool: ToolFact, step: OpenWorkspaceRequest) -> float:
+    """How long a call may take: what the task says of the tool, else the profile's if shorter."""
+    if step.tool_timeout_s is None or tool.name in step.tools.timeouts:
+        return tool.timeout_s
+    return min(tool.timeout_s, step.tool_timeout_s)
+
+
 def _terms(tool: ToolFact, step: OpenWorkspaceRequest) -> ToolTerms:
     return ToolTerms(
         name=tool.name,
         access=tool.access,
         idempotent=tool.idempotent,
         needs_approval=tool.needs_approval,
-        timeout_s=min(tool.timeout_s, step.tool_timeout_s or tool.timeout_s),
+        timeout_s=_timeout(tool, step),
         exclusive=tool.exclusive,
         meta=tool.meta,
         repeat_exempt=tool.name in step.tools.repeat_exempt,

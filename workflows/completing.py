@@ -74,6 +74,7 @@ class Completing(Working):
             iteration=core.course.iteration,
             output=core.turnover.final or (core.kept.output if core.kept else None),
             tree=core.tree,
+            confidence=complete.confidence,
         )
 
     def _passed(self, complete: Complete, facts: CompletionFacts) -> AfterCheck | Rate:

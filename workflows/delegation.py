@@ -254,6 +254,8 @@ class DelegationLoop(Deciding):
             settings=self.spec.delegation,
         )
         self._note_confidences()
+        if verdict.signal == "warn":
+            self.note("stall_warned", why=verdict.why)
         if verdict.signal == "switch_strategy":
             self.note("strategy_switched", strategy=verdict.strategy, why=verdict.why)
             if verdict.strategy == "escalate":

@@ -20,6 +20,7 @@ from perdure.domain.delegation.critique import (
     wants_repair,
 )
 from perdure.domain.delegation.decisions import ANSWER_BELOW, ASKED_ABOVE, Envelope
+from perdure.domain.delegation.key_findings import shortened
 from perdure.domain.delegation.prompts import REVIEWED_TOO
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.signatures import logical_worker
@@ -47,6 +48,7 @@ from workflows.steps import Broken, Done
 from workflows.structured import WorkReviewing
 
 REVIEW_TOKENS = 1_024
+ERROR_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +325,7 @@ class Working(Skilled, Equipping):
             confidence=None if crashed else read.confidence,
             stated=None if crashed else read.stated,
             key_finding=read.key_finding if not crashed else "",
-            error=error[:300],
+            error=shortened(error, ERROR_CHARACTERS),
             output=read.result,
             critique=piece.critique.score if piece.critique else None,
             usable=read.usable and not crashed and not read.unfit,
@@ -336,12 +338,13 @@ def _done(envelope: Envelope, end: ChildEnd | NotStarted, *, acceptance: str = "
     result = end.result if isinstance(end, ChildEnd) else None
     manages = result is not None and result.kind == "delegation"
     best = result.best.score if result is not None and result.best is not None else None
+    own = result.confidence if result is not None else None
     return WorkDone(
         worker=envelope.worker,
         output=result.output_ref if result is not None else None,
         tool_calls=result.spend.tool_calls if result is not None else 0,
         tool_successes=result.tool_successes if result is not None else 0,
-        confidence=best if manages else None,
+        confidence=(best if own is None else own) if manages else None,
         manages=manages,
         error=_error_of(end),
         envelope=envelope.model_copy(update={"inputs": {}}),
@@ -354,7 +357,9 @@ def _error_of(end: ChildEnd | NotStarted) -> str:
         return end.why
     if end.result is None:
         return end.error
-    return "" if end.result.outcome == "accepted" else end.result.explanation[:300]
+    if end.result.outcome == "accepted":
+        return ""
+    return shortened(end.result.explanation, ERROR_CHARACTERS)
 
 
 def _tree_of(end: ChildEnd | NotStarted) -> str | None:

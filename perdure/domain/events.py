@@ -25,6 +25,7 @@ EventType = Literal[
     "decided",
     "iteration_completed",
     "strategy_switched",
+    "stall_warned",
     "condition_met",
     "budget_warning",
     "gate_opened",

@@ -246,6 +246,7 @@ class RunResult(Frozen):
     transcript: str | None = None
     learnings_started: bool = False
     unread_input: tuple[str, ...] = ()
+    confidence: float | None = None
     models_used: tuple[str, ...] = ()
     truncated: bool = False
     error: str | None = None

@@ -217,6 +217,11 @@ def _crew(spec: Spec) -> str | None:
     ]
     if below.per_run and spec.budget.depth:
         told.append(f"{below.per_run} of them managers, {spec.budget.depth} levels deep")
+    clocks = resolve(spec.agent.model_copy(update={"profile": "delegate"}))
+    told.append(
+        f"each {clocks.active_time:g} s of work (agent.active_time), {clocks.tool_timeout:g} s a "
+        "tool call (agent.tool_timeout)"
+    )
     return ", ".join(told)
 
 

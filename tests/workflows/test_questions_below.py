@@ -99,12 +99,12 @@ async def test_answers_that_mean_nothing_below_are_refused_at_once(site: Install
 
 async def test_a_question_goes_with_the_run_that_asked(site: Installation) -> None:
     run = await site.start(
-        delegation(**ASKING), script(delegates("w1"), asks("w1"), completes("none"))
+        delegation(**ASKING), script(delegates("w1"), asks("w1"), completes("steel"))
     )
     (asked,) = await asked_below(site, run)
     await site.handle(asked.run).terminate()
     result = await site.gateway.result(run)
-    assert result.output == "none"
+    assert result.output == "steel"
     status = await site.status(run)
     assert (status.questions, status.blocked_on) == ((), None)
 

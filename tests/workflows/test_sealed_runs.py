@@ -18,6 +18,7 @@ from waiting import eventually
 
 from perdure.adapters.converting import data_converter
 from perdure.adapters.keys import encryption_keys
+from perdure.domain.messages import Answer
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import RunFilter
 from perdure.interfaces.gateway.server import SEALED_GOAL
@@ -232,3 +233,25 @@ async def test_runs_from_before_the_key_go_on_where_plain_values_are_read(
     async with opened as after, after.worker():
         await answer(after, run, gate, "", "the north")
         assert (await after.gateway.result(run)).output == "Done."
+
+
+async def test_a_question_below_is_told_and_answered_sealed(sealed: Installation) -> None:
+    asked = calls(call("human.ask", question=f"Which {SECRET}?"))
+    run = await sealed.start(
+        delegation(tools={"access": "readonly"}),
+        delegation_script(
+            delegates("w1"),
+            {**asked, "when": {"role": "worker", "worker": "w1"}},
+            works("w1"),
+            completes(),
+        ),
+    )
+
+    async def told() -> bool:
+        return bool((await sealed.status(run)).questions)
+
+    await eventually(told)
+    assert SECRET in (await sealed.status(run)).questions[0].prompt
+    await sealed.gateway.verb(run, Answer(gate="g1", text=f"the {SECRET}", by="t"))
+    assert (await sealed.gateway.result(run)).outcome == "accepted"
+    assert SECRET.encode() not in await _kept_by_the_server(sealed, run)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from perdure.domain.base import Frozen
+from perdure.domain.budget import MOST_SECONDS
 from perdure.domain.servers import ServerSpec
 from perdure.domain.tools import AccessLevel
 
@@ -39,6 +40,8 @@ MOST_TOKENS = 10_000_000_000
 LONGEST_CALL_S = 86_400
 
 Turn = Annotated[int, Field(ge=1, le=MOST_ITERATIONS)]
+Seconds = Annotated[float, Field(gt=0, le=LONGEST_CALL_S, allow_inf_nan=False)]
+Working = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
 
 
 class ToolLoopLevels(Frozen):
@@ -74,6 +77,8 @@ class AgentSettings(Frozen):
     parallel_tools: bool = True
     tool_loop: ToolLoopLevels = ToolLoopLevels()
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    active_time: Working | None = None
+    tool_timeout: Seconds | None = None
 
 
 class ToolFilter(Frozen):
@@ -132,7 +137,7 @@ class ToolsSpec(Frozen):
     deny: tuple[str, ...] = ()
     approve: tuple[str, ...] = ()
     filter: ToolFilters = ()
-    timeouts: dict[str, Annotated[float, Field(gt=0, le=LONGEST_CALL_S)]] = {}
+    timeouts: dict[str, Seconds] = {}
     repeat_exempt: tuple[str, ...] = ()
     mcp: tuple[ServerSpec, ...] = ()
     generated: dict[str, MadeHash] = {}
@@ -211,6 +216,8 @@ def resolve(settings: AgentSettings) -> Turns:
             "fallback_text": settings.fallback_text,
             "parallel_tools": settings.parallel_tools,
             "tool_loop": settings.tool_loop,
+            "active_time": settings.active_time or base.active_time,
+            "tool_timeout": settings.tool_timeout or base.tool_timeout,
         }
     )
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from perdure.domain.delegation.settings import StallSettings
 from perdure.domain.delegation.stall import Progress, Reading, is_steady_rise
@@ -30,6 +31,8 @@ def convergence(
     recent = progress.readings[-READINGS:]
     if len(recent) < min(READINGS, max(2, progress.total)):
         return None
+    if _rises([reading.confidence for reading in recent], settings):
+        return None
     return _same_findings(recent) or _plateau(recent, settings)
 
 
@@ -39,6 +42,13 @@ def findings_hash(findings: Iterable[str]) -> str:
     if not said:
         return ""
     return hashlib.sha256("\n".join(said).encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _rises(scores: Sequence[float], settings: StallSettings) -> bool:
+    """Whether the work gets better, whatever its findings say: each reading above the last."""
+    climbs = all(rounded(later - earlier) > 0 for earlier, later in pairwise(scores))
+    gained = rounded(scores[-1] - scores[0]) >= settings.min_confidence_delta
+    return len(scores) > 1 and climbs and (gained or is_steady_rise(scores, settings))
 
 
 def _same_findings(recent: Sequence[Reading]) -> str | None:

@@ -23,6 +23,7 @@ MOST_HYPOTHESES = 3
 MOST_ENVELOPES = 200
 
 Priority = Literal["low", "normal", "high"]
+PRIORITIES: tuple[Priority, ...] = ("low", "normal", "high")
 
 
 def _clamped(value: float) -> float:

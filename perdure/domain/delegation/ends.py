@@ -156,12 +156,21 @@ def delegation_result(
         skills=tuple(state.shelf.versions()),
         tools_created=tuple(dict.fromkeys((*state.tools_created, *state.toolbox.made))),
         made_tools=state.toolbox.made,
+        confidence=_own_confidence(state, kept),
         models_used=tuple(state.models_used),
         unread_input=state.control.unread_input,
         error=detail or None if outcome == "failed" else None,
         forked_from=state.forked_from,
         started_at=state.started_at,
     )
+
+
+def _own_confidence(state: DelegationState, kept: Kept | None) -> float | None:
+    """How sure the manager was of what it handed over; None where it did not hand that over."""
+    claimed = state.claimed
+    if kept is None or claimed is None or kept.output != claimed.output:
+        return None
+    return claimed.confidence
 
 
 def _mark(kept: Kept) -> Mark:

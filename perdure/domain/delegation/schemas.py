@@ -7,7 +7,7 @@ fields, nothing is recursive. What is free in form travels as text that holds JS
 from pydantic import JsonValue
 
 from perdure.domain.delegation.critique import CATEGORIES
-from perdure.domain.delegation.decisions import DECISION_NAMES
+from perdure.domain.delegation.decisions import DECISION_NAMES, PRIORITIES
 
 Schema = dict[str, JsonValue]
 
@@ -16,6 +16,37 @@ _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "number"}
 _FLAG: Schema = {"type": "boolean"}
 _TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
+
+_OPTIONAL = (
+    "subtask",
+    "inherit",
+    "budget_share",
+    "sub_manager",
+    "result_schema",
+    "model",
+    "temperature",
+    "priority",
+)
+_ENVELOPE = {
+    "worker": "A short name; the same name goes on with the same line of work.",
+    "subtask": "The id of the subtask of the plan that this works on.",
+    "instructions": "All that is to be done; the worker sees nothing else of the task.",
+    "expected": "What the result should be, in words.",
+    "acceptance": "What a reviewer measures the result by; left empty, the subtask's.",
+    "inputs": "Facts that it needs, shown to it as data.",
+    "tools": "Names from the tools that workers may ask for; none means all of them.",
+    "skills": "Names of known skills, or a new procedure as Markdown of several lines.",
+    "inherit": "Names of inputs of the task that are handed on whole, also where you see a part.",
+    "budget_share": "Its part of what is left of the budget, from 0 to 1; left out, a fair part.",
+    "sub_manager": (
+        "true: it gets workers of its own and splits the work further; false: never; left out, as "
+        "the plan's complexity says. Only for work that is several tasks by itself."
+    ),
+    "result_schema": "A JSON schema, as text, that `result` must fit.",
+    "model": "Who does it: a model that the task names; left out, the worker model.",
+    "temperature": "From 0 to 2; ignored where the model takes none.",
+    "priority": "How much depends on it.",
+}
 
 
 def decision_schema() -> Schema:
@@ -72,23 +103,27 @@ def criteria_schema() -> Schema:
 
 def _envelope() -> Schema:
     named = _object({"name": _TEXT, "value": _TEXT})
-    return _object(
-        {
-            "worker": _TEXT,
-            "subtask": _TEXT,
-            "instructions": _TEXT,
-            "expected": _TEXT,
-            "acceptance": _TEXT,
-            "inputs": _list(named),
-            "tools": _TEXTS,
-            "skills": _TEXTS,
-            "inherit": _TEXTS,
-            "budget_share": _NUMBER,
-            "sub_manager": _FLAG,
-            "result_schema": _TEXT,
-        },
-        optional=("subtask", "inherit", "budget_share", "sub_manager", "result_schema"),
-    )
+    fields: dict[str, dict[str, JsonValue]] = {
+        "worker": _TEXT,
+        "subtask": _TEXT,
+        "instructions": _TEXT,
+        "expected": _TEXT,
+        "acceptance": _TEXT,
+        "inputs": _list(named),
+        "tools": _TEXTS,
+        "skills": _TEXTS,
+        "inherit": _TEXTS,
+        "budget_share": _NUMBER,
+        "sub_manager": _FLAG,
+        "result_schema": _TEXT,
+        "model": _TEXT,
+        "temperature": _NUMBER,
+        "priority": {"enum": list(PRIORITIES)},
+    }
+    told: Schema = {
+        name: {**field, "description": _ENVELOPE[name]} for name, field in fields.items()
+    }
+    return _object(told, optional=_OPTIONAL)
 
 
 def _subtask() -> Schema:

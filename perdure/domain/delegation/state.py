@@ -24,7 +24,8 @@ Stage = Literal["manage", "obey", "ask", "rate"]
 class Kept(Frozen):
     """Something that can be handed over: an answer, the files as they were then, and its score.
 
-    `complete`: a manager called it the final result, and all gates let it pass. `evaluation` is
+    `confidence` is the manager's own. `complete`: it called this the final result, and all gates
+    let it pass. `evaluation` is
     what the rubric said of it.
     """
 
@@ -32,6 +33,7 @@ class Kept(Frozen):
     output: Ref | None = None
     tree: str | None = None
     score: float | None = None
+    confidence: float | None = None
     complete: bool = False
     evaluation: Evaluation | None = None
 

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from perdure.domain.delegation.critique import read_defects
 from perdure.domain.delegation.results import CreatedSkill, NeededTool, WorkerResult
 from perdure.domain.json_text import objects_in, value_of
+from perdure.domain.memory.skill_markdown import title_of
 from perdure.domain.progress import is_score
 
 _RESULTS = ("result", "final_result", "answer", "summary", "output", "analysis")
@@ -60,7 +61,7 @@ def _skills(items: Sequence[JsonValue]) -> list[CreatedSkill]:
         said = (given.get(key) for key in ("markdown", "content", "text"))
         text = next((one.strip() for one in said if isinstance(one, str) and one.strip()), "")
         name = given.get("name")
-        if text and isinstance(name, str) and name.strip() and not text.startswith("#"):
+        if text and isinstance(name, str) and name.strip() and title_of(text) is None:
             text = f"# Skill: {name.strip()}\n\n{text}"
         if text:
             found.append(CreatedSkill(markdown=text))

@@ -11,6 +11,13 @@ HASH_CHARACTERS = 10
 _HEADING = re.compile(
     r"^#{1,6}[ \t]+(?:skill:[ \t]*)?(?P<title>\S.*?)[ \t]*#*$", re.IGNORECASE | re.MULTILINE
 )
+_SECTIONS = frozenset(
+    {
+        "example", "examples", "input", "inputs", "instructions", "notes", "output", "outputs",
+        "overview", "prerequisites", "procedure", "purpose", "steps", "summary", "usage",
+        "when-to-use",
+    }
+)  # fmt: skip
 _PURPOSE = re.compile(r"^##[ \t]+purpose[ \t]*#*\n+(?P<line>[^\n]+)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -21,9 +28,12 @@ def slug(title: str) -> str:
 
 
 def title_of(markdown: str) -> str | None:
-    """The first heading without the word "Skill:"; None without a heading."""
-    found = _HEADING.search(markdown)
-    return found["title"] if found else None
+    """The first heading that names the skill, without the word "Skill:"; None for none.
+
+    Headings of its sections name nothing: all skills have them.
+    """
+    titles = (found["title"] for found in _HEADING.finditer(markdown))
+    return next((title for title in titles if slug(title) not in _SECTIONS), None)
 
 
 def purpose_of(markdown: str) -> str:

@@ -100,7 +100,7 @@ def test_a_strategy_gets_three_readings(scores: list[float], total: int, wanted:
     ids=["equal", "one differs", "empty", "two equal", "the last three", "only two"],
 )
 def test_equal_key_findings(findings: list[str], wanted: bool) -> None:
-    scores = [0.2, 0.5, 0.8, 0.3][: len(findings)]
+    scores = [0.8, 0.5, 0.2, 0.3][: len(findings)]
     found = ends(scores, findings=findings)
     assert (found is not None) is wanted
     assert found is None or "same findings" in found
@@ -120,3 +120,10 @@ def test_findings_are_compared_as_sets_without_case_and_spaces() -> None:
 def test_slow_steady_improvement_never_converges(step: float, start: float, count: int) -> None:
     scores = [start + step * number for number in range(count) if start + step * number <= 1]
     assert ends(scores) is None
+
+
+@pytest.mark.parametrize("scores", [[0.2, 0.5, 0.8], [0.50, 0.51, 0.52]], ids=["fast", "slow"])
+def test_work_that_gets_better_has_not_converged_though_its_findings_stay(
+    scores: list[float],
+) -> None:
+    assert ends(scores, findings=["a", "a", "a"]) is None

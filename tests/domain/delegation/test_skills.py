@@ -132,3 +132,10 @@ def test_every_reference_is_one_thing(asked: list[str]) -> None:
     found = resolve(asked, shelf(a="ref", b_c="ref"))
     told = len({*found.written, *found.unknown}) + len(found.known)
     assert told <= len({item for item in asked if item.strip()})
+
+
+def test_headings_of_sections_name_no_skill() -> None:
+    first, second = "## Purpose\nTo look.\n## Steps\nLook.", "## Purpose\nTo hear.\n## Steps\nHear."
+    names = {skill_name(text) for text in (first, second)}
+    assert len(names) == 2 and "purpose" not in names
+    assert skill_name(f"{first}\n# Skill: Looking") == "looking"

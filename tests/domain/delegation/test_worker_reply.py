@@ -135,3 +135,18 @@ def test_what_a_worker_says_can_always_be_written_down(reply: dict[str, object])
     read = read_worker(json.dumps(reply))
     assert read.result is not None
     assert WorkerResult.model_validate_json(read.model_dump_json()) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "heading"),
+    [
+        ("Look first.", "# Skill: Look\n\nLook first."),
+        ("## Purpose\nLook first.", "# Skill: Look\n\n## Purpose\nLook first."),
+        ("# Looking\nLook first.", "# Looking\nLook first."),
+    ],
+    ids=["no heading", "headings of sections alone", "a title of its own"],
+)
+def test_a_name_beside_the_text_of_a_skill_counts(text: str, heading: str) -> None:
+    skill = {"name": "Look", "markdown": text}
+    (read,) = read_worker(json.dumps({"result": "r", "skills_created": [skill]})).skills_created
+    assert read.markdown == heading

@@ -209,6 +209,7 @@ _TELLERS: Mapping[EventType, Teller] = {
     "stage_finished": _stage,
     "child_finished": _child,
     "strategy_switched": _strategy,
+    "stall_warned": _named("stall", "why", style=WARN),
     "skill_saved": _named("skill", "name"),
     "verdict": _verdict,
     "gate_opened": _gate_opened,

@@ -1,0 +1,144 @@
+"""Random plans with workers that honestly fail, half succeed, or do good work.
+
+Nothing is done that nobody did, no run ends while it improves, and every run ends with a reason.
+"""
+
+from collections.abc import Sequence
+
+import hypothesis
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.domain.delegation.course import (
+    Course,
+    after_delegation,
+    planned_end,
+    progress_end,
+)
+from perdure.domain.delegation.deciding import decide
+from perdure.domain.delegation.decisions import Delegate, Envelope, MakePlan, Subtask
+from perdure.domain.delegation.directives import End, Work
+from perdure.domain.delegation.plan import Node
+from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.outcomes import Ended
+
+SETTINGS = DelegationSettings(max_iterations=30)
+IMPROVED = SETTINGS.stall.min_confidence_delta
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[Subtask, ...]:
+    """A graph of subtasks, each after some of those before it."""
+    ids = [f"s{number}" for number in range(draw(st.integers(1, 8)))]
+    return tuple(
+        Subtask(id=id, title=id, depends_on=tuple(sorted(draw(st.sets(st.sampled_from(ids[:n]))))))
+        if n
+        else Subtask(id=id, title=id)
+        for n, id in enumerate(ids)
+    )
+
+
+@st.composite
+def brought(draw: st.DrawFn) -> WorkerReport:
+    """What a worker brings: an honest failure, partial or good work, or its crash."""
+    kind = draw(st.sampled_from(("crashed", "failed", "doubtful", "partial", "good", "good")))
+    low, high = {"doubtful": (0.0, 0.29), "partial": (0.3, 0.59), "good": (0.6, 1.0)}.get(
+        kind, (0.0, 0.2)
+    )
+    sure = round(draw(st.floats(low, high)), 2)
+    if kind in {"crashed", "failed"}:
+        crashed = kind == "crashed"
+        return WorkerReport(
+            worker="w",
+            end="crashed" if crashed else "done",
+            confidence=None if crashed else sure,
+            stated=None if crashed else sure,
+            error="it did not work",
+        )
+    reviewed = draw(st.none() | st.floats(0, 1).map(lambda score: round(score, 2)))
+    finding = draw(st.sampled_from(("steel", "glass", "cork")))
+    return WorkerReport(
+        worker="w",
+        confidence=sure,
+        stated=sure,
+        critique=reviewed,
+        key_finding=finding,
+        usable=True,
+        output=f"sha256:{finding}",
+    )
+
+
+def did(report: WorkerReport) -> bool:
+    """Whether somebody did the work: a result that its reviewer, or else its worker, stands by."""
+    if not report.usable:
+        return False
+    if report.critique is not None:
+        return report.critique >= SETTINGS.critique.min_mean
+    return (report.stated or 0.0) >= SETTINGS.min_confidence
+
+
+def improves(scores: Sequence[float]) -> bool:
+    """Whether the newest reading is better than all before it, by the smallest gain."""
+    *before, newest = scores
+    return bool(before) and round(newest - max(before), 6) >= IMPROVED
+
+
+def workable(nodes: Sequence[Node]) -> list[Node]:
+    """Subtasks that may be worked on: all they wait for is done, and they are not."""
+    done = {node.id for node in nodes if node.status == "done"}
+    return [n for n in nodes if n.status != "done" and set(n.depends_on) <= done]
+
+
+@hypothesis.settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_nothing_is_done_that_nobody_did_and_improving_work_goes_on(data: st.DataObject) -> None:
+    course, _ = decide(
+        Course().begun(),
+        MakePlan(decision="plan", subtasks=data.draw(plans())),
+        settings=SETTINGS,
+        phase="core_work",
+    )
+    newest: dict[str, WorkerReport] = {}
+    end: Ended | None = None
+    while end is None and (open_ones := workable(course.plan.nodes)):
+        end = planned_end(course, SETTINGS)
+        if end is not None:
+            break
+        chosen = open_ones[: data.draw(st.integers(1, 3))]
+        work = Delegate(
+            decision="delegate",
+            delegations=tuple(
+                Envelope(worker=f"w-{node.id}-{course.iteration}", subtask=node.id,
+                         instructions=f"try {course.iteration}: {node.title}")
+                for node in chosen
+            ),
+        )  # fmt: skip
+        course, directive = decide(course.begun(), work, settings=SETTINGS, phase="core_work")
+        if isinstance(directive, End):
+            end = directive.verdict
+            break
+        if not isinstance(directive, Work):
+            continue
+        reports = [
+            data.draw(brought()).model_copy(
+                update={"worker": envelope.worker, "subtask": envelope.subtask}
+            )
+            for envelope in directive.envelopes
+        ]
+        newest |= {report.subtask: report for report in reports if report.subtask}
+        output = next((report.output for report in reports if report.output), None)
+        course, verdict = after_delegation(
+            course,
+            directive.envelopes,
+            reports,
+            output=output,
+            similarity=data.draw(st.sampled_from((None, 0.2, 0.99))),
+            settings=SETTINGS,
+        )
+        scores = [reading.confidence for reading in course.progress.readings]
+        end = progress_end(course, SETTINGS, verdict)
+        assert not (end is not None and improves(scores)), (end, scores)
+    done = {node.id for node in course.plan.nodes if node.status == "done"}
+    assert all(id in newest and did(newest[id]) for id in done)
+    assert end is None or end.outcome == "best_effort"
