@@ -17,6 +17,11 @@ from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.budget import Amounts
 from perdure.domain.commission import Commission
 from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
+from perdure.domain.keeping_steps import FinishReport as FinishReport
+from perdure.domain.keeping_steps import FinishRequest as FinishRequest
+from perdure.domain.keeping_steps import ReconcileRequest as ReconcileRequest
+from perdure.domain.keeping_steps import SnapshotReport as SnapshotReport
+from perdure.domain.keeping_steps import SnapshotRequest as SnapshotRequest
 from perdure.domain.model_errors import ModelFacts
 from perdure.domain.models import ModelCard
 from perdure.domain.notices import NotifyReport as NotifyReport
@@ -354,55 +359,3 @@ class ToolCallReport(StepMessage):
     seconds: float = 0.0
     number: float | None = None
     held: dict[str, Amounts] | None = None
-
-
-class SnapshotRequest(StepMessage):
-    """Store the working folder's tree; at the end, also the patch from the base to the best."""
-
-    run: str
-    root: str
-    patch_from: str | None = None
-    patch_to: str | None = None
-
-
-class SnapshotReport(StepMessage):
-    """The tree's manifest, and the deliverable where one was asked for."""
-
-    tree: Ref
-    patch: Ref | None = None
-    seconds: float = 0.0
-
-
-class ReconcileRequest(StepMessage):
-    """Sum the attempts of an activity that ended without a report."""
-
-    activity_id: str
-
-
-class FinishRequest(StepMessage):
-    """Write the last records, the result and the last state of a run; repeats replace.
-
-    `remembered`: memory keeps an event of it, under its `category`, for pattern mining. `output` is
-    the address of the text that is wanted back, up to so many bytes of it as `inline` says.
-    """
-
-    run: str
-    records: tuple[IterationRecord, ...] = ()
-    result: str
-    status: str | None = None
-    outcome: str
-    lifecycle: str
-    ended_at: str
-    category: str | None = None
-    remembered: bool = False
-    state: dict[str, JsonValue] | None = None
-    output: str | None = None
-    inline: int = 0
-
-
-class FinishReport(StepMessage):
-    """Whether the run's row was there to be closed, and the output; `excerpt`: its beginning."""
-
-    stored: bool = True
-    output: str | None = None
-    excerpt: bool = False
