@@ -15,10 +15,11 @@ from perdure.domain import message_forms as forms
 from perdure.domain import questions
 from perdure.domain.message_forms import Misread
 from perdure.domain.messages import Answer, AnyMessage
+from perdure.domain.names import BETWEEN_RUNS
 from perdure.domain.questions import Forwarded, Question, QuestionsBelow
 from workflows.control import Controlled
 
-TOLD = "questions_below"
+TOLD = BETWEEN_RUNS[0]
 
 
 class Upward(Controlled):

@@ -191,7 +191,8 @@ def test_a_plan_of_a_delegation_names_its_people_and_how_many_there_may_be() -> 
     ]
     assert plan.iterations == 9
     assert plan.crew == (
-        "up to 6 workers an iteration, 16 at once, 500 in all, 6 of them managers, 4 levels deep"
+        "up to 6 workers an iteration, 16 at once, 500 in all, 6 of them managers, 4 levels deep, "
+        "each 90 s of work (agent.active_time), 30 s a tool call (agent.tool_timeout)"
     )
     assert (plan.worst.workers, plan.worst.tool_calls) == (500, 1_500)
     alone = given.model_copy(

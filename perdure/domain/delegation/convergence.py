@@ -31,7 +31,8 @@ def convergence(
     recent = progress.readings[-READINGS:]
     if len(recent) < min(READINGS, max(2, progress.total)):
         return None
-    if _rises([reading.confidence for reading in recent], settings):
+    scores = [reading.confidence for reading in progress.readings]
+    if _improves(scores, settings) or _rises(scores[-READINGS:], settings):
         return None
     return _same_findings(recent) or _plateau(recent, settings)
 
@@ -42,6 +43,12 @@ def findings_hash(findings: Iterable[str]) -> str:
     if not said:
         return ""
     return hashlib.sha256("\n".join(said).encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _improves(scores: Sequence[float], settings: StallSettings) -> bool:
+    """Whether the newest is better than all before it, by the smallest gain that counts."""
+    *before, newest = scores
+    return bool(before) and rounded(newest - max(before)) >= settings.min_confidence_delta
 
 
 def _rises(scores: Sequence[float], settings: StallSettings) -> bool:
