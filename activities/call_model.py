@@ -12,16 +12,17 @@ from activities.keep_records import RecordKeeper
 from activities.metering import Metered, MeteredModel, NotSent
 from activities.translate import translated
 from perdure.domain.agent.calls import CallAsked, canonical_json, normalize_name
+from perdure.domain.agent.closing_prompt import SYSTEM_SHARE, closing_messages, shortened
 from perdure.domain.agent.compaction import compact
 from perdure.domain.agent.records import whole
 from perdure.domain.gates import arguments_hash
 from perdure.domain.models import ModelRequest, ToolOffer
 from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
 from perdure.domain.refs import Ref
-from perdure.domain.steps import Frame, ModelCallReport, ModelCallRequest
+from perdure.domain.steps import Frame, ModelCallReport, ModelCallRequest, PairRequest
 from perdure.domain.tokens import estimate
 from perdure.domain.tools import ToolFact
-from perdure.domain.transcript import Head, Message, ToolUseBlock
+from perdure.domain.transcript import Head, Message, ToolUseBlock, message_tokens
 
 # A tool's name and the arguments that a model gave, to the arguments as the tool mends them.
 Mended = Callable[[str, dict[str, JsonValue]], dict[str, JsonValue]]
@@ -60,6 +61,14 @@ class CallModel:
         """Append the entries, call the model, append its reply."""
         return await self.turn(step)
 
+    @activity.defn
+    @translated
+    async def pair_results(self, step: PairRequest) -> Head:
+        """Put the last results into a conversation that ends here: every call has its own."""
+        frame = await self._frames.load(step.frame)
+        composed = await self._composer.messages(step.append, frame=frame, small_model=False)
+        return await self._transcripts.append(step.head, composed)
+
     async def turn(
         self,
         step: ModelCallRequest,
@@ -84,9 +93,11 @@ class CallModel:
         request = self._request(
             step, frame=frame, messages=messages, json_schema=json_schema, system=system
         )
+        if step.room is not None:
+            request = closing_request(request, room=step.room)
         if temperature is not None:
             request = request.model_copy(update={"temperature": temperature})
-        told = prompt_estimate(request, head=before)
+        told = prompt_estimate(request, head=before, short=step.room is not None)
         factored = round(told * step.allowance.factor)
         outcome = await self._metered.call(step, request, frame=frame, estimate=factored)
         match outcome:
@@ -179,12 +190,21 @@ class CallModel:
         return await self._blobs.put_text(f"{before}{step.seam}{text}" if before else text)
 
 
-def prompt_estimate(request: ModelRequest, *, head: Head) -> int:
+def closing_request(request: ModelRequest, *, room: int) -> ModelRequest:
+    """The same question in so many tokens: without tools, and without most of what was said."""
+    system = shortened(request.system, tokens=room // SYSTEM_SHARE)
+    said = closing_messages(request.messages, room=room - estimate(system).total)
+    short = {"system": system, "messages": said, "tools": (), "tool_choice": "none"}
+    return request.model_copy(update=short)
+
+
+def prompt_estimate(request: ModelRequest, *, head: Head, short: bool = False) -> int:
     """Tokens of the whole prompt by our own count, before calibration."""
+    said = sum(message_tokens(one).total for one in request.messages) if short else 0
     fixed = estimate(request.system).total
     for tool in request.tools:
         fixed += estimate(f"{tool.name} {tool.description} {tool.parameters}").total
-    return head.tokens.total + fixed
+    return (said if short else head.tokens.total) + fixed
 
 
 def normalized(message: Message, *, frame: Frame, mended: Mended) -> Message:

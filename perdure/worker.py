@@ -166,11 +166,9 @@ class Fleet:
                 KeepLearnings(stores.memory).keep_learnings,
                 Mine(stores.memory).mine,
                 ReadStage(
-                    blobs=stores.blobs,
-                    artifacts=stores.artifacts,
-                    frames=self._frames,
-                    now=utc_now,
+                    blobs=stores.blobs, artifacts=stores.artifacts, frames=self._frames, now=utc_now
                 ).read_stage,
+                self._calls.pair_results,
                 Notify(notifier(self._settings)).notify,
                 Ready(version=VERSION, workspace=None).ready,
             ],

@@ -6,25 +6,30 @@ Every call that a turn makes is recorded here too, with all its attempts.
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from perdure.domain import budget as budgets
+from temporalio import workflow
+
+from activities.call_model import CallModel
 from perdure.domain.agent.records import spent_since, with_account, with_reply
 from perdure.domain.agent.settings import FINISH_PROMPT, FORCED_TEXT_PROMPT
 from perdure.domain.agent.turn import Ending, ForceText, TurnState, must_end
-from perdure.domain.budget import Refused
-from perdure.domain.context import entries_tokens
 from perdure.domain.models import UNFINISHED
 from perdure.domain.outcomes import Outcome
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
 from perdure.domain.standing import PendingInput
-from perdure.domain.steps import Entry, ModelCallReport, SayEntry
+from perdure.domain.steps import (
+    Entry,
+    ModelCallReport,
+    PairRequest,
+    ResultsEntry,
+    SayEntry,
+)
 from perdure.domain.transcript import Head
+from workflows import options
 from workflows.batch import Batches
 from workflows.model_calls import REFUSED, Ask
 from workflows.steps import Broken
 from workflows.tries import Called, Unanswered
-
-WRAP_UP_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,6 @@ class Closing(Batches):
         allowed = (
             self.interruption is None
             and ending.outcome != "deadline"
-            and ending.reason != "output_tokens"
             and not self.core.budget.complete_output
         )
         following = must_end(state, ending, wrap_up=allowed and self.wrap_up_fits(state, role=role))
@@ -141,18 +145,20 @@ class Closing(Batches):
 
     def wrap_up_fits(self, state: TurnState, *, role: str) -> bool:
         """Whether a closing call of the role's present model fits, the reserve opened."""
-        model = self.model_of(role)
-        card = self.core.cards.get(model)
-        told = (state.head.tokens.total if state.head else 0) + self.core.system_tokens
-        told += entries_tokens(_closing_entries(state, FORCED_TEXT_PROMPT))
-        fit = budgets.fit_call(
-            self.core.budget,
-            prompt_tokens=round(told * self.core.factors.get(model, 1.0)),
-            wanted=WRAP_UP_TOKENS,
-            price=card.price if card else None,
-            wrap_up=True,
+        ask = self._closing_ask(state, role=role, what="closing text")
+        return self.closing_fits(ask, model=self.model_of(role))
+
+    async def paired(self, state: TurnState) -> None:
+        """Put results that no call has taken along into the transcript, which ends with them."""
+        results = tuple(entry for entry in state.entries if isinstance(entry, ResultsEntry))
+        if not results or state.head is None:
+            return
+        state.entries = [entry for entry in state.entries if not isinstance(entry, ResultsEntry)]
+        state.head = await workflow.execute_activity_method(
+            CallModel.pair_results,
+            PairRequest(frame=self.core.frame or "", head=state.head, append=results),
+            **options.store_step(self.site, summary="keep the last results"),
         )
-        return not isinstance(fit, Refused)
 
     @abstractmethod
     def begin_iteration(self, state: TurnState) -> None:
@@ -183,6 +189,7 @@ class Closing(Batches):
             records=tuple(state.unwritten),
             continues=state.answer if finish else None,
             seam=state.seam,
+            closes=True,
         )
 
 

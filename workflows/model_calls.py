@@ -16,8 +16,9 @@ from perdure.domain import budget as budgets
 from perdure.domain.agent import compaction
 from perdure.domain.agent.failover import OVERFLOW_CODE, next_model, unpriced
 from perdure.domain.agent.records import thin
-from perdure.domain.budget import Refused
+from perdure.domain.budget import Fit, Refused
 from perdure.domain.call_settings import reply_limit
+from perdure.domain.closing_room import CLOSING_TOKENS, closing_room
 from perdure.domain.context import entries_tokens
 from perdure.domain.control import Phase
 from perdure.domain.models import CUT_SHORT, ModelCard
@@ -45,6 +46,8 @@ from workflows.structured import Structured
 from workflows.tries import Called, Reported, Tried, Tries, Unanswered, Unpriced
 
 RESERVATION_TRIES = 4
+# A closing prompt that outgrew its estimate is made so much shorter the next time.
+SHORTER_EACH_TIME = 0.7
 REPLY_TRIES = 2
 REFUSED = "refusal"
 MODEL_REFUSED = "the model refused to answer"
@@ -58,7 +61,8 @@ class Ask:
     `extra_tokens` is what entries will add that cannot be counted here; `model` is asked instead of
     the role's chain. The longest reply is `max_tokens`, or else what the role's settings say, or
     what the model can; it doubles as often as the call is `raised`, to `most_tokens` at most. With
-    `continues` the reply goes on with what was said so far.
+    `continues` the reply goes on with what was said so far. One that `closes` a run is made short
+    enough to fit.
     """
 
     role: str
@@ -79,6 +83,7 @@ class Ask:
     worker: str | None = None
     continues: Ref | None = None
     seam: str = ""
+    closes: bool = False
 
 
 Performed = Done[ModelCallReport] | Done[StructuredReport] | Broken
@@ -205,22 +210,17 @@ class Calling(Limited):
         if unpriced(core.budget, card):
             return Unpriced(model)
         factor = core.factors.get(model, 1.0)
-        own = (ask.head.tokens.total if ask.head else 0) + core.system_tokens
-        told = own + entries_tokens(ask.entries) + ask.extra_tokens
-        prompt = max(tries.counted, round(told * factor))
-        fit = budgets.fit_call(
-            core.budget,
-            prompt_tokens=prompt,
-            wanted=self._reply_limit(ask, card),
-            price=card.price,
-            wrap_up=ask.wrap_up,
-        )
+        prompt = max(tries.counted, self.prompt_of(ask, model))
+        fit, room = self._fitted(ask, card, prompt=prompt, outgrown=tries.outgrown)
         if isinstance(fit, Refused):
             return fit
-        if not compact and ask.head and compaction.is_due(prompt, window=card.window):
+        if not compact and ask.head and not room and compaction.is_due(prompt, window=card.window):
             compact = True
             self.note("context_pressure", model=model, cure="compacted near the window")
-        calls, output = (core.budget.remaining(name) for name in ("model_calls", "output_tokens"))
+        calls, output = (
+            core.budget.remaining(name, wrap_up=ask.wrap_up)
+            for name in ("model_calls", "output_tokens")
+        )
         activity_id = self.next_activity_id()
         asked_first, tries.first_step = tries.first_step, tries.first_step or activity_id
         core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)
@@ -252,11 +252,48 @@ class Calling(Limited):
             worker=ask.worker or self.site.worker,
             continues=ask.continues.hash if ask.continues else None,
             seam=ask.seam if ask.continues else "",
+            room=room,
             state=self.iteration_state() if ask.records else None,
         )
         self.note("model_call_started", model=model, role=ask.role)
         called = await self._perform(ask, request, activity_id)
         return await self._settled(called, ask, model=model, activity_id=activity_id)
+
+    def _fitted(
+        self, ask: Ask, card: ModelCard, *, prompt: int, outgrown: int = 0
+    ) -> tuple[Fit | Refused, int | None]:
+        """The output cap and reservation; for a closing call perhaps with room for less prompt."""
+        budget, wanted = self.core.budget, self._reply_limit(ask, card)
+        fit = budgets.fit_call(
+            budget, prompt_tokens=prompt, wanted=wanted, price=card.price, wrap_up=ask.wrap_up
+        )
+        enough = isinstance(fit, Fit) and fit.max_tokens >= min(wanted, CLOSING_TOKENS)
+        if not ask.closes or (enough and not outgrown):
+            return fit, None
+        room = closing_room(budget, price=card.price)
+        if room is None or (isinstance(fit, Fit) and room >= prompt):
+            return fit, None
+        room = min(room, card.window // 2)
+        short = budgets.fit_call(
+            budget, prompt_tokens=room, wanted=CLOSING_TOKENS, price=card.price, wrap_up=True
+        )
+        counted = room / self.core.factors.get(card.name, 1.0)
+        return short, round(counted * SHORTER_EACH_TIME**outgrown)
+
+    def closing_fits(self, ask: Ask, *, model: str) -> bool:
+        """Whether a closing call of a model can be paid for, however short."""
+        card = self.core.cards.get(model)
+        if card is None:
+            return False
+        return not isinstance(
+            self._fitted(ask, card, prompt=self.prompt_of(ask, model))[0], Refused
+        )
+
+    def prompt_of(self, ask: Ask, model: str) -> int:
+        """The tokens of a prompt, by our own count and the model's calibration."""
+        own = (ask.head.tokens.total if ask.head else 0) + self.core.system_tokens
+        told = own + entries_tokens(ask.entries) + ask.extra_tokens
+        return round(told * self.core.factors.get(model, 1.0))
 
     def _reply_limit(self, ask: Ask, card: ModelCard) -> int:
         return reply_limit(

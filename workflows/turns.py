@@ -42,6 +42,11 @@ class Turning(Closing):
         self, state: TurnState, turns: Turns, *, role: str, phase: Phase
     ) -> TurnEnd:
         """Turn until the model answers in text or a limit forces it to."""
+        end = await self._turned(state, turns, role=role, phase=phase)
+        await self.paired(state)
+        return end
+
+    async def _turned(self, state: TurnState, turns: Turns, *, role: str, phase: Phase) -> TurnEnd:
         if state.batch is not None:
             forced = await self._carry_on(state, turns, role=role)
             if forced is not None:
@@ -66,6 +71,12 @@ class Turning(Closing):
                 outcome=_time_or_budget(spent), reason=spent.dimension, detail=spent.text
             )
             return await self.end(state, ending, role=role)
+        budget = self.core.budget
+        last_call = budget.limits.on_exhausted == "abort" and budget.remaining("model_calls") == 1
+        if state.awaiting_results and last_call:
+            # The last permitted call: an answer from what there is, and no call that nobody reads.
+            ending = Ending(outcome="out_of_budget", reason="model_calls")
+            return ForceText(type="force_text", ending=ending)
         self.begin_iteration(state)
         self.enter(phase)
         on_offer = self.on_offer(state)

@@ -39,7 +39,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
     "active_time",
 )
 TIME_DIMENSIONS: frozenset[Dimension] = frozenset({"wall_time", "active_time"})
-RESERVED_FOR_WRAP_UP: frozenset[Dimension] = frozenset({"tokens", "cost"})
+RESERVED_FOR_WRAP_UP: frozenset[Dimension] = frozenset({"tokens", "output_tokens", "cost"})
 WARNING_SHARE = 0.8
 MAX_ITERATIONS = 10_000
 MIN_OUTPUT_TOKENS = 16
@@ -161,6 +161,8 @@ class Budget(Frozen):
         if dimension not in RESERVED_FOR_WRAP_UP:
             return limit
         kept = limit * (1 - Decimal(str(self.limits.wrap_up)))
+        if dimension == "output_tokens" and limit - kept < MIN_OUTPUT_TOKENS:
+            return limit  # too small a reserve to say anything with
         return kept if dimension == "cost" else Decimal(int(kept))
 
     def remaining(

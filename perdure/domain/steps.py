@@ -237,7 +237,8 @@ class ModelCallRequest(StepMessage):
 
     `state` is what the newest of them can be taken up from. Without one it is the transcript.
     `continues` is the address of what was said so far of the answer that the reply goes on with,
-    joined to it by `seam`.
+    joined to it by `seam`. With `room` only that many tokens are sent of the conversation, in the
+    short form of a closing call.
     """
 
     frame: str
@@ -256,6 +257,15 @@ class ModelCallRequest(StepMessage):
     state: dict[str, JsonValue] | None = None
     continues: str | None = None
     seam: str = ""
+    room: int | None = None
+
+
+class PairRequest(StepMessage):
+    """Append results to a transcript that no call goes on from."""
+
+    frame: str
+    head: Head
+    append: tuple[ResultsEntry, ...]
 
 
 CallStatus = Literal["replied", "does_not_fit", "interrupted", "sealed", "lost_workers"]

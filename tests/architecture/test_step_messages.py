@@ -153,6 +153,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "state": None,
             "continues": None,
             "seam": "",
+            "room": None,
         },
         "ModelFailure": {
             "facts": "required",
@@ -223,6 +224,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "seats": {},
             "orchestrates": False,
         },
+        "PairRequest": {"frame": "required", "head": "required", "append": "required"},
         "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},
         "PlanReport": {"call": "required", "problems": [], "plan": {"steps": [], "risks": []}},
         "PlanRequest": {"call": "required"},

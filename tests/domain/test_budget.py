@@ -198,11 +198,15 @@ def test_the_reserve_is_hidden_until_there_is_a_result(complete, wrap_up, visibl
 
 
 @pytest.mark.parametrize(
-    ("dimension", "limits"),
-    [("output_tokens", {"output_tokens": 100}), ("model_calls", {"model_calls": 100})],
+    ("dimension", "limits", "visible"),
+    [
+        ("output_tokens", {"output_tokens": 1_000}, 900),
+        ("output_tokens", {"output_tokens": 100}, 100),  # too little to say anything with
+        ("model_calls", {"model_calls": 100}, 100),
+    ],
 )
-def test_only_tokens_and_cost_have_a_reserve(dimension, limits):
-    assert budget(**limits).visible_limit(dimension) == 100
+def test_what_can_pay_for_a_last_word_has_a_reserve(dimension, limits, visible):
+    assert budget(**limits).visible_limit(dimension) == visible
 
 
 def test_an_ordinary_call_stops_at_the_reserve_and_a_closing_one_may_use_it():

@@ -68,7 +68,14 @@ def exceeded(result: RunResult, budget: dict[str, float]) -> list[str]:
             [big("a"), big("b"), DONE],
             "output_tokens",
             FALLBACK_TEXT,
-            id="output tokens have no reserve",
+            id="output tokens without room for a sentence",
+        ),
+        pytest.param(
+            {"output_tokens": 250},
+            [FORCED, *map(big, "abcdef")],
+            "output_tokens",
+            "Closing.",
+            id="output tokens",
         ),
         pytest.param(
             {"output_tokens": 100},
@@ -79,9 +86,9 @@ def exceeded(result: RunResult, budget: dict[str, float]) -> list[str]:
         ),
         pytest.param(
             {"model_calls": 2},
-            [big("a"), big("b"), DONE],
+            [FORCED, big("a"), big("b"), DONE],
             "model_calls",
-            FALLBACK_TEXT,
+            "Closing.",
             id="model calls",
         ),
         pytest.param(
@@ -255,3 +262,57 @@ async def test_a_call_in_flight_holds_its_reservation(probe: Installation) -> No
     await eventually(reserved, seconds=60)
     await probe.gateway.result(run)
     assert (await probe.status(run)).budget.reserved_tokens == 0
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        pytest.param({"tokens": 20_000}, id="tokens"),
+        pytest.param({"tokens": None, "cost_usd": 0.02}, id="cost"),
+        pytest.param({"tokens": 6_000, "wrap_up": 0.2}, id="few tokens"),
+        pytest.param({"tokens": 20_000, "output_tokens": 4_000}, id="two limits"),
+    ],
+)
+async def test_a_closing_call_is_made_short_enough_to_fit(probe: Installation, budget) -> None:
+    """However long the conversation is that the budget was spent on, an answer comes of it."""
+    page = "some words of a page " * 60
+    longer = [
+        calls(*(call("probe.echo", text=f"{n} {m} {page}") for m in range(3))) for n in "abcdef"
+    ]
+    closing = {"when": {"contains": "Tools are switched off now"}, "text": "What there is."}
+    given = script(closing, *longer, price={"input_per_million": 1, "output_per_million": 5})
+    result = await probe.run(task(budget=budget), given)
+    assert (result.outcome, result.output) == ("out_of_budget", "What there is.")
+    assert exceeded(result, {k: v for k, v in budget.items() if v is not None}) == []
+    await books_agree(probe, result)
+    uses, found = await pairs(probe, result)
+    assert uses == found
+    assert uses
+
+
+async def pairs(probe: Installation, result: RunResult) -> tuple[list[str], list[str]]:
+    """The ids of all calls and of all results in a run's transcript."""
+    messages = await conversation(probe, result.transcript)
+    uses = [use.id for message in messages for use in message.tool_uses]
+    return uses, [block.call_id for block in await results(probe, result)]
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        pytest.param({"output_tokens": 100}, id="output tokens"),
+        pytest.param({"tokens": 2_000, "wrap_up": 0}, id="tokens without a reserve"),
+        pytest.param({"tokens": 2_000, "wrap_up": 0, "model_calls": 2}, id="two limits"),
+    ],
+)
+async def test_a_transcript_that_ends_by_a_limit_pairs_calls_and_results(
+    probe: Installation, budget
+) -> None:
+    both = calls(call("probe.echo", text="a"), call("probe.echo", text="b"))
+    used = {"usage": {"input_tokens": 950, "output_tokens": 50}}
+    run = await probe.start(task(budget=budget), script({**both, **used}, big("c"), big("d")))
+    result = await probe.gateway.result(run)
+    assert result.outcome == "out_of_budget"
+    uses, found = await pairs(probe, result)
+    assert uses == found
+    assert len(uses) >= 2
