@@ -112,12 +112,27 @@ async def test_guidance_is_said_once_in_the_next_prompt(probe: Installation) -> 
     assert texts.index("user: Guidance: Be brief.") == 1
 
 
-async def test_guidance_that_is_taken_back_is_told_so(probe: Installation) -> None:
+async def test_guidance_taken_back_before_it_was_read_is_never_told(probe: Installation) -> None:
     run = await probe.start(task(), script(WAITING, echo("b"), DONE))
     await in_tool(probe, run)
     await probe.gateway.verb(run, Amend(guidance="Be brief.", by="t"))
     await probe.gateway.verb(run, Amend(remove=(1,), by="t"))
     let_go(run)
+    texts = await shown(probe, await probe.gateway.result(run))
+    assert not [text for text in texts if "Be brief." in text]
+
+
+async def test_guidance_taken_back_after_it_was_read_is_told_so(
+    probe: Installation, holding: Holding
+) -> None:
+    reading = {**echo("b"), "delay_s": HELD}
+    run = await probe.start(task(), script(WAITING, reading, DONE))
+    await in_tool(probe, run)
+    await probe.gateway.verb(run, Amend(guidance="Be brief.", by="t"))
+    let_go(run)
+    await holding.begun()
+    await probe.gateway.verb(run, Amend(remove=(1,), by="t"))
+    holding.release()
     texts = await shown(probe, await probe.gateway.result(run))
     assert texts.count("user: Guidance: This was taken back and holds no more: Be brief.") == 1
 
