@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from temporalio.client import Client
 
@@ -63,6 +63,7 @@ from perdure.resolution import Plugins, Resolver
 if TYPE_CHECKING:
     from perdure.adapters.mcp.servers import McpServers
 
+T = TypeVar("T")
 VERSION = version("perdure")
 WORK_FOLDER = "work"
 PRICE_SHEET = "prices.yaml"
@@ -99,10 +100,6 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
     )
     if plugins:
         stores = patient(stores)
-    workspaces = LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs)
-    skill_folder = WorkingSkills()
-    if plugins:
-        workspaces, skill_folder = patient_disk(workspaces), patient_disk(skill_folder)
     sheet = settings.home / PRICE_SHEET
     prices = ModelPrices(load_price_sheet(sheet) if sheet.exists() else None)
     access = access_from(settings)
@@ -136,8 +133,10 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             servers=mcp or NoServers(),
             made=made,
             sandbox=sandbox,
-            workspaces=workspaces,
-            skill_folder=skill_folder,
+            workspaces=_waiting(
+                LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs), plugins
+            ),
+            skill_folder=_waiting(WorkingSkills(), plugins),
             checks=RubricChecks(snippets=snippets, plugins=checks),
             loops=LoopFiles(settings.home, parse),
             commands=commands,
@@ -154,6 +153,11 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
         telemetry.close()
         await models.aclose()
         await stores.close()
+
+
+def _waiting(folders: T, of_worker: bool) -> T:
+    """Working folders whose steps wait for room on the disk, where steps are made."""
+    return patient_disk(folders) if of_worker else folders
 
 
 @asynccontextmanager

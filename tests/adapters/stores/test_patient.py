@@ -109,13 +109,13 @@ class Folders:
         self.full = full
         self.tries = 0
         self.left = 0
-        self._error = error or OSError(errno.ENOSPC, "No space left on device", "/work/a")
+        self._error = error or OSError(errno.ENOSPC, "No space left on device", "/folders/a")
 
     async def prepare(self, run: str) -> str:
         self.tries += 1
         if self.tries <= self.full:
             raise self._error
-        return f"/work/{run}"
+        return f"/folders/{run}"
 
     @asynccontextmanager
     async def checkout(self, tree: str) -> AsyncGenerator[str]:
@@ -128,7 +128,7 @@ class Folders:
 async def test_a_full_disk_of_working_folders_is_waited_for(patience: Patience) -> None:
     folders = Folders(full=3)
     found = patient_disk(folders)
-    assert await ActivityEnvironment().run(found.prepare, "a") == "/work/a"
+    assert await ActivityEnvironment().run(found.prepare, "a") == "/folders/a"
     assert (folders.tries, patience.waiting) == (4, 0)
 
 
@@ -142,11 +142,11 @@ async def test_a_folder_that_is_entered_is_waited_for_and_left_each_time(
             assert folders.left == 3
             return root
 
-    assert await ActivityEnvironment().run(work) == "/work/a"
+    assert await ActivityEnvironment().run(work) == "/folders/a"
     assert folders.left == 4
 
 
 async def test_what_is_no_full_disk_is_no_store_that_is_away(patience: Patience) -> None:
-    denied = Folders(full=1, error=PermissionError(errno.EACCES, "denied", "/work/a"))
+    denied = Folders(full=1, error=PermissionError(errno.EACCES, "denied", "/folders/a"))
     with pytest.raises(PermissionError):
         await ActivityEnvironment().run(patient_disk(denied).prepare, "a")
