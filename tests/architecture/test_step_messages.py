@@ -54,7 +54,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "evidence": {},
             "tree": None,
         },
-        "ExtractReport": {"call": "required", "problems": [], "learnings": []},
+        "ExtractReport": {"call": "required", "problems": [], "usable": False, "learnings": []},
         "ExtractRequest": {"call": "required"},
         "FinishReport": {"stored": True, "output": None, "excerpt": False},
         "FinishRequest": {
@@ -85,13 +85,16 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "JudgeReport": {
             "call": "required",
             "problems": [],
+            "usable": False,
             "scores": [],
             "resolved": [],
             "cached": False,
+            "cached_from": "",
         },
         "JudgeRequest": {
             "call": "required",
             "dimensions": "required",
+            "cache": "run",
             "open_findings": [],
             "next_finding": 1,
             "pass_score": 1.0,
@@ -226,7 +229,12 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         },
         "PairRequest": {"frame": "required", "head": "required", "append": "required"},
         "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},
-        "PlanReport": {"call": "required", "problems": [], "plan": {"steps": [], "risks": []}},
+        "PlanReport": {
+            "call": "required",
+            "problems": [],
+            "usable": False,
+            "plan": {"steps": [], "risks": []},
+        },
         "PlanRequest": {"call": "required"},
         "ReadyReport": {
             "version": "required",
@@ -301,7 +309,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "patch_from": None,
             "patch_to": None,
         },
-        "StructuredReport": {"call": "required", "problems": []},
+        "StructuredReport": {"call": "required", "problems": [], "usable": False},
         "TakeOverReport": {
             "ended": None,
             "booked": {
