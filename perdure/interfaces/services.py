@@ -41,6 +41,7 @@ from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import (
     BulkReport,
+    FailingRuns,
     MiningSchedule,
     OpenGates,
     QueueState,
@@ -126,7 +127,7 @@ class RunGateway(Protocol):
         """Steer one run."""
         ...
 
-    async def failing(self, *, limit: int) -> list[tuple[str, str]]:
+    async def failing(self, *, limit: int) -> FailingRuns:
         """Open runs whose code keeps failing, each with why."""
         ...
 
@@ -358,8 +359,7 @@ class AppContext:
         rubric_problems: finds patterns and schemas of a rubric that cannot be used.
         file_formats: models of files that adapters read, for their schemas.
         model_notes: says which models end soon.
-        stdout: where output goes.
-        stderr: where progress and errors go.
+        stdout: where output goes; progress and errors go to `stderr`.
         stdin: where a person answers questions in place; None: nobody does.
         rate_per_minute: requests of one token a minute, over HTTP.
         token_days: after how many days a new token expires; None: never.

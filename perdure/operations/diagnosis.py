@@ -20,13 +20,14 @@ from perdure.domain.causes import said_in_words
 from perdure.domain.errors import PerdureError, ServiceUnavailable
 from perdure.domain.namespace import attributes_command
 from perdure.domain.run import AgentSpec
-from perdure.interfaces.gateway.facts import RunFilter
+from perdure.interfaces.gateway.facts import FailingRuns, RunFilter
 from perdure.interfaces.gateway.store_waits import WAITS_FOR_STORE
 from perdure.interfaces.services import Check, Connect
 from perdure.operations.store_checks import STORES, WAITING, api, disk, stores
 
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
 RUNS_LOOKED_AT = 20
+FAILING_LOOKED_AT = 200
 BROKEN_LOOK = "Report this with what `perdure doctor --json` says."
 PACKAGES = ("temporalio", "anthropic", "pydantic", "sqlalchemy")
 
@@ -221,9 +222,28 @@ async def _failing_runs(connect: Connect) -> AsyncIterator[Check]:
     """Open runs whose code keeps failing in the worker: nobody else would say so."""
     with suppress(ServiceUnavailable):  # an absent server was told already
         async with connect(start=False, on_progress=lambda _: None) as services:
-            for run, trouble in await services.gateway.failing(limit=RUNS_LOOKED_AT):
-                found, _, cure = trouble.partition(" Read ")
-                yield Check(name=f"run {run}", state="failed", found=found, cure=f"Read {cure}")
+            failing = await services.gateway.failing(limit=FAILING_LOOKED_AT)
+            for one in failing.runs:
+                yield Check(name=f"run {one.run}", state="failed", found=one.found, cure=one.cure)
+            yield _how_far(failing)
+
+
+def _how_far(failing: FailingRuns) -> Check:
+    """How many open runs were looked at for a failure of their code, and who looks at the rest."""
+    name, unseen = "failing runs", max(0, failing.open - failing.looked_at)
+    found = f"{len(failing.runs)} of {failing.open} open runs"
+    if not unseen:
+        return Check(name=name, state="ok", found=found)
+    if failing.server_names_them:
+        beyond = "of the others, those that have failed for more than a minute"
+        found = f"{found}: among the newest {failing.looked_at}, and {beyond}"
+        return Check(name=name, state="ok", found=found)
+    return Check(
+        name=name,
+        state="warning",
+        found=f"{found}: only the newest {failing.looked_at} were looked at, {unseen} were not",
+        cure="`perdure status ID` says it of one. End what nobody needs any more.",
+    )
 
 
 async def _troubled_runs(connect: Connect) -> AsyncIterator[Check]:

@@ -169,6 +169,27 @@ class Repaired(Frozen):
     left_out: tuple[str, ...] = ()
 
 
+class FailingRun(Frozen):
+    """An open run whose code keeps failing: what was found, and what to do."""
+
+    run: str
+    found: str
+    cure: str
+
+
+class FailingRuns(Frozen):
+    """Open runs whose code keeps failing, and how far was looked.
+
+    `server_names_them` says that the server itself named those that have failed for a minute, so
+    that only younger failures can be among the runs that were not looked at.
+    """
+
+    runs: tuple[FailingRun, ...] = ()
+    open: int = 0
+    looked_at: int = 0
+    server_names_them: bool = True
+
+
 class RunPage(Frozen):
     """One page of a list; `note` says what may be missing."""
 

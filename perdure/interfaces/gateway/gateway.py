@@ -23,6 +23,7 @@ from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.deleting import Deleting
 from perdure.interfaces.gateway.facts import (
     BulkReport,
+    FailingRuns,
     MiningSchedule,
     OpenGate,
     OpenGates,
@@ -37,6 +38,7 @@ from perdure.interfaces.gateway.facts import (
     Spec,
     Waits,
 )
+from perdure.interfaces.gateway.failing import Failing
 from perdure.interfaces.gateway.following import Follower
 from perdure.interfaces.gateway.forking import Forking
 from perdure.interfaces.gateway.listing import Listing
@@ -287,9 +289,9 @@ class Gateway:
         """
         return await self._steering.verb(run, message)
 
-    async def failing(self, *, limit: int) -> list[tuple[str, str]]:
-        """Open runs whose tasks keep failing, with why: those the server noted, and the newest."""
-        return await Repairing(server=self._server).failing(limit=limit)
+    async def failing(self, *, limit: int) -> FailingRuns:
+        """Open runs whose tasks keep failing: those the server names, and the newest `limit`."""
+        return await Failing(server=self._server, records=self._records).find(limit=limit)
 
     async def repair(self, run: str) -> Repaired:
         """Take a run whose tasks keep failing back to where it was sound; send what came since.

@@ -22,12 +22,10 @@ from temporalio.api.workflowservice.v1 import (
 from perdure.domain.errors import NotAllowed, NotFound, PerdureError
 from perdure.interfaces.gateway.facts import Repaired
 from perdure.interfaces.gateway.server import Look, Server
-from perdure.interfaces.gateway.troubles import FAILING, REPORTED
-from perdure.interfaces.gateway.visibility import OURS
+from perdure.interfaces.gateway.troubles import FAILING, UNKNOWN_TYPE
 
 LOOKS = 40
 PAUSE_S = 0.25
-RUNNING = f"ExecutionStatus = 'Running' AND {OURS}"
 TOLD_CHARACTERS = 80
 Sent = WorkflowExecutionSignaledEventAttributes
 
@@ -55,8 +53,9 @@ class Repairing:
             raise NotAllowed(
                 f"The run {run} fails from its last sound task on, without any message since: its "
                 "code cannot go on from there.",
-                cure="Run the version of Perdure that it was started with, or fork it: "
-                f"`perdure fork {run}`. It is not lost.",
+                cure="Run the version of Perdure that it was started with, or take it up from a "
+                f"finished iteration (`perdure history {run}` lists them): "
+                f"`perdure fork {run} --from-iteration N`. It is not lost.",
             )
         left_out: list[str] = []
         for sent in sound.sent:
@@ -73,17 +72,6 @@ class Repairing:
             left_out=tuple(left_out),
         )
 
-    async def failing(self, *, limit: int) -> list[tuple[str, str]]:
-        """See `Gateway.failing`."""
-        found: dict[str, str] = {}
-        for query in (f"{RUNNING} AND {REPORTED} IS NOT NULL", RUNNING):
-            page, _ = await self._server.page(query, limit=limit)
-            for listed in page:
-                look = await self._server.look(listed.id) if listed.id not in found else None
-                if look is not None and look.trouble and look.trouble.mark.startswith(FAILING):
-                    found[look.id] = look.trouble.text
-        return list(found.items())
-
     async def _failing(self, run: str) -> Look:
         look = await self._server.look(run)
         if look is None:
@@ -98,6 +86,9 @@ class Repairing:
                 f"No task of the run {run} fails; there is nothing to repair.",
                 cure=f"`perdure status {run}` says what it waits for.",
             )
+        if look.trouble.mark.startswith(f"{FAILING}{UNKNOWN_TYPE}"):
+            # Nothing in its history is at fault: to go back in it would help nobody.
+            raise NotAllowed(look.trouble.found, cure=look.trouble.cure)
         return look
 
     async def _events(self, run: str, look: Look) -> Sequence[HistoryEvent]:

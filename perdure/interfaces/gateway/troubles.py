@@ -3,6 +3,7 @@
 With `server` and `faults`, all that reads what the Temporal client returns.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +31,12 @@ REPORTED = "TemporalReportedProblems"
 FAILING = "code: "
 STORE = "store"
 STORE_BACK = "the store answers again, and the run goes on"
+UNKNOWN_TYPE = "no worker on its queue knows the workflow type"
+# How the SDK's worker says so.
+_UNKNOWN_TYPE = re.compile(
+    r"workflow class (\S+) is not registered on this worker, available workflows: (.+)",
+    re.IGNORECASE | re.DOTALL,
+)
 NEWEST_EVENTS = 20
 CERTAIN_ATTEMPTS = 3  # of a task, after which it is no accident
 MESSAGE_CHARACTERS = 300
@@ -59,11 +66,18 @@ class Trouble:
 
     Args:
         mark: the same for as long as it is the same trouble; a new attempt is a new one.
-        text: for people, with what to do where somebody has to do something.
+        found: for people.
+        cure: what to do, where somebody has to do something.
     """
 
     mark: str
-    text: str
+    found: str
+    cure: str = ""
+
+    @property
+    def text(self) -> str:
+        """What was found, and what to do."""
+        return f"{self.found} {self.cure}".strip()
 
 
 async def trouble_of(
@@ -78,7 +92,7 @@ async def trouble_of(
     waiting = await waiting_steps(steps, converter)
     if waiting:
         # One trouble, whatever steps and tries it goes through: people are told once.
-        return Trouble(mark=STORE, text=in_words(waiting, now=now))
+        return Trouble(mark=STORE, found=in_words(waiting, now=now))
     return repeated_step(steps, now=now)
 
 
@@ -136,12 +150,25 @@ def failing_code(
         why = "why is in the worker's log"  # what came since hides the one event that says it
     if why is None:
         return None
-    text = (
-        f"the run cannot go on: its code failed in the worker ({why}); attempt {attempt} follows, "
-        "and the run is not lost. Read `perdure logs worker`; if it stays so: "
-        f"`perdure repair {run}`."
+    unknown = _UNKNOWN_TYPE.search(why)
+    if unknown is not None:
+        return _of_unknown_type(run, *unknown.groups())
+    return Trouble(
+        mark=f"{FAILING}{why}",
+        found=f"the run cannot go on: its code failed in the worker ({why}); attempt {attempt} "
+        "follows, and the run is not lost.",
+        cure=f"Read `perdure logs worker`; if it stays so: `perdure repair {run}`.",
     )
-    return Trouble(mark=f"{FAILING}{why}", text=text)
+
+
+def _of_unknown_type(run: str, name: str, known: str) -> Trouble:
+    return Trouble(
+        mark=f"{FAILING}{UNKNOWN_TYPE} {name}",
+        found=f"the run waits: {UNKNOWN_TYPE} `{name}`. Its workers know {known.rstrip('. ')}.",
+        cure="Start a worker that has it (of the version that the run was started with, or with "
+        "its plugin); where the name is wrong, end it, and start it anew: "
+        f"`temporal workflow terminate --workflow-id {run}`.",
+    )
 
 
 def reported_trouble(run: str, problems: Sequence[str] | None) -> Trouble | None:
@@ -149,8 +176,8 @@ def reported_trouble(run: str, problems: Sequence[str] | None) -> Trouble | None
     why = _reported(problems or ())
     if why is None:
         return None
-    text = f"its code keeps failing in the worker ({why}): `perdure status {run}` says how"
-    return Trouble(mark=f"{FAILING}{why}", text=text)
+    found = f"its code keeps failing in the worker ({why}): `perdure status {run}` says how"
+    return Trouble(mark=f"{FAILING}{why}", found=found)
 
 
 def repeated_step(pending: Iterable[PendingActivityInfo], *, now: datetime) -> Trouble | None:
@@ -164,7 +191,7 @@ def repeated_step(pending: Iterable[PendingActivityInfo], *, now: datetime) -> T
     more = f" (and {others} more like it)" if others else ""
     text = f"attempt {worst.attempt}{limit}: {_why(worst.last_failure)}{_next(worst, now)}{more}"
     marks = sorted(f"{step.activity_id}/{step.attempt}" for step in troubled)
-    return Trouble(mark=" ".join(marks), text=text)
+    return Trouble(mark=" ".join(marks), found=text)
 
 
 def _task_failure(newest: Iterable[HistoryEvent]) -> str | None:

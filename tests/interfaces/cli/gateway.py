@@ -17,6 +17,7 @@ from perdure.domain.run import AgentSpec
 from perdure.domain.status import RunStatus
 from perdure.interfaces.gateway.facts import (
     BulkReport,
+    FailingRuns,
     MiningSchedule,
     OpenGate,
     OpenGates,
@@ -152,8 +153,8 @@ class MemoryGateway:
         self.sent.append((run, message))
         return Receipt(verb=type(message).__name__.lower(), lifecycle="running")
 
-    async def failing(self, *, limit: int) -> list[tuple[str, str]]:
-        return []
+    async def failing(self, *, limit: int) -> FailingRuns:
+        return FailingRuns()
 
     async def repair(self, run: str) -> Repaired:
         self.statuses[run]  # an unknown run is a fault of the test

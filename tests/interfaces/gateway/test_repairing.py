@@ -21,15 +21,15 @@ async def _poisoned(site: Site) -> str:
 
 
 async def _is_failing(site: Site, run: str) -> bool:
-    return run in [failing for failing, _ in await site.gateway.failing(limit=100)]
+    return run in [one.run for one in (await site.gateway.failing(limit=100)).runs]
 
 
 async def test_a_run_whose_tasks_fail_is_found_told_and_repaired(site: Site) -> None:
     await site.work()
     run = await _poisoned(site)
-    told = dict(await site.gateway.failing(limit=100))
-    assert "the handler cannot take this" in told[run]
-    assert f"`perdure repair {run}`" in told[run]
+    told = {one.run: one for one in (await site.gateway.failing(limit=100)).runs}
+    assert "the handler cannot take this" in told[run].found
+    assert f"`perdure repair {run}`" in told[run].cure
     trouble = (await site.gateway.status(run)).trouble
     assert trouble is not None and "the handler cannot take this" in trouble
 
