@@ -26,6 +26,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "critique": {"enabled": True, "repairs": 2, "min_mean": 0.6},
         "evaluation": {"accept": 0.8, "warn": 0.6, "repair": 0.4},
         "evaluator_share": 0.3,
+        "judge": {"cache": "run"},
         "tools_factory": {
             "enabled": True,
             "approve": False,
