@@ -162,7 +162,7 @@ async def test_a_store_that_is_away_is_told_once_and_so_is_its_return(
             await site.gateway.verb(run, Stop())
         if tried > 3:
             return seen
-        trouble = Trouble(mark=STORE, text=f"waiting for the store; tried {tried} times")
+        trouble = Trouble(mark=STORE, found=f"waiting for the store; tried {tried} times")
         return seen and replace(seen, trouble=trouble)
 
     monkeypatch.setattr(Server, "look", away_for_three_looks)
