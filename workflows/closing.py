@@ -7,6 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.call_model import CallModel
 from perdure.domain.agent.records import spent_since, with_account, with_reply
@@ -149,16 +150,25 @@ class Closing(Batches):
         return self.closing_fits(ask, model=self.model_of(role))
 
     async def paired(self, state: TurnState) -> None:
-        """Put results that no call has taken along into the transcript, which ends with them."""
+        """Put results that no call has taken along into the transcript, which ends with them.
+
+        What the store has lost cannot be put there: the run then ends as it was to end, and its
+        transcript as it stands.
+        """
         results = tuple(entry for entry in state.entries if isinstance(entry, ResultsEntry))
         if not results or state.head is None:
             return
+        try:
+            state.head = await workflow.execute_activity_method(
+                CallModel.pair_results,
+                PairRequest(frame=self.core.frame or "", head=state.head, append=results),
+                **options.store_step(self.site, summary="keep the last results"),
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            return
         state.entries = [entry for entry in state.entries if not isinstance(entry, ResultsEntry)]
-        state.head = await workflow.execute_activity_method(
-            CallModel.pair_results,
-            PairRequest(frame=self.core.frame or "", head=state.head, append=results),
-            **options.store_step(self.site, summary="keep the last results"),
-        )
 
     @abstractmethod
     def begin_iteration(self, state: TurnState) -> None:

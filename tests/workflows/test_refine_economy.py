@@ -115,17 +115,6 @@ async def test_a_confident_score_and_green_checks_need_no_judge(site: Installati
     assert (result.savings.evaluations_skipped, result.savings.judge_calls_saved) == (1, 1)
 
 
-async def test_the_same_question_is_judged_once(site: Installation) -> None:
-    script = {"replies": [*written("a draft"), *judged(said({"tone": 0.9}))]}
-    first = await site.run(spec([TONE], **OPEN), script)
-    second = await site.run(spec([TONE], **OPEN), script)
-    assert [run.iterations[0].model_calls for run in (first, second)] == [2, 1]
-    assert [run.savings.judge_calls_saved for run in (first, second)] == [0, 1]
-    assert first.iterations[0].dimensions == second.iterations[0].dimensions
-    assert second.iterations[0].evaluation == "full"
-    assert (second.outcome, second.spend.model_calls) == ("accepted", 1)
-
-
 async def test_the_evaluator_keeps_to_its_share(site: Installation) -> None:
     usage = {"input_tokens": 2_000, "output_tokens": 100}
     replies = [
