@@ -10,34 +10,13 @@ from typing import Literal, Protocol
 from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
-from perdure.domain.messages import (
-    AddInput,
-    Amend,
-    Answer,
-    AnyMessage,
-    Escalate,
-    Pause,
-    Resume,
-    Retry,
-    Stop,
-)
+from perdure.domain.messages import VERB_OF, Amend, Answer, AnyMessage, Stop, Verb
 
 Action = Literal[
-    "login", "token_used", "token_made", "token_rotated", "token_revoked", "access",
-    "pause", "resume", "stop", "escalate", "answer", "amend", "retry", "add_input",
+    "login", "token_used", "token_made", "token_rotated", "token_revoked", "access", Verb
 ]  # fmt: skip
 Outcome = Literal["asked", "allowed", "refused"]
 ABOUT_CHARACTERS = 500
-_ACTIONS: dict[type[AnyMessage], Action] = {
-    Pause: "pause",
-    Resume: "resume",
-    Stop: "stop",
-    Escalate: "escalate",
-    Answer: "answer",
-    Amend: "amend",
-    Retry: "retry",
-    AddInput: "add_input",
-}
 
 
 class AuditEntry(Frozen):
@@ -103,7 +82,7 @@ def verb_entry(id: str, run: str, message: AnyMessage, *, at: datetime) -> Audit
     return AuditEntry(
         id=id,
         at=at,
-        action=_ACTIONS[type(message)],
+        action=VERB_OF[type(message)],
         outcome="asked",
         who=message.by,
         run=run,

@@ -11,34 +11,13 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from perdure.domain.messages import (
-    AddInput,
-    Amend,
-    Answer,
-    AnyMessage,
-    Escalate,
-    Pause,
-    Resume,
-    Retry,
-    ShortAnswer,
-    Stop,
-)
+from perdure.domain.messages import MESSAGES, Answer, AnyMessage, ShortAnswer
 from perdure.domain.problems import nearest_name, path_of, shown
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 PROBLEMS_TOLD = 3
 NAME_CHARACTERS = 60
-MESSAGES: Mapping[str, type[AnyMessage]] = {
-    "pause": Pause,
-    "resume": Resume,
-    "stop": Stop,
-    "escalate": Escalate,
-    "answer": Answer,
-    "amend": Amend,
-    "add_input": AddInput,
-    "retry": Retry,
-}
 SHORT_ANSWERS = ("approve", "deny")
 """Signals that answer an approval by its gate's name alone."""
 EXAMPLES: Mapping[str, str] = {

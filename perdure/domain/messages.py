@@ -3,7 +3,8 @@
 Each carries `by` (who asks) and `request_id` (a repeated one has one effect).
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, get_args
 
 from pydantic import Field, JsonValue
 
@@ -111,3 +112,16 @@ class Receipt(Frozen):
 
 
 AnyMessage = Pause | Resume | Stop | Escalate | Answer | Amend | Retry | AddInput
+Verb = Literal["pause", "resume", "stop", "escalate", "answer", "amend", "retry", "add_input"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
+MESSAGES: Mapping[str, type[AnyMessage]] = {
+    "pause": Pause,
+    "resume": Resume,
+    "stop": Stop,
+    "escalate": Escalate,
+    "answer": Answer,
+    "amend": Amend,
+    "retry": Retry,
+    "add_input": AddInput,
+}
+VERB_OF: Mapping[type[AnyMessage], Verb] = {MESSAGES[verb]: verb for verb in VERBS}

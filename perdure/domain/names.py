@@ -29,7 +29,6 @@ SEARCH_ATTRIBUTES: dict[str, Literal["Keyword", "Int", "Double"]] = {
 }
 SEARCH_ATTRIBUTE_LIMIT = 512
 
-VERBS = ("pause", "resume", "stop", "escalate", "answer", "amend", "retry", "add_input")
 BETWEEN_RUNS = ("questions_below",)
 """Signals that runs of one tree send each other; no door and no person sends them."""
 QUERIES = ("status", "history", "costs", "gates", "events")

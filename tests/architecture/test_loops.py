@@ -9,7 +9,8 @@ from temporalio.workflow import _Definition  # the only place that lists a class
 
 from perdure.domain import messages
 from perdure.domain.message_forms import SHORT_ANSWERS
-from perdure.domain.names import BETWEEN_RUNS, MINING_WORKFLOW, QUERIES, VERBS, WORKFLOW_TYPES
+from perdure.domain.messages import VERBS
+from perdure.domain.names import BETWEEN_RUNS, MINING_WORKFLOW, QUERIES, WORKFLOW_TYPES
 from tests.architecture.sources import modules
 
 # A closed run has no handlers: the gateway starts it anew.

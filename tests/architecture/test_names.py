@@ -6,6 +6,7 @@ import pytest
 
 from perdure.domain import metrics, names
 from perdure.domain.events import EventType
+from perdure.domain.messages import VERBS
 from perdure.domain.metrics import METRICS
 from tests.architecture.sources import PACKAGES, modules, texts
 
@@ -73,6 +74,6 @@ def test_metrics_are_named_once_and_plainly() -> None:
 
 
 def test_verbs_queries_and_events_are_words() -> None:
-    words = [*names.VERBS, *names.QUERIES, *EventType.__args__]
+    words = [*VERBS, *names.QUERIES, *EventType.__args__]
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", word) for word in words)
     assert len(set(EventType.__args__)) == len(EventType.__args__)

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from perdure.domain.message_forms import (
     EXAMPLES,
-    MESSAGES,
     SHORT_ANSWERS,
     Misread,
     Unreadable,
@@ -14,8 +13,17 @@ from perdure.domain.message_forms import (
     read_message,
     unknown_verb,
 )
-from perdure.domain.messages import AddInput, Amend, Answer, AnyMessage, Escalate, Pause, Stop
-from perdure.domain.names import VERBS
+from perdure.domain.messages import (
+    MESSAGES,
+    VERBS,
+    AddInput,
+    Amend,
+    Answer,
+    AnyMessage,
+    Escalate,
+    Pause,
+    Stop,
+)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ from waiting import eventually
 from perdure.adapters.codec import SealedPayloads
 from perdure.adapters.runtime.services import temporal_binary
 from perdure.domain.message_forms import SHORT_ANSWERS
-from perdure.domain.names import QUERIES, VERBS
+from perdure.domain.messages import VERBS
+from perdure.domain.names import QUERIES
 from perdure.domain.result import RunResult
 
 ANSWER_S = 60.0

@@ -11,16 +11,14 @@ from perdure.domain.editing import edited
 from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, PerdureError
 from perdure.domain.message_bounds import too_long
 from perdure.domain.messages import (
+    VERB_OF,
     AddInput,
     Amend,
     Answer,
     AnyMessage,
     Escalate,
-    Pause,
     Receipt,
-    Resume,
     Retry,
-    Stop,
 )
 from perdure.domain.names import LoopKind
 from perdure.domain.ports import BlobStore, RecordStore
@@ -33,16 +31,6 @@ from perdure.interfaces.gateway.retrying import Retrying
 from perdure.interfaces.gateway.server import Look, Server
 from perdure.interfaces.gateway.visibility import OURS, every, quoted
 
-VERB_OF: dict[type[AnyMessage], str] = {
-    Pause: "pause",
-    Resume: "resume",
-    Stop: "stop",
-    Escalate: "escalate",
-    Answer: "answer",
-    Amend: "amend",
-    Retry: "retry",
-    AddInput: "add_input",
-}
 AT_ONCE = 8
 STALE_NOTE = "Runs started in the last seconds may be missing; ask again to be sure."
 
