@@ -7,7 +7,7 @@ and its Google-style docstring. The function stays callable as before.
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, ParamSpec, TypeVar
 
@@ -117,12 +117,11 @@ def tool(
                 f"The tool name {full_name!r} is malformed.",
                 cure="Use lower-case words joined by dots, such as texts.count.",
             )
-        summary, described = read_docstring(inspect.getdoc(function) or "")
-        arguments, context_name = _argument_model(function, full_name, described=described)
+        read = _signature(function, full_name)
         fact = ToolFact(
             name=full_name,
-            description=summary or full_name,
-            parameters=_schema(arguments),
+            description=read.summary or full_name,
+            parameters=read.schema,
             access=access,
             idempotent=idempotent,
             needs_approval=needs_approval,
@@ -131,9 +130,57 @@ def tool(
             aliases=aliases,
             tags=tags,
         )
-        return Tool(fact=fact, function=function, arguments=arguments, context_name=context_name)
+        return Tool(
+            fact=fact,
+            function=function,
+            arguments=read.arguments,
+            context_name=read.context_name,
+        )
 
     return decorate
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """What a function's signature and docstring say about the tool that it is."""
+
+    summary: str
+    arguments: type[BaseModel]
+    context_name: str | None
+    schema: dict[str, JsonValue]
+
+
+_signatures: dict[Hashable, _Signature] = {}
+"""By code: tools that close over a store are made anew for each store, and read the same."""
+
+
+def _signature(function: Callable[..., object], name: str) -> _Signature:
+    documentation = inspect.getdoc(function) or ""
+    key = (
+        name,
+        documentation,
+        getattr(function, "__code__", function),
+        tuple((k, _comparable(kind)) for k, kind in inspect.get_annotations(function).items()),
+        repr(inspect.signature(function)),
+    )
+    known = _signatures.get(key)
+    if known is None:
+        known = _signatures[key] = _read_signature(function, name, documentation)
+    return known
+
+
+def _comparable(annotation: object) -> Hashable:
+    """Equal for what means the same, such as two `Annotated` of one type and equal fields."""
+    parts = typing.get_args(annotation)
+    if parts:
+        return (typing.get_origin(annotation), *(_comparable(part) for part in parts))
+    return annotation if isinstance(annotation, type) else repr(annotation)
+
+
+def _read_signature(function: Callable[..., object], name: str, documentation: str) -> _Signature:
+    summary, described = read_docstring(documentation)
+    arguments, context_name = _argument_model(function, name, described=described)
+    return _Signature(summary, arguments, context_name, _schema(arguments))
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:

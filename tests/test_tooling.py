@@ -114,3 +114,35 @@ def test_malformed_names_are_refused(name):
 )
 def test_docstrings(text, expected):
     assert read_docstring(text) == expected
+
+
+def test_tools_that_close_over_something_are_read_once():
+    def counting(start: int):
+        @tool(name="numbers.next")
+        def after(step: Annotated[int, Field(ge=1)] = 1) -> int:
+            """The next number."""
+            return start + step
+
+        return after
+
+    one, other = counting(1), counting(10)
+    assert (one(), other(2)) == (2, 12)
+    assert one.arguments is other.arguments
+
+
+def test_classes_of_one_name_stay_apart():
+    def taking(kind: type):
+        class Given(BaseModel):
+            value: kind
+
+        @tool(name="values.take")
+        def take(given: Given) -> str:
+            """Take it."""
+            return str(given.value)
+
+        return take
+
+    tools = [taking(int), taking(str)]
+    properties = [str(one.fact.parameters) for one in tools]
+    assert "integer" in properties[0]
+    assert "integer" not in properties[1]

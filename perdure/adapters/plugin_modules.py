@@ -3,6 +3,8 @@
 import importlib
 import sys
 import traceback
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +13,12 @@ from perdure.adapters.redacting import told
 from perdure.domain.errors import InvalidInput
 
 MADE = "perdure_plugin_"
+
+
+@cache
+def installed_plugins(*, group: str) -> EntryPoints:
+    """The entry points of a group in all installed packages, read once in the life of a process."""
+    return entry_points(group=group)
 
 
 def plugin_module(name: str) -> ModuleType:

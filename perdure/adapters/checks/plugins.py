@@ -1,9 +1,9 @@
 """Checks of other packages: entry points `perdure.checks`, and modules named in the settings."""
 
 from collections.abc import Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
-from perdure.adapters.plugin_modules import broken_plugin, plugin_module
+from perdure.adapters.plugin_modules import broken_plugin, installed_plugins, plugin_module
 from perdure.checking import CustomCheck, custom_check
 from perdure.domain.errors import InvalidInput
 
@@ -12,7 +12,7 @@ GROUP = "perdure.checks"
 
 def plugin_check_names() -> frozenset[str]:
     """The names that installed packages give their checks; nothing is loaded."""
-    return frozenset(entry_points(group=GROUP).names)
+    return frozenset(installed_plugins(group=GROUP).names)
 
 
 def plugin_checks(modules: Sequence[str] = ()) -> dict[str, CustomCheck]:
@@ -25,7 +25,7 @@ def plugin_checks(modules: Sequence[str] = ()) -> dict[str, CustomCheck]:
         InvalidInput: a plugin cannot be imported or holds something else, or a name is taken.
     """
     found: dict[str, CustomCheck] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in sorted(installed_plugins(group=GROUP), key=lambda point: point.name):
         _add(found, _pointed(point))
     for name in modules:
         module = plugin_module(name)

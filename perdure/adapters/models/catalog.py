@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from perdure.adapters.models.clean import CleanModel
@@ -19,6 +18,7 @@ from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.retiring import NEWEST, current, retirement_notes
 from perdure.adapters.models.scripted import PREFIX as SCRIPTED
 from perdure.adapters.models.scripted import ScriptedModel
+from perdure.adapters.plugin_modules import installed_plugins
 from perdure.adapters.pricing import ModelPrices
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
@@ -104,7 +104,7 @@ def lacking_models(access: ModelAccess) -> dict[str, str]:
 
 def plugin_names() -> frozenset[str]:
     """The names of installed model plugins, without loading any."""
-    return frozenset(point.name for point in entry_points(group=PLUGIN_GROUP))
+    return frozenset(point.name for point in installed_plugins(group=PLUGIN_GROUP))
 
 
 def model_plugins(allowed: frozenset[str] | None = None) -> Mapping[str, ModelPlugin]:
@@ -115,7 +115,7 @@ def model_plugins(allowed: frozenset[str] | None = None) -> Mapping[str, ModelPl
     """
     return {
         point.name: point.load()
-        for point in entry_points(group=PLUGIN_GROUP)
+        for point in installed_plugins(group=PLUGIN_GROUP)
         if allowed is None or point.name in allowed
     }
 

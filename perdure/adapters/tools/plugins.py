@@ -1,10 +1,9 @@
 """Tools of other packages: entry points `perdure.tools`, and modules named in the settings."""
 
 from collections.abc import Iterable, Sequence
-from importlib.metadata import entry_points
 from types import ModuleType
 
-from perdure.adapters.plugin_modules import broken_plugin, plugin_module
+from perdure.adapters.plugin_modules import broken_plugin, installed_plugins, plugin_module
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.errors import InvalidInput
 from perdure.tooling import Tool
@@ -14,7 +13,7 @@ GROUP = "perdure.tools"
 
 def has_plugins(modules: Sequence[str] = ()) -> bool:
     """Whether anything besides the built-in tools is installed or named; nothing is loaded."""
-    return bool(modules) or bool(entry_points(group=GROUP))
+    return bool(modules) or bool(installed_plugins(group=GROUP))
 
 
 def plugin_tools(modules: Sequence[str] = ()) -> tuple[AnyTool, ...]:
@@ -27,7 +26,7 @@ def plugin_tools(modules: Sequence[str] = ()) -> tuple[AnyTool, ...]:
         InvalidInput: a plugin cannot be imported or holds something else.
     """
     found: list[AnyTool] = []
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in sorted(installed_plugins(group=GROUP), key=lambda point: point.name):
         try:
             loaded: object = point.load()
         except Exception as error:

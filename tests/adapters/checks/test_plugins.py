@@ -32,7 +32,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def points(**named: str) -> None:
         found = [EntryPoint(name, value, plugins.GROUP) for name, value in named.items()]
-        monkeypatch.setattr(plugins, "entry_points", lambda group: found)
+        monkeypatch.setattr(plugins, "installed_plugins", lambda group: found)
 
     points()
     return points

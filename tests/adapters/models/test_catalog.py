@@ -135,7 +135,7 @@ def test_plugins_come_from_their_entry_points(monkeypatch: pytest.MonkeyPatch) -
         assert group == "perdure.models"
         return [Point("a"), Point("b")]
 
-    monkeypatch.setattr("perdure.adapters.models.catalog.entry_points", points)
+    monkeypatch.setattr("perdure.adapters.models.catalog.installed_plugins", points)
     assert sorted(model_plugins()) == ["a", "b"]
     assert model_plugins(frozenset({"b"})) == {"b": "factory of b"}
 
