@@ -183,10 +183,6 @@ class Closing(Batches):
     def _open_record(self, state: TurnState) -> IterationRecord:
         return state.record or IterationRecord(index=max(1, self.iteration))
 
-    def _record_call(self, state: TurnState, called: ModelCallReport) -> None:
-        record = with_account(self._open_record(state), called.account)
-        state.record = with_reply(record, called, tools_offered=0)
-
     def _closing_ask(self, state: TurnState, *, role: str, what: str, finish: bool = False) -> Ask:
         return Ask(
             role=role,

@@ -29,7 +29,6 @@ ModelErrorKind = Literal[
 RETRIED_KINDS: frozenset[ModelErrorKind] = frozenset(
     {"rate_limited", "overloaded", "server", "connection", "timeout", "cut", "bad_reply"}
 )
-RETRIED_STATUS = frozenset({408, 409, 429})
 MAX_RETRY_AFTER_S = 300.0
 RETRY_AFTER_MARGIN_S = 0.1
 

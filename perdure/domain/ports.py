@@ -313,14 +313,6 @@ class CheckRunner(Protocol):
         ...
 
 
-class PriceBook(Protocol):
-    """What models cost."""
-
-    def card(self, model: str) -> ModelCard | None:
-        """The card of a model that the book knows, else None."""
-        ...
-
-
 class Notifier(Protocol):
     """Tells people that a gate waits for them."""
 

@@ -5,8 +5,6 @@ import re
 from perdure.domain.base import Frozen
 from perdure.domain.tokens import TokenSizes
 
-INLINE_LIMIT_BYTES = 64 * 1024
-
 
 class Ref(Frozen):
     """The address of a blob: `sha256:<hex>`, or `hmac:<hex>` where the store encrypts."""

@@ -27,8 +27,6 @@ Decision = Literal[
 BAD_OUTCOMES: frozenset[Outcome] = frozenset(
     {"failed", "tool_misuse", "no_output", "blocked", "unanswered"}
 )
-INLINE_RECORDS = 50
-INLINE_OUTPUT_BYTES = 16 * 1024
 
 
 class ToolCallRecord(Frozen):

@@ -15,7 +15,6 @@ from perdure.domain.memory.steps import RecallReport
 FEWEST_WORDS = 30
 MOST_CHARACTERS = 64_000
 MOST_SKILLS = 100
-SKILL_KIND = "skill"
 # A tenth of the tokens that a tree has by default.
 RECALL_TOKENS = 1_000_000
 FOLDER = "skills"

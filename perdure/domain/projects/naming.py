@@ -11,7 +11,6 @@ from perdure.domain.names import plain_letters
 
 SLUG_WORDS = 6
 SLUG_CHARACTERS = 48
-_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 ID_CHARACTERS = 16  # 64 bits: what two runs make never meets by chance
 
 
@@ -30,8 +29,3 @@ def slug_of(goal: str) -> str:
 def numbered(slug: str, number: int) -> str:
     """The slug itself, then `slug-2`, `slug-3` and so on where earlier ones are taken."""
     return slug if number < 2 else f"{slug}-{number}"
-
-
-def is_slug(text: str) -> bool:
-    """Whether a text can name a project."""
-    return len(text) <= SLUG_CHARACTERS and _SLUG.fullmatch(text) is not None

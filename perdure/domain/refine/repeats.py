@@ -18,10 +18,6 @@ class SeenOutputs(Frozen):
         key = output_hash(output)
         return key is not None and key in self.hashes
 
-    def is_last(self, output: str | None) -> bool:
-        """Whether an output is the very last one again."""
-        return bool(self.hashes) and output_hash(output) == self.hashes[-1]
-
     def after(self, output: str | None) -> "SeenOutputs":
         """With one more output; absent and known ones add nothing, a known one becomes last."""
         key = output_hash(output)

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +22,6 @@ MOST_DRAFTS = 20
 
 _ARGUMENTS = ("arguments", "args", "input", "inputs")
 _RESULT = ("result", "expected", "output")
-_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class ToolExample(Frozen):
@@ -55,11 +53,6 @@ class Unreadable:
     """What a worker handed in that is no draft."""
 
     problem: str
-
-
-def is_hash(text: str) -> bool:
-    """Whether a text has the form of a tool's hash."""
-    return _HASH.fullmatch(text) is not None
 
 
 def read_draft(value: object) -> ToolDraft | Unreadable:
