@@ -1,12 +1,15 @@
 """Every store contract runs against SQLite and against a real PostgreSQL."""
 
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from attempts import START
 from postgresql import postgresql_server, postgresql_url
 
 from perdure.adapters.stores import Database
+from perdure.adapters.stores.journal import SqlJournal
 
 __all__ = ["postgresql_server", "postgresql_url"]
 
@@ -35,3 +38,9 @@ async def sqlite(sqlite_url: str) -> AsyncGenerator[Database]:
     opened = await Database.open(sqlite_url)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+def journal(database: Database) -> SqlJournal:
+    ticks = iter(range(1_000_000))
+    return SqlJournal(database, now=lambda: START + timedelta(seconds=next(ticks)))
