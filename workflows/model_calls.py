@@ -5,8 +5,8 @@ details, or from the journal.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from temporalio import workflow
 
@@ -16,80 +16,38 @@ from perdure.domain import budget as budgets
 from perdure.domain.agent import compaction
 from perdure.domain.agent.failover import OVERFLOW_CODE, next_model, unpriced
 from perdure.domain.agent.records import thin
-from perdure.domain.budget import Fit, Refused
-from perdure.domain.call_settings import reply_limit
-from perdure.domain.closing_room import CLOSING_TOKENS, closing_room
-from perdure.domain.context import entries_tokens
-from perdure.domain.control import Phase
-from perdure.domain.models import CUT_SHORT, ModelCard
+from perdure.domain.budget import Refused
+from perdure.domain.models import CUT_SHORT
 from perdure.domain.names import short_model_name
 from perdure.domain.presumed import typical_output
-from perdure.domain.refs import Ref
-from perdure.domain.result import IterationRecord
 from perdure.domain.retries import LOST_WORKERS
 from perdure.domain.spend import charged
 from perdure.domain.steps import (
     Allowance,
-    Entry,
     ModelCallReport,
     ModelCallRequest,
     ReconcileRequest,
     StructuredReport,
 )
 from perdure.domain.tokens import calibrate
-from perdure.domain.transcript import Head
 from perdure.domain.usage import Account
 from workflows import options
-from workflows.limits import Limited
+from workflows.call_ask import Ask as Ask
+from workflows.fitting import Fitting
 from workflows.steps import LOST, Broken, Done
-from workflows.structured import Structured
 from workflows.tries import Called, Reported, Tried, Tries, Unanswered, Unpriced
 
 RESERVATION_TRIES = 4
-# A closing prompt that outgrew its estimate is made so much shorter the next time.
-SHORTER_EACH_TIME = 0.7
 REPLY_TRIES = 2
 REFUSED = "refusal"
 MODEL_REFUSED = "the model refused to answer"
 CUT_REPLY = "it was cut off at its output limit: say it in fewer words"
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What to ask of a role's model chain; `structured` says which structure the reply is to have.
-
-    `extra_tokens` is what entries will add that cannot be counted here; `model` is asked instead of
-    the role's chain. The longest reply is `max_tokens`, or else what the role's settings say, or
-    what the model can; it doubles as often as the call is `raised`, to `most_tokens` at most. With
-    `continues` the reply goes on with what was said so far. One that `closes` a run is made short
-    enough to fit.
-    """
-
-    role: str
-    phase: Phase
-    summary: str
-    head: Head | None = None
-    entries: Sequence[Entry] = ()
-    on_offer: tuple[str, ...] | None = None
-    tools_off: bool = False
-    wrap_up: bool = False
-    records: tuple[IterationRecord, ...] = ()
-    structured: Structured | None = None
-    extra_tokens: int = 0
-    max_tokens: int | None = None
-    most_tokens: int | None = None
-    raised: int = 0
-    model: str | None = None
-    worker: str | None = None
-    continues: Ref | None = None
-    seam: str = ""
-    closes: bool = False
-
-
 Performed = Done[ModelCallReport] | Done[StructuredReport] | Broken
 
 
-class Calling(Limited):
+class Calling(Fitting):
     """Adds model calls to a loop."""
 
     async def call_model(self, ask: Ask) -> Called:
@@ -166,11 +124,6 @@ class Calling(Limited):
         self.note("model_failed_over", failed=refused, to=chain[index + 1], why=REFUSED)
         return True
 
-    def estimated(self, tokens: int, *, role: str, model: str | None = None) -> int:
-        """Our own count of a prompt, calibrated for a model, or else for that of the role."""
-        model = model or self.model_of(role)
-        return round(tokens * self.core.factors.get(model, 1.0))
-
     async def _on_model(self, ask: Ask, model: str, *, compact: bool) -> Called:
         """One model of the chain; a call that did not fit is reserved anew.
 
@@ -211,7 +164,7 @@ class Calling(Limited):
             return Unpriced(model)
         factor = core.factors.get(model, 1.0)
         prompt = max(tries.counted, self.prompt_of(ask, model))
-        fit, room = self._fitted(ask, card, prompt=prompt, outgrown=tries.outgrown)
+        fit, room = self.fitted(ask, card, prompt=prompt, outgrown=tries.outgrown)
         if isinstance(fit, Refused):
             return fit
         if not compact and ask.head and not room and compaction.is_due(prompt, window=card.window):
@@ -258,55 +211,6 @@ class Calling(Limited):
         self.note("model_call_started", model=model, role=ask.role)
         called = await self._perform(ask, request, activity_id)
         return await self._settled(called, ask, model=model, activity_id=activity_id)
-
-    def _fitted(
-        self, ask: Ask, card: ModelCard, *, prompt: int, outgrown: int = 0
-    ) -> tuple[Fit | Refused, int | None]:
-        """The output cap and reservation; for a closing call perhaps with room for less prompt."""
-        budget, wanted = self.core.budget, self._reply_limit(ask, card)
-        fit = budgets.fit_call(
-            budget, prompt_tokens=prompt, wanted=wanted, price=card.price, wrap_up=ask.wrap_up
-        )
-        enough = isinstance(fit, Fit) and fit.max_tokens >= min(wanted, CLOSING_TOKENS)
-        if not ask.closes or (enough and not outgrown):
-            return fit, None
-        room = closing_room(budget, price=card.price)
-        if room is None or (isinstance(fit, Fit) and room >= prompt):
-            return fit, None
-        room = min(room, card.window // 2)
-        short = budgets.fit_call(
-            budget, prompt_tokens=room, wanted=CLOSING_TOKENS, price=card.price, wrap_up=True
-        )
-        counted = room / self.core.factors.get(card.name, 1.0)
-        return short, round(counted * SHORTER_EACH_TIME**outgrown)
-
-    def closing_fits(self, ask: Ask, *, model: str) -> bool:
-        """Whether a closing call of a model can be paid for, however short."""
-        card = self.core.cards.get(model)
-        if card is None:
-            return False
-        return not isinstance(
-            self._fitted(ask, card, prompt=self.prompt_of(ask, model))[0], Refused
-        )
-
-    def prompt_of(self, ask: Ask, model: str) -> int:
-        """The tokens of a prompt, by our own count and the model's calibration."""
-        own = (ask.head.tokens.total if ask.head else 0) + self.core.system_tokens
-        told = own + entries_tokens(ask.entries) + ask.extra_tokens
-        return round(told * self.core.factors.get(model, 1.0))
-
-    def _reply_limit(self, ask: Ask, card: ModelCard) -> int:
-        return reply_limit(
-            card,
-            wanted=ask.max_tokens or self.spec.models.calls(ask.role).max_output_tokens,
-            seconds=self.site.timing.model_call,
-            raised=ask.raised,
-            most=ask.most_tokens,
-        )
-
-    def reply_tokens(self, role: str, usual: int) -> int:
-        """The longest reply of a role that answers in a form: its setting, or what is usual."""
-        return self.spec.models.calls(role).max_output_tokens or usual
 
     async def _perform(self, ask: Ask, request: ModelCallRequest, activity_id: str) -> Performed:
         summary = f"{ask.summary} · {short_model_name(request.model)}"
