@@ -5,6 +5,7 @@ leaves open between two of these steps is marked lost by the next attempt, at it
 """
 
 import asyncio
+import zlib
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
@@ -23,7 +24,7 @@ from activities.beating import Finished, Interrupted, to_the_end, within
 from activities.live_text import LiveText
 from activities.stopwatch import Stopwatch
 from activities.translate import UNREADABLE, model_failure, unreadable
-from perdure.domain.model_errors import ModelError, ModelFacts
+from perdure.domain.model_errors import ModelError, ModelFacts, retry_delay
 from perdure.domain.models import ModelReply, ModelRequest
 from perdure.domain.ports import (
     Attempt,
@@ -38,8 +39,8 @@ from perdure.domain.ports import (
     Sealed,
     fits,
 )
-from perdure.domain.retries import LOST_WORKERS, MODEL_SLACK_S, own_limit
-from perdure.domain.steps import Allowance, Frame, ModelCallRequest
+from perdure.domain.retries import LOST_WORKERS, MODEL_SLACK_S, is_last, own_limit
+from perdure.domain.steps import Allowance, Frame, ModelCallRequest, ModelFailure
 from perdure.domain.tolerance import read
 from perdure.domain.usage import Account, Usage
 
@@ -50,6 +51,19 @@ class Backoff:
 
     initial_s: float = 2.0
     maximum_s: float = 30.0
+
+    def pause(self, facts: ModelFacts, *, failures: int) -> float:
+        """Seconds before the next attempt of a call that failed so often."""
+        info = activity.info()
+        # Seeded by what names the attempt: the same for a replayed test, different between runs.
+        seed = zlib.crc32(f"{info.workflow_run_id}/{info.activity_id}/{info.attempt}".encode())
+        return retry_delay(
+            attempt=failures,
+            retry_after_s=facts.retry_after_s,
+            initial_s=self.initial_s,
+            maximum_s=self.maximum_s,
+            jitter=0.8 + 0.4 * (seed % 1000) / 1000,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,14 +267,19 @@ class MeteredModel:
         )
         account = await self._journal.reconcile(attempt.key)
         failures = allowance.tried + await self._journal.failures(attempt.key)
-        return model_failure(
-            facts,
-            account,
+        waited = allowance.waited_s + await self._journal.failing_for(attempt.key)
+        pause = self._backoff.pause(facts, failures=failures)
+        last = is_last(
             failures=failures,
-            last=failures >= allowance.tries,
+            tries=allowance.tries,
+            waited_s=waited,
+            pause_s=pause,
+            patience_s=allowance.patience_s,
+        )
+        return model_failure(
+            ModelFailure(facts=facts, account=account, failures=failures, failing_for_s=waited),
+            pause_s=None if last else pause,
             fits=fits(attempt, account) and _may_call(allowance, account),
-            initial_s=self._backoff.initial_s,
-            maximum_s=self._backoff.maximum_s,
         )
 
     async def _expects(self, attempt: Attempt, terms: Terms, seen: Usage | None) -> None:

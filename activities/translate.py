@@ -5,7 +5,6 @@ whether an attempt is repeated, and when, is decided here and nowhere else.
 """
 
 import asyncio
-import zlib
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from functools import wraps
@@ -26,10 +25,8 @@ from perdure.domain.errors import (
     StoreAway,
     StoreError,
 )
-from perdure.domain.model_errors import ModelFacts, retry_delay
 from perdure.domain.retries import FOR_EVER, own_limit
 from perdure.domain.steps import ModelFailure
-from perdure.domain.usage import Account
 from perdure.working_time import ended_in_time
 
 P = ParamSpec("P")
@@ -107,50 +104,25 @@ def unreadable(error: Exception) -> ApplicationError:
     )
 
 
-def model_failure(
-    facts: ModelFacts,
-    account: Account,
-    *,
-    failures: int,
-    last: bool,
-    fits: bool,
-    initial_s: float,
-    maximum_s: float,
-) -> ApplicationError:
+def model_failure(failure: ModelFailure, *, pause_s: float | None, fits: bool) -> ApplicationError:
     """A failed model attempt, with its account, retried when waiting may heal it.
 
     Args:
-        facts: how it failed.
-        account: what the call used so far.
-        failures: how often the provider failed it, this time included.
-        last: the provider has had its attempts.
+        failure: how it failed, and what the call used so far.
+        pause_s: seconds until the next attempt; None: the provider has had its attempts.
         fits: another attempt fits what was reserved; else the workflow reserves anew for it.
-        initial_s: first pause, in seconds, where the provider names none.
-        maximum_s: longest such pause.
     """
-    info = activity.info()
-    # Seeded by what names the attempt: the same for a replayed test, different between runs.
-    seed = zlib.crc32(f"{info.workflow_run_id}/{info.activity_id}/{info.attempt}".encode())
-    jitter = 0.8 + 0.4 * (seed % 1000) / 1000
-    delay = retry_delay(
-        attempt=failures,
-        retry_after_s=facts.retry_after_s,
-        initial_s=initial_s,
-        maximum_s=maximum_s,
-        jitter=jitter,
-    )
-    again = facts.retryable and not last
+    facts = failure.facts
+    pause = pause_s if facts.retryable else None
+    if not fits:
+        failure = failure.model_copy(update={"again_after_s": pause})
+    again = pause is not None and fits
     return ApplicationError(
         facts.message[:MESSAGE_LIMIT],
-        ModelFailure(
-            facts=facts,
-            account=account,
-            failures=failures,
-            again_after_s=delay if again and not fits else None,
-        ),
+        failure,
         type=f"model_{facts.kind}",
-        non_retryable=not (again and fits),
-        next_retry_delay=timedelta(seconds=delay) if again and fits else None,
+        non_retryable=not again,
+        next_retry_delay=timedelta(seconds=pause) if pause is not None and fits else None,
     )
 
 

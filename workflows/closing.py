@@ -128,7 +128,10 @@ class Closing(Batches):
         return called.text, called.stop_reason in UNFINISHED
 
     async def recovered(self, state: TurnState, failed: Unanswered | Broken) -> TurnEnd:
-        """All models failed: a recovery model may write the closing text, if work was done."""
+        """All models failed: a recovery model may write the closing text, if work was done.
+
+        With its text the run has something to show, so that it has not failed.
+        """
         ending = Ending(
             outcome="failed", reason="model_error", detail=f"{failed.code}: {failed.message}"
         )
@@ -141,8 +144,10 @@ class Closing(Batches):
         text, truncated = self._closing_text(state, called, sent)
         self.complete_iteration(state, break_reason=ending.reason)
         if text is None:
-            text, truncated = state.deferred, state.deferred_cut
-        return _with_text(ending, text, truncated=truncated)
+            return _with_text(ending, state.deferred, truncated=state.deferred_cut)
+        self.note("text_answered", source="recovery", truncated=truncated or None)
+        written = Ending(outcome="best_effort", reason="recovered", detail=ending.detail)
+        return _with_text(written, text, truncated=truncated)
 
     def wrap_up_fits(self, state: TurnState, *, role: str) -> bool:
         """Whether a closing call of the role's present model fits, the reserve opened."""

@@ -6,6 +6,7 @@ from perdure.domain.call_settings import reply_limit
 from perdure.domain.closing_room import CLOSING_TOKENS, closing_room
 from perdure.domain.context import entries_tokens
 from perdure.domain.models import ModelCard
+from perdure.domain.retries import RECOVERY_ATTEMPTS
 from workflows.call_ask import Ask
 from workflows.limits import Limited
 
@@ -67,3 +68,10 @@ class Fitting(Limited):
     def reply_tokens(self, role: str, usual: int) -> int:
         """The longest reply of a role that answers in a form: its setting, or what is usual."""
         return self.spec.models.calls(role).max_output_tokens or usual
+
+    def provider_tries(self, ask: Ask, *, fallback: bool) -> int:
+        """How often a provider may fail a call before another model is asked, or none."""
+        if ask.role == "recovery":
+            return RECOVERY_ATTEMPTS
+        timing = self.site.timing
+        return min(timing.failover_attempts, timing.attempts) if fallback else timing.attempts

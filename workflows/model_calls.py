@@ -62,7 +62,11 @@ class Calling(Fitting):
         while True:
             index = 0 if own else self.core.chain_index.get(seat, 0)
             model = chain[min(index, len(chain) - 1)]
-            called = await self._on_model(ask, model, compact=compacted)
+            tries = Tries(fallback=index + 1 < len(chain))
+            called = await self._on_model(ask, model, compact=compacted, tries=tries)
+            if isinstance(called, Unpriced):
+                # Nothing was asked of it, and the next one may be known.
+                called = Broken("", "unpriced_model", called.model) if tries.fallback else called
             if not isinstance(called, Broken) or called.code == "interrupted":
                 return called
             overflow = called.code == OVERFLOW_CODE
@@ -124,14 +128,13 @@ class Calling(Fitting):
         self.note("model_failed_over", failed=refused, to=chain[index + 1], why=REFUSED)
         return True
 
-    async def _on_model(self, ask: Ask, model: str, *, compact: bool) -> Called:
+    async def _on_model(self, ask: Ask, model: str, *, compact: bool, tries: Tries) -> Called:
         """One model of the chain; a call that did not fit is reserved anew.
 
         A prompt may outgrow its estimate a few times. Attempts that the provider failed count
         over all reservations; those that died with their worker are no fault of the call, until a
         person is asked whether its input breaks them.
         """
-        tries = Tries()
         while tries.outgrown < RESERVATION_TRIES:
             if await self.hold():
                 return Broken("", "interrupted", "the run was stopped while it was paused")
@@ -195,8 +198,10 @@ class Calling(Fitting):
                 active_time_s=self.active_time_left,
                 attempts=None if calls is None else int(calls),
                 output_tokens=None if output is None else int(output),
-                tries=1 if ask.role == "recovery" else self.site.timing.attempts,
+                tries=self.provider_tries(ask, fallback=tries.fallback),
                 tried=tries.failed,
+                patience_s=self.site.timing.failover_after if tries.fallback else None,
+                waited_s=tries.failing_s,
                 typical_output=self._typical_output(ask.role),
                 first_step=asked_first,
             ),

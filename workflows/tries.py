@@ -34,14 +34,17 @@ class Tries:
     """Counts that never mix: outgrown estimates, failures of the provider, lost workers.
 
     `counted` is the prompt as the provider counted it, `cause` the newest failure of the provider,
-    `pause_s` how long it is left alone now. `first_step` is the step that asked first.
+    `pause_s` how long it is left alone now, `failing_s` how long ago it failed first. `first_step`
+    is the step that asked first; with a `fallback` another model can be asked instead.
     """
 
+    fallback: bool = False
     first_step: str = ""
     counted: int = 0
     outgrown: int = 0
     lost: int = 0
     failed: int = 0
+    failing_s: float = 0.0
     cause: Broken | None = None
     pause_s: float | None = None
 
@@ -51,6 +54,7 @@ class Tries:
         if isinstance(called, Broken) and (failed := called.wants_again) is not None:
             self.cause, self.pause_s = called, failed.again_after_s
             self.failed = failed.failures
+            self.failing_s = failed.failing_for_s + (failed.again_after_s or 0.0)
             return None
         if isinstance(called, Refused) and self.cause is not None:
             note = f"{called.text}, after {self.cause.message}"

@@ -20,6 +20,7 @@ from perdure.adapters.redacting import keep_secret, secrets_of_url
 from perdure.domain.errors import InvalidInput
 from perdure.domain.ports import Endpoints
 from perdure.domain.redaction import names_a_secret
+from perdure.domain.retries import FAILOVER_AFTER_S, FAILOVER_ATTEMPTS, PROVIDER_ATTEMPTS
 
 DEFAULT_HOME = Path("~/.perdure")
 PREFIX = "PERDURE_"
@@ -65,6 +66,9 @@ class Settings(BaseSettings):
     # Waiting, retrying
     backoff_initial_s: float = Field(2, gt=0)
     backoff_max_s: float = Field(30, gt=0)
+    provider_attempts: int = Field(PROVIDER_ATTEMPTS, ge=1)  # of a model without a fallback
+    failover_attempts: int = Field(FAILOVER_ATTEMPTS, ge=1)  # of one that has a fallback
+    failover_after_s: float = Field(FAILOVER_AFTER_S, ge=0)  # a fallback waits no longer
     heartbeat_s: float = Field(10, gt=0)
     sticky_s: float = Field(2, gt=0)
     shutdown_grace_s: float = Field(120, ge=0)  # embedded services: 10, unless it is set

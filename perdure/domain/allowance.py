@@ -12,8 +12,9 @@ class Allowance(StepMessage):
     `factor` is the model's calibration of token estimates; `active_time_s` what remains of the
     run's active time, `attempts` what remains of its model calls, `output_tokens` of its output
     (None: unlimited). The provider has `tries`, of which `tried` failed before, under another
-    reservation, by `first_step` (empty: this is the first). `typical_output` is the length to
-    expect by the run's replies in this role.
+    reservation, by `first_step` (empty: this is the first), `waited_s` ago the first of them. It is
+    waited for `patience_s` in all (None: as long as it has tries). `typical_output` is the length
+    to expect by the run's replies in this role.
     """
 
     max_tokens: int
@@ -27,3 +28,5 @@ class Allowance(StepMessage):
     tried: int = 0
     typical_output: int | None = None
     first_step: str = ""
+    patience_s: float | None = None
+    waited_s: float = 0.0

@@ -174,6 +174,10 @@ class Journal(Protocol):
         """How many attempts of a key the provider failed, those included that never reached it."""
         ...
 
+    async def failing_for(self, key: str) -> float:
+        """Seconds since the provider failed a key for the first time; 0 where it did not."""
+        ...
+
     async def account(self, key: str) -> Account:
         """The sum over all attempts of a key as they stand."""
         ...

@@ -57,6 +57,10 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
             "The model's answer was cut at its output limit again and again; "
             "this is what there is of it."
         ),
+        "recovered": (
+            "The model could not be used any more; "
+            "this was written by the recovery model from what was done."
+        ),
     },
     "out_of_budget": {
         "tokens": "The token budget is spent; this is the best result so far.",

@@ -1,8 +1,9 @@
 """What happens when a step's store is away, its provider fails, or its worker is lost.
 
 These are three policies and never share a count. A store is waited for as long as it takes. A
-provider has so many attempts before the next model of the chain is asked. A lost worker counts
-against nobody; an input that takes five workers with it is named, and a person decides.
+provider has few attempts while another model of the chain can be asked, and more where none is
+left. A lost worker counts against nobody; an input that takes five workers with it is named, and a
+person decides.
 
 `POLICIES` is the whole table; `docs/operations.md` shows it to people.
 """
@@ -14,6 +15,10 @@ from typing import Literal
 StepKind = Literal["model", "repeatable_tool", "tool", "workspace", "bookkeeping", "notice"]
 
 PROVIDER_ATTEMPTS = 8
+# Of a model that has a fallback: nobody gains by waiting where another one would answer.
+FAILOVER_ATTEMPTS = 2
+FAILOVER_AFTER_S = 20.0
+RECOVERY_ATTEMPTS = 1
 LOST_WORKERS = 5
 NOTICE_ATTEMPTS = 3
 FOR_EVER = 0
@@ -31,8 +36,10 @@ class RetryPolicy:
     Attributes:
         store: `in_hand`: the attempt itself waits, with what it has; `again`: it fails at once, and
             the server makes another one every half a minute, for ever.
-        provider: attempts of a model before the next of the chain is asked; None where a step asks
-            no provider.
+        provider: attempts of a model that has no fallback; None where a step asks no provider.
+        failover: attempts of a model before the next of the chain is asked.
+        failover_after_s: how long, in seconds from its first failure, the next of the chain waits
+            at most.
         lost_workers: how many may be lost over one step before a person is asked; `FOR_EVER`: it is
             made again each time; 1: it is never made again, and the model is told that its effect
             is uncertain.
@@ -43,6 +50,8 @@ class RetryPolicy:
     provider: int | None
     lost_workers: int
     attempts: int
+    failover: int | None = None
+    failover_after_s: float | None = None
 
     @property
     def beats(self) -> bool:
@@ -51,13 +60,36 @@ class RetryPolicy:
 
 
 POLICIES: dict[StepKind, RetryPolicy] = {
-    "model": RetryPolicy("in_hand", PROVIDER_ATTEMPTS, LOST_WORKERS, FOR_EVER),
+    "model": RetryPolicy(
+        "in_hand",
+        PROVIDER_ATTEMPTS,
+        LOST_WORKERS,
+        FOR_EVER,
+        failover=FAILOVER_ATTEMPTS,
+        failover_after_s=FAILOVER_AFTER_S,
+    ),
     "repeatable_tool": RetryPolicy("in_hand", None, LOST_WORKERS, LOST_WORKERS),
     "tool": RetryPolicy("in_hand", None, 1, 1),
     "workspace": RetryPolicy("in_hand", None, LOST_WORKERS, LOST_WORKERS),
     "bookkeeping": RetryPolicy("again", None, FOR_EVER, FOR_EVER),
     "notice": RetryPolicy("again", None, NOTICE_ATTEMPTS, NOTICE_ATTEMPTS),
 }
+
+
+def is_last(
+    *, failures: int, tries: int, waited_s: float, pause_s: float, patience_s: float | None
+) -> bool:
+    """Whether a provider that failed so often is asked no more for one call.
+
+    Args:
+        failures: how often it failed by now.
+        tries: how often it may.
+        waited_s: the time since its first failure.
+        pause_s: how long it would be left alone before it is asked again.
+        patience_s: how long the call waits for it in all, from its first failure on; None: as long
+            as it has tries.
+    """
+    return failures >= tries or (patience_s is not None and waited_s + pause_s > patience_s)
 
 
 def own_limit(start_to_close: timedelta | None) -> float | None:

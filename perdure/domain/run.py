@@ -22,6 +22,7 @@ from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.evaluation import Rubric
 from perdure.domain.gates import GateSettings
 from perdure.domain.refine.settings import RefineSettings
+from perdure.domain.retries import FAILOVER_AFTER_S, FAILOVER_ATTEMPTS, PROVIDER_ATTEMPTS
 from perdure.domain.roles.settings import TOKENS, RolesSettings
 from perdure.domain.sizes import oversize
 from perdure.domain.standing import Said
@@ -182,13 +183,17 @@ KINDS = ("agent", "refine", "roles", "delegation")
 class Timing(Frozen):
     """Figures of the installation that workflows need, in seconds; pinned at the start.
 
+    A provider has so many `attempts` for a call; where another model can be asked instead, that
+    one waits for `failover_attempts`, and `failover_after` the first failure at most.
     `inline_output` is how many bytes of its output a run returns beside the reference.
     """
 
     heartbeat: float = 10.0
     model_call: float = 600.0
     store: float = 20.0
-    attempts: int = 8
+    attempts: int = PROVIDER_ATTEMPTS
+    failover_attempts: int = FAILOVER_ATTEMPTS
+    failover_after: float = FAILOVER_AFTER_S
     tool_attempts: int = 3
     stop_grace: float = 5.0
     child_grace: float = 60.0

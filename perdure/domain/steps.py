@@ -300,12 +300,14 @@ class ModelFailure(StepMessage):
 
     `failures` counts the provider's, over all reservations. `again_after_s`: another attempt does
     not fit what was reserved for this one; with a new reservation it may be made after so long.
+    `failing_for_s` is the time since the first of these failures.
     """
 
     facts: ModelFacts
     account: Account
     failures: int = 1
     again_after_s: float | None = None
+    failing_for_s: float = 0.0
 
 
 class JudgeRequest(StepMessage):

@@ -234,6 +234,7 @@ _LEVERS: Mapping[str, Lever] = {
     ),
     "no_output": _fixed("A goal that asks for something to be written down."),
     "model_error": _fixed("A model that answers: `perdure doctor` looks at it."),
+    "recovered": _fixed("A model that answers: `perdure doctor` looks at it."),
     "refusal": _fixed("Other words in the goal, or another model."),
     "evaluator_failed": _fixed("Checks in place of a judge, or another evaluator model."),
     "internal": _fixed("Nothing on your side; `perdure logs worker` holds the details."),

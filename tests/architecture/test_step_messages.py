@@ -33,6 +33,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tried": 0,
             "typical_output": None,
             "first_step": "",
+            "patience_s": None,
+            "waited_s": 0.0,
         },
         "CheckCallReport": {"left_out": 0, "ref": None, "refused": None, "shown": ""},
         "CheckReport": {
@@ -163,6 +165,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "account": "required",
             "failures": 1,
             "again_after_s": None,
+            "failing_for_s": 0.0,
         },
         "NotifyReport": {"delivered": False},
         "NotifyRequest": {

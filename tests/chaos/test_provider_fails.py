@@ -6,7 +6,7 @@ from email.utils import format_datetime
 
 import pytest
 from ground import HEARTBEAT_S, Ground, ground
-from provider import Play
+from provider import MODEL, Play
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.domain.run import Timing
@@ -25,6 +25,26 @@ async def test_r32_what_may_heal_is_tried_again(served: Ground, status: int) -> 
     assert [line.attempt for line in lines] == [1, 2, 3], "the SDK's own retries are off"
     gaps = [later.at - earlier.at for earlier, later in itertools.pairwise(lines)]
     assert all(gap > 0.03 for gap in gaps), "it backs off"
+
+
+@pytest.mark.parametrize(
+    ("first", "asked"),
+    [
+        pytest.param(Play(status=529), 2, id="overloaded"),
+        pytest.param(Play(status=429, headers={"retry-after": "60"}), 1, id="wants a minute"),
+        pytest.param(Play(status=400, error="invalid_request_error"), 1, id="invalid"),
+        pytest.param(Play(text="what", stop="made_up"), 2, id="unreadable"),
+    ],
+)
+async def test_a_fallback_does_not_wait_for_the_model_before_it(
+    served: Ground, first: Play, asked: int
+) -> None:
+    served.provider.choose = lambda body: (
+        [first] if body["model"] == MODEL else [Play(text="the second")]
+    )
+    result = await served.check(await served.start(models={"executor": [MODEL, "second-model"]}))
+    assert (result.outcome, result.output) == ("accepted", "the second")
+    assert [body["model"] for body in served.provider.bodies] == [MODEL] * asked + ["second-model"]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 413])

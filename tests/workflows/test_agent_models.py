@@ -24,6 +24,8 @@ from perdure.domain.transcript import Message, TextBlock, ThinkingBlock, ToolRes
 DONE = {"text": "Done."}
 OVERFLOW = {"error": "context_overflow"}
 BROKEN = {"error": "bad_request"}
+RECOVERED = ("best_effort", "recovered")
+UNUSABLE = ("failed", "model_error")
 
 
 async def chain(site: Installation, content: dict[str, object], *labels: str) -> list[str]:
@@ -52,7 +54,7 @@ async def test_what_waiting_heals_is_tried_again(probe: Installation, error, mad
 
 @pytest.mark.parametrize(
     ("error", "attempts"),
-    [("bad_request", 1), ("unknown_model", 1), ("authentication", 1), ("overloaded", 8)],
+    [("bad_request", 1), ("unknown_model", 1), ("authentication", 1), ("overloaded", 2)],
 )
 async def test_the_next_model_takes_over_for_the_rest_of_the_run(
     probe: Installation, error, attempts
@@ -68,6 +70,32 @@ async def test_the_next_model_takes_over_for_the_rest_of_the_run(
     assert result.models_used == (models[1],)
     assert (await event_types(probe, result.id)).count("model_failed_over") == 1
     await books_agree(probe, result)
+
+
+async def test_a_fallback_without_a_fallback_has_all_the_attempts(probe: Installation) -> None:
+    down = {"error": "overloaded"}
+    content = script(of("a", down, times=2), of("b", down, times=3), of("b", DONE))
+    models = await chain(probe, content, "a", "b")
+    result = await probe.run(task(models={"executor": models}))
+    assert (result.outcome, result.output) == ("accepted", "Done.")
+    assert result.spend.model_calls == 6
+
+
+async def test_a_model_without_a_price_is_passed_over(
+    probe: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = await chain(probe, script(of("b", DONE)), "a", "b")
+    card = ScriptedModel.card
+
+    async def only_b(self, model: str):
+        found = await card(self, model)
+        return found.model_copy(update={"price": None}) if model.endswith("#a") else found
+
+    monkeypatch.setattr(ScriptedModel, "card", only_b)
+    result = await probe.run(task(models={"executor": models}))
+    assert (result.outcome, result.output) == ("accepted", "Done.")
+    assert result.iterations[0].adaptation == f"model_failed_over from {models[0]}"
+    assert result.spend.model_calls == 1
 
 
 async def test_a_pinned_model_is_never_failed_over(probe: Installation) -> None:
@@ -140,22 +168,32 @@ async def test_without_a_larger_window_the_run_has_failed(probe: Installation) -
 
 
 @pytest.mark.parametrize(
-    ("replies", "recovery", "output"),
+    ("replies", "recovery", "end", "output"),
     [
-        ([echo("a"), BROKEN], DONE, "Done."),
-        ([echo("a"), BROKEN], {"error": "overloaded"}, FALLBACK_TEXT),
-        ([BROKEN], DONE, FALLBACK_TEXT),
-        ([calls(call("probe.fail", text="x")), BROKEN], DONE, FALLBACK_TEXT),
+        ([echo("a"), BROKEN], DONE, RECOVERED, "Done."),
+        ([echo("a"), BROKEN], {"error": "overloaded"}, UNUSABLE, FALLBACK_TEXT),
+        ([echo("a"), BROKEN], {"text": " "}, UNUSABLE, FALLBACK_TEXT),
+        ([BROKEN], DONE, UNUSABLE, FALLBACK_TEXT),
+        ([calls(call("probe.fail", text="x")), BROKEN], DONE, UNUSABLE, FALLBACK_TEXT),
     ],
-    ids=["writes the closing text", "fails once and no more", "no work done", "no tool succeeded"],
+    ids=[
+        "writes the closing text",
+        "fails once and no more",
+        "says nothing",
+        "no work done",
+        "no tool succeeded",
+    ],
 )
-async def test_the_recovery_model(probe: Installation, replies, recovery, output) -> None:
+async def test_the_recovery_model(probe: Installation, replies, recovery, end, output) -> None:
     models = {
         "executor": await probe.script(script(*replies)),
         "recovery": await probe.script(script(recovery)),
     }
     result = await probe.run(task(models=models))
-    assert (result.outcome, result.reason, result.output) == ("failed", "model_error", output)
+    assert (result.outcome, result.reason, result.output) == (*end, output)
+    assert "model_bad_request" in result.explanation or end == UNUSABLE
+    assert result.partial
+    assert not result.quality_met
     await books_agree(probe, result)
 
 

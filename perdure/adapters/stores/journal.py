@@ -9,7 +9,7 @@ told and what the journal says never differ.
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, update
@@ -147,6 +147,13 @@ class SqlJournal:
         failed = and_(attempts.c.key == key, attempts.c.state == "failed")
         async with self._database.read() as connection:
             return len(await find(connection, failed))
+
+    async def failing_for(self, key: str) -> float:
+        failed = and_(attempts.c.key == key, attempts.c.state == "failed")
+        async with self._database.read() as connection:
+            rows = await find(connection, failed)
+        ends = [row.started_at + timedelta(seconds=row.seconds) for row in rows]
+        return max(0.0, (self._now() - min(ends)).total_seconds()) if ends else 0.0
 
     async def account(self, key: str) -> Account:
         """The sum over all attempts of a key as they stand.
