@@ -95,7 +95,7 @@ class CallModel:
         )
         if step.room is not None:
             request = closing_request(request, room=step.room)
-        if temperature is not None:
+        if temperature is not None and frame.cards[step.model].sampling is not False:
             request = request.model_copy(update={"temperature": temperature})
         told = prompt_estimate(request, head=before, short=step.room is not None)
         factored = round(told * step.allowance.factor)
@@ -138,7 +138,7 @@ class CallModel:
         json_schema: dict[str, JsonValue] | None,
         system: str | None,
     ) -> ModelRequest:
-        names = offers_of(frame, step.on_offer)
+        settings, names = step.settings, offers_of(frame, step.on_offer)
         offers = tuple(
             ToolOffer(name=tool.name, description=tool.description, parameters=tool.parameters)
             for tool in frame.tools
@@ -153,9 +153,9 @@ class CallModel:
             tools=() if json_schema else offers,
             tool_choice="none" if step.tools_off or not offers else "auto",
             json_schema=json_schema,
-            temperature=SMALL_MODEL_TEMPERATURE
-            if frame.cards[step.model].small
-            else frame.temperature,
+            temperature=_temperature(step, frame),
+            thinking=None if step.room is not None or settings is None else settings.thinking,
+            effort=None if settings is None else settings.effort,
         )
 
     async def _report(
@@ -188,6 +188,16 @@ class CallModel:
         """Store the answer as it stands: what was said of it before, and this."""
         before = "" if step.continues is None else await self._blobs.get_text(step.continues)
         return await self._blobs.put_text(f"{before}{step.seam}{text}" if before else text)
+
+
+def _temperature(step: ModelCallRequest, frame: Frame) -> float | None:
+    """What the role says, else what suits a small model, else what the run says."""
+    card = frame.cards[step.model]
+    if card.sampling is False:
+        return None
+    if step.settings is not None and step.settings.temperature is not None:
+        return step.settings.temperature
+    return SMALL_MODEL_TEMPERATURE if card.small else frame.temperature
 
 
 def closing_request(request: ModelRequest, *, room: int) -> ModelRequest:

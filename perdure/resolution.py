@@ -109,7 +109,7 @@ class Resolver:
                 f"tools.access: {first.name} cannot choose tools by itself; allowed for it: minimal"
             )
         problems += (*_judges(spec, models, cards), *_goal_judges(spec, models, cards))
-        problems += _strange_settings(spec)
+        problems += (*_strange_settings(spec), *_unable(spec, models, cards))
         problems += self._unusable_checks(spec)
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
         if problems:
@@ -291,6 +291,18 @@ def _strange_settings(spec: Spec) -> list[str]:
             hint = f"did you mean {near}? It" if near else "it"
             found.append(f"models.settings.{name}: no such role; {hint} has {', '.join(known)}")
     return found
+
+
+def _unable(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) -> list[str]:
+    """Settings that the first model of a role cannot follow; its fallbacks do what they can."""
+    stages = {role.role: role.models for one in _definitions(spec) for role in one.roles}
+    return [
+        f"models.settings.{role}.{field}: {why}"
+        for role, settings in models.settings.items()
+        for name in (stages.get(role) or models.chain(role if role in ROLES else "executor"))[:1]
+        if name in cards
+        for field, why in settings.unable(cards[name])
+    ]
 
 
 def _judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) -> list[str]:

@@ -94,6 +94,24 @@ async def test_settings_of_an_unknown_role_are_told_with_the_nearest() -> None:
         await resolver().resolve(RUN_SPEC.validate_python(given))
 
 
+async def test_settings_that_the_first_model_cannot_follow_are_told_with_what_it_takes() -> None:
+    class Few(FewModels):
+        async def card(self, model: str) -> ModelCard:
+            return ModelCard(name=model, price=None, thinking=("off", "tokens"), sampling=False)
+
+    settings = {"executor": {"thinking": "adaptive"}, "evaluator": {"temperature": 0.1}}
+    given = {"kind": "agent", "goal": "g", "models": {"settings": settings}}
+    resolving = Resolver(Few(), KNOWN, NoTools(), loops=LOOPS)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput) as caught:
+        await resolving.resolve(RUN_SPEC.validate_python(given))
+    lines = [line.strip() for line in caught.value.message.splitlines()[1:]]
+    assert lines == [
+        "models.settings.executor.thinking: claude-known does not take 'adaptive'; "
+        "it takes `off`, a number of tokens",
+        "models.settings.evaluator.temperature: claude-known takes no temperature; leave it out",
+    ]
+
+
 async def test_an_unknown_judge_is_told_with_its_place() -> None:
     judge = {"name": "tone", "evaluator": {"judge": {"model": "typo"}}}
     given = {"kind": "refine", "goal": "g", "rubric": [judge]}

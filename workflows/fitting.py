@@ -2,7 +2,7 @@
 
 from perdure.domain import budget as budgets
 from perdure.domain.budget import Fit, Refused
-from perdure.domain.call_settings import reply_limit
+from perdure.domain.call_settings import CallSettings, reply_limit
 from perdure.domain.closing_room import CLOSING_TOKENS, closing_room
 from perdure.domain.context import entries_tokens
 from perdure.domain.models import ModelCard
@@ -75,3 +75,12 @@ class Fitting(Limited):
             return RECOVERY_ATTEMPTS
         timing = self.site.timing
         return min(timing.failover_attempts, timing.attempts) if fallback else timing.attempts
+
+    def manner_of(self, ask: Ask, model: str) -> CallSettings | None:
+        """How a model goes about a call; a fallback is told only what it can follow."""
+        return self.spec.models.calls(ask.role).within(self.core.cards[model]).manner
+
+    def left_out(self, role: str, model: str) -> str:
+        """The settings of a role that a fallback cannot follow, in words."""
+        unable = self.spec.models.calls(role).unable(self.core.cards[model])
+        return "; ".join(f"{field}: {why}" for field, why in unable)

@@ -80,7 +80,13 @@ class Calling(Fitting):
             # The next model gets the conversation whole: the shorter form was for this one.
             compacted = False
             self.core.chain_index = {**self.core.chain_index, seat: following}
-            self.note("model_failed_over", failed=model, to=chain[following], why=called.code)
+            self.note(
+                "model_failed_over",
+                failed=model,
+                to=chain[following],
+                why=called.code,
+                left_out=self.left_out(ask.role, chain[following]) or None,
+            )
 
     async def call_structured(self, asked: Callable[[tuple[str, ...]], Ask | Refused]) -> Called:
         """A reply with a structure, asked for once more with what was wrong with the first.
@@ -212,6 +218,7 @@ class Calling(Fitting):
             seam=ask.seam if ask.continues else "",
             room=room,
             state=self.iteration_state() if ask.records else None,
+            settings=self.manner_of(ask, model),
         )
         self.note("model_call_started", model=model, role=ask.role)
         called = await self._perform(ask, request, activity_id)

@@ -14,10 +14,11 @@ from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import TieredPrices
 from pydantic import Field, ValidationError
 
+from perdure.adapters.models.abilities import abilities_of
 from perdure.adapters.models.embedded_facts import CARD, LOCAL_NAME, MODEL_NAME
 from perdure.domain.base import Frozen
 from perdure.domain.errors import InvalidInput
-from perdure.domain.models import ModelCard, Price
+from perdure.domain.models import Effort, ModelCard, Price, ThinkingWay
 from perdure.domain.problems import problems_of
 
 PROVIDER = "anthropic"
@@ -48,6 +49,9 @@ class SheetEntry(Frozen):
     tools: bool | None = None
     judges: bool | None = None
     small: bool | None = None
+    thinking: tuple[ThinkingWay, ...] | None = None
+    effort: tuple[Effort, ...] | None = None
+    sampling: bool | None = None
 
 
 class PriceSheet(Frozen):
@@ -71,7 +75,7 @@ class ModelPrices:
             self._known[model] = _snapshot_card(model)
         known = self._known[model]
         entry = self._sheet.get(model)
-        return _overridden(entry, known or ModelCard(name=model, price=None)) if entry else known
+        return _overridden(entry, known or unknown_card(model)) if entry else known
 
     def own_names(self) -> tuple[str, ...]:
         """The names that the operator's sheet has."""
@@ -82,6 +86,14 @@ class ModelPrices:
         providers = get_snapshot().providers
         models = {m.id for owner in providers if owner.id == PROVIDER for m in owner.models}
         return tuple(sorted({LOCAL_NAME, *self._sheet, *models}))
+
+
+def unknown_card(model: str) -> ModelCard:
+    """What is known of a model behind a Messages API that no price book knows.
+
+    The newest models take no temperature, so that nobody is sent one unasked.
+    """
+    return ModelCard(name=model, price=None, sampling=False)
 
 
 def load_price_sheet(path: Path) -> PriceSheet:
@@ -123,11 +135,15 @@ def _snapshot_card(model: str) -> ModelCard | None:
     units: dict[str, Decimal | TieredPrices | None] = vars(found.model_price)
     # A price has one tier here: the window ends where the provider's next tier begins.
     window = min([found.model.context_window or DEFAULT_WINDOW, *_tier_starts(units.values())])
+    abilities = abilities_of(found.model.id)
     return ModelCard(
         name=model,
         price=_base_price(units),
         window=window,
         max_output=_max_output(found.model.id),
+        thinking=abilities.thinking,
+        effort=abilities.effort,
+        sampling=False,
     )
 
 

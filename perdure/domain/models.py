@@ -18,6 +18,10 @@ CACHE_READ_FACTOR = Decimal("0.1")
 CACHE_WRITE_5M_FACTOR = Decimal("1.25")
 CACHE_WRITE_1H_FACTOR = Decimal(2)
 
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+# Ways to think: not at all, as much as the model finds right, or up to so many tokens.
+ThinkingWay = Literal["off", "adaptive", "tokens"]
+
 StopReason = Literal[
     "end_turn", "tool_use", "max_tokens", "stop_sequence", "pause_turn", "refusal", "context_end"
 ]
@@ -51,7 +55,8 @@ class ModelRequest(Frozen):
     """One call as the provider adapter gets it.
 
     `tool_choice`: `auto`, `none`, `any`, or the name of one tool. `json_schema` asks for
-    structured output of that schema. `temperature` is sent only to models that take it.
+    structured output of that schema. `temperature` is sent only to models that take it. `thinking`
+    is `off`, `adaptive`, or the most tokens of it; None leaves it to the model, as with `effort`.
     """
 
     model: str
@@ -64,6 +69,8 @@ class ModelRequest(Frozen):
     json_schema: dict[str, JsonValue] | None = None
     temperature: float | None = None
     seed: int | None = None
+    thinking: Literal["off", "adaptive"] | int | None = None
+    effort: Effort | None = None
 
 
 class ModelReply(Frozen):
@@ -112,7 +119,9 @@ class ModelCard(Frozen):
     """What is known of a model before the first call; snapshotted at the start of a run.
 
     `price` None means that the price book does not know it. `window` is its context in tokens.
-    `tools` says whether it can choose tools by itself, `judges` whether it may evaluate.
+    `tools` says whether it can choose tools by itself, `judges` whether it may evaluate. `thinking`
+    and `effort` are what it can be told of them, `sampling` whether it takes a temperature; None
+    where nobody here knows: then it is sent, and the provider says.
     """
 
     name: str
@@ -122,6 +131,9 @@ class ModelCard(Frozen):
     tools: bool = True
     judges: bool = True
     small: bool = False
+    thinking: tuple[ThinkingWay, ...] | None = None
+    effort: tuple[Effort, ...] | None = None
+    sampling: bool | None = None
 
 
 def _or(value: Decimal | None, fallback: Decimal) -> Decimal:

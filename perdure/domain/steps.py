@@ -15,6 +15,7 @@ from perdure.domain.agent.settings import InitialMessage, ToolsSpec
 from perdure.domain.allowance import Allowance as Allowance
 from perdure.domain.base import Frozen, StepMessage
 from perdure.domain.budget import Amounts
+from perdure.domain.call_settings import CallSettings
 from perdure.domain.commission import Commission
 from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
 from perdure.domain.keeping_steps import FinishReport as FinishReport
@@ -238,7 +239,7 @@ class ModelCallRequest(StepMessage):
     `state` is what the newest of them can be taken up from. Without one it is the transcript.
     `continues` is the address of what was said so far of the answer that the reply goes on with,
     joined to it by `seam`. With `room` only that many tokens are sent of the conversation, in the
-    short form of a closing call.
+    short form of a closing call. `settings` say how the model goes about it.
     """
 
     frame: str
@@ -258,6 +259,7 @@ class ModelCallRequest(StepMessage):
     continues: str | None = None
     seam: str = ""
     room: int | None = None
+    settings: CallSettings | None = None
 
 
 class PairRequest(StepMessage):

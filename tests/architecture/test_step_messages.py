@@ -159,6 +159,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "continues": None,
             "seam": "",
             "room": None,
+            "settings": None,
         },
         "ModelFailure": {
             "facts": "required",

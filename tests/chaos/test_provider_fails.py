@@ -47,6 +47,35 @@ async def test_a_fallback_does_not_wait_for_the_model_before_it(
     assert [body["model"] for body in served.provider.bodies] == [MODEL] * asked + ["second-model"]
 
 
+async def test_a_role_is_called_as_its_settings_say_and_a_fallback_as_it_can(
+    served: Ground,
+) -> None:
+    """The price sheet says that the second model takes no thinking."""
+    served.provider.choose = lambda body: (
+        [Play(status=400, error="invalid_request_error")]
+        if body["model"] == MODEL
+        else [Play(text="done")]
+    )
+    manner = {"thinking": 2_000, "effort": "low"}
+    models = {"executor": [MODEL, "second-model"], "settings": {"executor": manner}}
+    run = await served.start(models=models, agent={"temperature": 0.5})
+    result = await served.check(run)
+    assert result.outcome == "accepted"
+    first, second = served.provider.bodies
+    assert first["thinking"] == {"type": "enabled", "budget_tokens": 2_000}
+    assert first["output_config"] == second["output_config"] == {"effort": "low"}
+    assert "thinking" not in second
+    assert "temperature" not in first, (
+        "a model behind the Messages API takes none unless it says so"
+    )
+    switched = [
+        event.data
+        async for event in served.site.gateway.events(run)
+        if event.type == "model_failed_over"
+    ]
+    assert "second-model does not take 2000" in str(switched[0]["left_out"])
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 413])
 async def test_r33_what_cannot_heal_is_tried_once(served: Ground, status: int) -> None:
     served.provider.plays = [Play(status=status, error="refused_for_good")]

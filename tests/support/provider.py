@@ -20,7 +20,8 @@ from accepting import accepting
 MODEL = "ledger-model"
 PRICE_SHEET = """models:
   ledger-model: {input_per_million: 1, output_per_million: 10, max_output: 8192, window: 200000}
-  second-model: {input_per_million: 1, output_per_million: 10, max_output: 8192, window: 200000}
+  second-model:
+    {input_per_million: 1, output_per_million: 10, max_output: 8192, window: 200000, thinking: []}
 """
 End = Literal["whole", "cut", "reset_after_last", "error_event", "never"]
 Call = tuple[str, Mapping[str, object]]

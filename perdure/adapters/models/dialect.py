@@ -11,7 +11,7 @@ class Dialect:
         cache: cache breakpoints are sent.
         strict_schema: schemas are rewritten to the subset that the API takes; else sent raw, for
             a grammar that enforces lengths too.
-        sampling: temperature and seed are sent.
+        sampling: seeds are sent too; a temperature goes to whoever is asked with one.
         chooses_tools: the model can decide by itself whether to call a tool.
     """
 

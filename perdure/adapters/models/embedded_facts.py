@@ -23,6 +23,8 @@ CARD = ModelCard(
     tools=False,
     judges=False,
     small=True,
+    thinking=(),
+    effort=(),
 )
 
 

@@ -63,7 +63,7 @@ class MessagesModel:
 
     async def card(self, model: str) -> ModelCard:
         """Facts about the model; one that the price book does not know has no price."""
-        return self._cards(model) or ModelCard(name=model, price=None)
+        return self._cards(model) or ModelCard(name=model, price=None, sampling=False)
 
     async def count(self, request: ModelRequest) -> int | None:
         """The prompt's tokens by the provider's own count, free of charge; None on any failure."""
@@ -76,6 +76,7 @@ class MessagesModel:
                 tools=wire.tools,
                 tool_choice=wire.tool_choice,
                 output_config=wire.output_config,
+                thinking=wire.thinking,
                 timeout=COUNT_TIMEOUT_S,
             )
             return int(counted.input_tokens)
@@ -144,6 +145,7 @@ class MessagesModel:
                 tools=wire.tools,
                 tool_choice=wire.tool_choice,
                 output_config=wire.output_config,
+                thinking=wire.thinking,
                 extra_body=wire.extra_body,
                 stream=True,
             )

@@ -9,6 +9,7 @@ from anthropic.types import (
     MessageParam,
     OutputConfigParam,
     TextBlockParam,
+    ThinkingConfigParam,
     ToolChoiceParam,
     ToolParam,
 )
@@ -18,7 +19,12 @@ from perdure.adapters.models.conversation import EPHEMERAL, wire_messages
 from perdure.adapters.models.dialect import Dialect
 from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.wire_names import names_back, wire_name
+from perdure.domain.call_settings import LEAST_THINKING_TOKENS
 from perdure.domain.models import ModelRequest, ToolOffer
+from perdure.domain.transcript import ThinkingBlock
+
+# What is left to answer with behind the thoughts.
+LEAST_ANSWER_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,7 @@ class WireRequest:
     tools: list[ToolParam] | Omit
     tool_choice: ToolChoiceParam | Omit
     output_config: OutputConfigParam | Omit
+    thinking: ThinkingConfigParam | Omit
     extra_body: dict[str, object] | None
     names: Mapping[str, str]
 
@@ -51,7 +58,8 @@ def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
         system=_system(request.system, dialect),
         tools=_tools(offered, dialect) if offered else omit,
         tool_choice=_tool_choice(request.tool_choice) if offered else omit,
-        output_config=_output_config(request.json_schema, dialect),
+        output_config=_output_config(request, dialect),
+        thinking=_thinking(request),
         extra_body=_extra_body(request, dialect),
         names=names_back(tool.name for tool in offered),
     )
@@ -113,23 +121,59 @@ def _tool_choice(choice: str) -> ToolChoiceParam:
             return {"type": "tool", "name": wire_name(name), "disable_parallel_tool_use": True}
 
 
-def _output_config(
-    schema: dict[str, JsonValue] | None, dialect: Dialect
-) -> OutputConfigParam | Omit:
-    if schema is None:
-        return omit
+def _thinking(request: ModelRequest) -> ThinkingConfigParam | Omit:
+    match request.thinking:
+        case None:
+            return omit
+        case "off":
+            return {"type": "disabled"}
+        case "adaptive":
+            return {"type": "adaptive"}
+        case tokens:
+            room = min(tokens, request.max_tokens - LEAST_ANSWER_TOKENS)
+            if room < LEAST_THINKING_TOKENS or _thoughtless(request):
+                return omit
+            return {"type": "enabled", "budget_tokens": room}
+
+
+def _thoughtless(request: ModelRequest) -> bool:
+    """Whether the turn in progress began without thinking, as another model's does.
+
+    With a thinking budget the API refuses a call that goes on with such a turn.
+    """
+    for message in reversed(request.messages):
+        if message.role == "assistant":
+            first = message.blocks[0] if message.blocks else None
+            thought = isinstance(first, ThinkingBlock) and first.model == request.model
+            return bool(message.tool_uses) and not thought
+    return False
+
+
+def _output_config(request: ModelRequest, dialect: Dialect) -> OutputConfigParam | Omit:
+    config = OutputConfigParam()
+    if request.json_schema is not None:
+        schema = _sent_schema(request.json_schema, dialect)
+        config["format"] = {"type": "json_schema", "schema": schema}
+    if request.effort is not None:
+        config["effort"] = request.effort
+    return config or omit
+
+
+def _sent_schema(schema: dict[str, JsonValue], dialect: Dialect) -> dict[str, object]:
     sent = dict[str, object](schema)
     if dialect.strict_schema:
         try:
             sent = anthropic.transform_schema(sent)
         except (ValueError, AssertionError) as error:
             raise refused(f"The schema of the answer cannot be sent: {error}") from error
-    return {"format": {"type": "json_schema", "schema": sent}}
+    return sent
 
 
 def _extra_body(request: ModelRequest, dialect: Dialect) -> dict[str, object] | None:
     """Sampling for models that take it; the SDK has no parameters for it any more."""
-    if not dialect.sampling:
+    if request.thinking not in (None, "off"):
         return None
+    if not dialect.sampling:
+        return None if request.temperature is None else {"temperature": request.temperature}
     wishes = {"temperature": request.temperature, "seed": request.seed}
     return {name: value for name, value in wishes.items() if value is not None} or None

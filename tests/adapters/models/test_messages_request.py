@@ -145,10 +145,69 @@ async def test_tool_choice(choice: str, wire: dict[str, Any]) -> None:
     assert body["tools"]
 
 
-async def test_sampling_is_not_sent_to_claude() -> None:
+async def test_a_temperature_is_sent_where_one_is_asked_with_and_no_seed() -> None:
+    """Which models take one is on their cards."""
     body = await sent(temperature=0.7, seed=3)
-    assert "temperature" not in body
+    assert body["temperature"] == 0.7
     assert "seed" not in body
+
+
+OWN_THOUGHT = ThinkingBlock(
+    type="thinking", model=CLAUDE, native={"type": "thinking", "thinking": "", "signature": "s"}
+)
+OTHERS_TURN = (user_text("Look."), call_message("a"), result_message("a"))
+OWN_TURN = (
+    user_text("Look."),
+    Message(role="assistant", blocks=(OWN_THOUGHT, *call_message("a").blocks)),
+    result_message("a"),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param({}, {}, id="left open"),
+        pytest.param({"thinking": "off"}, {"thinking": {"type": "disabled"}}, id="off"),
+        pytest.param({"thinking": "adaptive"}, {"thinking": {"type": "adaptive"}}, id="adaptive"),
+        pytest.param(
+            {"thinking": 2_000, "max_tokens": 9_000},
+            {"thinking": {"type": "enabled", "budget_tokens": 2_000}},
+            id="tokens",
+        ),
+        pytest.param(
+            {"thinking": 8_000, "max_tokens": 4_256},
+            {"thinking": {"type": "enabled", "budget_tokens": 4_000}},
+            id="no more than leaves room for an answer",
+        ),
+        pytest.param({"thinking": 2_000, "max_tokens": 1_200}, {}, id="no room to think"),
+        pytest.param(
+            {"thinking": "adaptive", "temperature": 0.2},
+            {"thinking": {"type": "adaptive"}},
+            id="who thinks takes no temperature",
+        ),
+        pytest.param({"effort": "high"}, {"output_config": {"effort": "high"}}, id="effort"),
+        pytest.param(
+            {"thinking": 2_000, "max_tokens": 9_000, "messages": OTHERS_TURN},
+            {},
+            id="goes on with a turn of another model",
+        ),
+        pytest.param(
+            {"thinking": 2_000, "max_tokens": 9_000, "messages": OWN_TURN},
+            {"thinking": {"type": "enabled", "budget_tokens": 2_000}},
+            id="goes on with its own",
+        ),
+    ],
+)
+async def test_how_a_model_goes_about_it(changes: dict[str, Any], expected: object) -> None:
+    body = await sent(**changes)
+    names = ("thinking", "output_config", "temperature")
+    assert {name: body[name] for name in names if name in body} == expected
+
+
+async def test_effort_and_a_schema_go_together() -> None:
+    body = await sent(effort="low", json_schema={"type": "object", "properties": {}})
+    assert body["output_config"]["effort"] == "low"
+    assert body["output_config"]["format"]["type"] == "json_schema"
 
 
 async def test_empty_system_is_left_out() -> None:

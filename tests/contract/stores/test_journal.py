@@ -124,6 +124,20 @@ async def test_a_failure_is_paid_for(journal: SqlJournal, lost: bool, expected: 
     assert account.seconds == 1.5
 
 
+async def test_it_tells_since_when_a_provider_fails(journal: SqlJournal) -> None:
+    """From the end of the first failure; an attempt that was answered is none."""
+    assert await journal.failing_for(attempt().key) == 0
+    await journal.begin(attempt())
+    await fail(journal, attempt())
+    await journal.begin(attempt(2))
+    await fail(journal, attempt(2))
+    assert await journal.failures(attempt().key) == 2
+    assert 0 <= await journal.failing_for(attempt().key) < 600
+    await journal.begin(attempt(1, key="exec-1/6"))
+    await answer(journal, attempt(1, key="exec-1/6"))
+    assert await journal.failing_for("exec-1/6") == 0
+
+
 async def test_reports_may_repeat(journal: SqlJournal) -> None:
     """A step that did not hear of a commit reports again."""
     await journal.begin(attempt())
