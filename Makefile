@@ -4,11 +4,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -P -m pytest
+QUICK := not slow and not browser and not model
 SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench test drills test-slow test-api record check browser-setup sandbox-setup pictures fmt lock audit clean
+.PHONY: help setup demo up bench test drills test-long test-slow test-api test-all record check browser-setup sandbox-setup pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -48,7 +49,10 @@ bench: .venv/.model  ## run the side-by-side measurements
 	@$(BIN)/python -P -m benchmarks
 
 test: .venv/.model  ## the quick tests
-	@$(PYTEST) -n 2 -m "not slow and not browser and not model" $(ARGS)
+	@$(PYTEST) -n 2 -m "$(QUICK) and not long" $(ARGS)
+
+test-long: .venv/.model  ## those in which something is killed, waited for or started: seconds each
+	@$(PYTEST) -n 2 -m "$(QUICK) and long" $(ARGS)
 
 drills: .venv/.model  ## the life of an installation: upgrades, outages, collections, floods, resets, restores
 	@$(PYTEST) -m "not browser" tests/drills $(ARGS)
@@ -56,10 +60,12 @@ drills: .venv/.model  ## the life of an installation: upgrades, outages, collect
 test-slow: .venv/.model  ## the slow tests: real model, browser, failure injection
 	@$(PYTEST) -m "slow or browser or model" $(ARGS)
 	@echo "==> the loops once more, replayed from their history at every step"
-	@PERDURE_MAX_CACHED_WORKFLOWS=0 $(PYTEST) -m "not slow and not browser and not model" tests/workflows $(ARGS)
+	@PERDURE_MAX_CACHED_WORKFLOWS=0 $(PYTEST) -m "$(QUICK)" tests/workflows $(ARGS)
 
 test-api: .venv/.installed  ## every operation of the REST API with requests that nobody would write by hand
 	@PERDURE_TEST_API=full $(PYTEST) -m slow tests/interfaces/api/test_every_request.py $(ARGS)
+
+test-all: test test-long test-slow test-api  ## everything
 
 record: .venv/.installed  ## record the histories that later versions must replay
 	@PYTHONPATH=.:tests/support $(BIN)/python -P tests/replay/record.py
