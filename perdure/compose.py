@@ -6,6 +6,7 @@ Nothing else builds adapters. What a door or a worker needs is made here and han
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar
 
@@ -271,6 +272,20 @@ def _facts(parts: Parts, endpoints: Endpoints) -> SiteFacts:
     )
 
 
+async def replayed_by(parts: Parts, run: str, history: bytes) -> str | None:
+    """Why this code, with these stores, does not replay a history; None where it does."""
+    # Replaying brings the workflows in, as the worker does.
+    from perdure.operations import replaying
+
+    return await replaying.why_not(
+        run,
+        history,
+        blobs=parts.stores.blobs,
+        keys=encryption_keys(parts.settings),
+        plain=parts.settings.encryption_plain == "read",
+    )
+
+
 def _services(parts: Parts, endpoints: Endpoints) -> Services:
     async def client() -> Client:
         return await connect(
@@ -306,6 +321,7 @@ def _services(parts: Parts, endpoints: Endpoints) -> Services:
         rubric_problems=check_problems,
         prepare=register_search_attributes,
         audit=AuditTrail(stores.audit, now=utc_now),
+        why_not=partial(replayed_by, parts),
     )
     return Services(
         gateway=gateway,

@@ -3,7 +3,6 @@
 import platform
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 
@@ -20,14 +19,11 @@ from perdure.domain.causes import said_in_words
 from perdure.domain.errors import PerdureError, ServiceUnavailable
 from perdure.domain.namespace import attributes_command
 from perdure.domain.run import AgentSpec
-from perdure.interfaces.gateway.facts import FailingRuns, RunFilter
-from perdure.interfaces.gateway.store_waits import WAITS_FOR_STORE
 from perdure.interfaces.services import Check, Connect
-from perdure.operations.store_checks import STORES, WAITING, api, disk, stores
+from perdure.operations.run_checks import failing_runs, waiting_runs
+from perdure.operations.store_checks import STORES, api, disk, stores
 
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
-RUNS_LOOKED_AT = 20
-FAILING_LOOKED_AT = 200
 BROKEN_LOOK = "Report this with what `perdure doctor --json` says."
 PACKAGES = ("temporalio", "anthropic", "pydantic", "sqlalchemy")
 
@@ -77,8 +73,8 @@ def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]
     """The checks that need the store."""
     yield "rest api", partial(api, settings)
     yield "queues", partial(_queues, connect)
-    yield "runs", partial(_troubled_runs, connect)
-    yield "failing runs", partial(_failing_runs, connect)
+    yield "runs", partial(waiting_runs, connect)
+    yield "failing runs", partial(failing_runs, connect)
 
 
 async def _alone(name: str, look: Look) -> AsyncIterator[Check]:
@@ -216,51 +212,3 @@ async def _queues(connect: Connect) -> AsyncIterator[Check]:
                 )
     except ServiceUnavailable as error:
         yield Check(name="server", state="warning", found=error.message, cure=error.cure)
-
-
-async def _failing_runs(connect: Connect) -> AsyncIterator[Check]:
-    """Open runs whose code keeps failing in the worker: nobody else would say so."""
-    with suppress(ServiceUnavailable):  # an absent server was told already
-        async with connect(start=False, on_progress=lambda _: None) as services:
-            failing = await services.gateway.failing(limit=FAILING_LOOKED_AT)
-            for one in failing.runs:
-                yield Check(name=f"run {one.run}", state="failed", found=one.found, cure=one.cure)
-            yield _how_far(failing)
-
-
-def _how_far(failing: FailingRuns) -> Check:
-    """How many open runs were looked at for a failure of their code, and who looks at the rest."""
-    name, unseen = "failing runs", max(0, failing.open - failing.looked_at)
-    found = f"{len(failing.runs)} of {failing.open} open runs"
-    if not unseen:
-        return Check(name=name, state="ok", found=found)
-    if failing.server_names_them:
-        beyond = "of the others, those that have failed for more than a minute"
-        found = f"{found}: among the newest {failing.looked_at}, and {beyond}"
-        return Check(name=name, state="ok", found=found)
-    return Check(
-        name=name,
-        state="warning",
-        found=f"{found}: only the newest {failing.looked_at} were looked at, {unseen} were not",
-        cure="`perdure status ID` says it of one. End what nobody needs any more.",
-    )
-
-
-async def _troubled_runs(connect: Connect) -> AsyncIterator[Check]:
-    """Open runs that wait for their store, or whose work no worker takes."""
-    with suppress(ServiceUnavailable):  # an absent server was told already
-        async with connect(start=False, on_progress=lambda _: None) as services:
-            page = await services.gateway.list(RunFilter(status="running", limit=RUNS_LOOKED_AT))
-            for row in page.runs:
-                status = await services.gateway.status(row.id)
-                if (status.trouble or "").startswith(WAITS_FOR_STORE):
-                    yield Check(
-                        name=f"run {row.id}",
-                        state="warning",
-                        found=status.trouble or "",
-                        cure=WAITING,
-                    )
-                found, _, cure = status.dispatch.rpartition(" Start one with ")
-                if cure:
-                    cure = f"Start one with {cure}"
-                    yield Check(name=f"run {row.id}", state="warning", found=found, cure=cure)

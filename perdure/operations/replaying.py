@@ -1,9 +1,11 @@
 """Replays recorded histories against this code: the same commands, and the same words in them."""
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from google.protobuf.json_format import Error as MalformedMessage
 from temporalio.client import WorkflowHistory
+from temporalio.converter import DataConverter
 from temporalio.worker import Interceptor, Replayer
 
 from perdure.adapters.converting import data_converter
@@ -14,6 +16,7 @@ from perdure.operations.witness import Witness, difference
 from perdure.worker import WORKFLOWS, workflow_runner
 
 PROBLEM_CHARACTERS = 500
+_MESSAGE = re.compile(r'\bmessage: "((?:[^"\\]|\\.)+)"')
 
 
 async def replay(
@@ -37,16 +40,9 @@ async def replay(
         InvalidInput: something given is no exported history; nothing was replayed.
     """
     read = {name: _history(name, content) for name, content in histories.items()}
-    # A replay has a namespace of its own, and its histories may come from files of any name.
-    converter = data_converter(blobs, keys, tolerant=True, plain=plain, placed=False)
+    converter = _converter(blobs, keys, plain=plain)
     witness = Witness(converter)
-    replayer = Replayer(
-        workflows=list(WORKFLOWS),
-        workflow_runner=workflow_runner(),
-        data_converter=converter,
-        interceptors=[witness, *interceptors],
-        workflow_failure_exception_types=[PerdureError],
-    )
+    replayer = _replayer(converter, [witness, *interceptors])
     for name, history in read.items():
         witness.said.clear()
         result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
@@ -61,6 +57,44 @@ async def replay(
             events=len(history.events),
             problem=None if problem is None else problem[:PROBLEM_CHARACTERS],
         )
+
+
+async def why_not(
+    run: str, content: bytes, *, blobs: BlobStore, keys: Sequence[bytes] = (), plain: bool = False
+) -> str | None:
+    """Why a history does not replay up to its end; None where it does, or is of foreign code.
+
+    Other words in it than this code would write are no reason: a worker goes on with them.
+    """
+    try:
+        history = _history(run, content)
+    except InvalidInput:
+        return None
+    replayer = _replayer(_converter(blobs, keys, plain=plain), [])
+    result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
+    failure = result.replay_failure
+    return None if failure is None else _innermost(str(failure))[:PROBLEM_CHARACTERS]
+
+
+def _innermost(failure: str) -> str:
+    """What happened at the bottom of a failure, which the SDK's core tells as a debug text."""
+    told = _MESSAGE.findall(failure)
+    return told[-1] if told else failure
+
+
+def _converter(blobs: BlobStore | None, keys: Sequence[bytes], *, plain: bool) -> DataConverter:
+    # A replay has a namespace of its own, and its histories may come from files of any name.
+    return data_converter(blobs, keys, tolerant=True, plain=plain, placed=False)
+
+
+def _replayer(converter: DataConverter, interceptors: Sequence[Interceptor]) -> Replayer:
+    return Replayer(
+        workflows=list(WORKFLOWS),
+        workflow_runner=workflow_runner(),
+        data_converter=converter,
+        interceptors=list(interceptors),
+        workflow_failure_exception_types=[PerdureError],
+    )
 
 
 def _history(name: str, content: bytes) -> WorkflowHistory:

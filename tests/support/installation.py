@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -22,7 +23,7 @@ from perdure.adapters.runtime.services import temporal_binary
 from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal import connect
-from perdure.compose import VERSION, Parts, open_parts
+from perdure.compose import VERSION, Parts, open_parts, replayed_by
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import RUN_SPEC, Timing
 from perdure.domain.status import RunStatus
@@ -274,6 +275,7 @@ async def installation(
             waits=PATIENT,
             prepare=register_search_attributes,
             audit=AuditTrail(parts.stores.audit, now=utc_now),
+            why_not=partial(replayed_by, parts),
         )
         yield Installation(home, address, loaded, parts, gateway, client)
 

@@ -50,6 +50,7 @@ from perdure.interfaces.gateway.retaining import Retaining
 from perdure.interfaces.gateway.retrying import Retrying
 from perdure.interfaces.gateway.server import Connect, Look, Prepare, Server
 from perdure.interfaces.gateway.settling import as_it_is
+from perdure.interfaces.gateway.soundness import WhyNot, nothing_known
 from perdure.interfaces.gateway.starting import Starter, checked_id
 from perdure.interfaces.gateway.steering import Steering
 from perdure.interfaces.gateway.stored_states import StoredStates
@@ -84,6 +85,7 @@ class Gateway:
         waits: bounds in time.
         now: the clock.
         audit: writes down what runs are asked.
+        why_not: says why a history does not replay, None where it does.
         prepare: adds what the namespace lacks, where that is allowed; raises `RuntimeUnavailable`.
 
     Every method raises `ServiceUnavailable` when the server does not answer and the store cannot
@@ -105,8 +107,9 @@ class Gateway:
         now: Callable[[], datetime] = utc_now,
         prepare: Prepare | None = None,
         audit: VerbAudit | None = None,
+        why_not: WhyNot = nothing_known,
     ) -> None:
-        self._facts, self._records = facts, records
+        self._facts, self._records, self._why_not = facts, records, why_not
         self._resolve, self._now, self._waits = resolve, now, waits or Waits()
         self._server = Server(connect, address=facts.address, waits=self._waits, prepare=prepare)
         self._starter = Starter(
@@ -299,7 +302,7 @@ class Gateway:
         Raises:
             NotAllowed: nothing of it fails, it fails for another cause, or no worker is there.
         """
-        return await Repairing(server=self._server).repair(run)
+        return await Repairing(server=self._server, why_not=self._why_not).repair(run)
 
     async def verb_all(
         self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None

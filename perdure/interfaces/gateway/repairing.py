@@ -8,12 +8,11 @@ done again; what had ended before stays.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from uuid import uuid4
 
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import EventType, ResetReapplyExcludeType
-from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionSignaledEventAttributes
+from temporalio.api.enums.v1 import ResetReapplyExcludeType
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import (
     ResetWorkflowExecutionRequest,
     SignalWorkflowExecutionRequest,
@@ -22,33 +21,27 @@ from temporalio.api.workflowservice.v1 import (
 from perdure.domain.errors import NotAllowed, NotFound, PerdureError
 from perdure.interfaces.gateway.facts import Repaired
 from perdure.interfaces.gateway.server import Look, Server
+from perdure.interfaces.gateway.soundness import Sent, WhyNot, newest, nothing_known, sound
 from perdure.interfaces.gateway.troubles import FAILING, UNKNOWN_TYPE
 
 LOOKS = 40
 PAUSE_S = 0.25
 TOLD_CHARACTERS = 80
-Sent = WorkflowExecutionSignaledEventAttributes
-
-
-@dataclass(frozen=True, slots=True)
-class _Sound:
-    """Where the run was sound last, and what was sent to it since."""
-
-    event: int
-    sent: tuple[Sent, ...]
 
 
 class Repairing:
     """Repairs runs, through the server alone: their worker cannot answer."""
 
-    def __init__(self, *, server: Server) -> None:
+    def __init__(self, *, server: Server, why_not: WhyNot = nothing_known) -> None:
         self._server = server
+        self._why_not = why_not
 
     async def repair(self, run: str) -> Repaired:
         """See `Gateway.repair`."""
         look = await self._failing(run)
-        sound = _sound(run, await self._events(run, look))
-        await self._reset(run, look.execution, sound.event)
+        # Found out before anything is changed: a reset that helps nobody undoes work.
+        last = await sound(run, await self._events(run, look), self._why_not)
+        await self._reset(run, look.execution, last.event)
         if not await self._moves(run):
             raise NotAllowed(
                 f"The run {run} fails from its last sound task on, without any message since: its "
@@ -58,7 +51,7 @@ class Repairing:
                 f"`perdure fork {run} --from-iteration N`. It is not lost.",
             )
         left_out: list[str] = []
-        for sent in sound.sent:
+        for sent in last.sent:
             at = await self._length(run)
             await self._send(run, sent)
             if await self._moves(run):
@@ -67,8 +60,8 @@ class Repairing:
             await self._take_back(run, at)
         return Repaired(
             run=run,
-            event=sound.event,
-            sent_again=len(sound.sent) - len(left_out),
+            event=last.event,
+            sent_again=len(last.sent) - len(left_out),
             left_out=tuple(left_out),
         )
 
@@ -102,7 +95,7 @@ class Repairing:
         look = await self._server.look(run)
         if look is None:
             raise NotFound(f"There is no run {run}.")
-        return _sound(run, await self._events(run, look)).event
+        return newest(run, await self._events(run, look))
 
     async def _take_back(self, run: str, event: int) -> None:
         """Undo a message that the run could not take."""
@@ -161,26 +154,6 @@ class Repairing:
             f"No worker takes the tasks of the run {run}.",
             cure="Start one with `perdure worker` (or `perdure up --detach`), and repair it then.",
         )
-
-
-def _sound(run: str, events: Sequence[HistoryEvent]) -> _Sound:
-    """The newest task that succeeded, and the signals after it."""
-    done = [
-        number
-        for number, event in enumerate(events)
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
-    ]
-    if not done:
-        raise NotAllowed(
-            f"No task of the run {run} ever succeeded: its input or the worker's code is at fault.",
-            cure="Read `perdure logs worker`; stop it in the Temporal Web UI and start it anew.",
-        )
-    sent = [
-        event.workflow_execution_signaled_event_attributes
-        for event in events[done[-1] :]
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
-    ]
-    return _Sound(event=events[done[-1]].event_id, sent=tuple(sent))
 
 
 def _named(sent: Sent) -> str:

@@ -37,6 +37,9 @@ _UNKNOWN_TYPE = re.compile(
     r"workflow class (\S+) is not registered on this worker, available workflows: (.+)",
     re.IGNORECASE | re.DOTALL,
 )
+_UNDECODED = "Failed decoding arguments"  # of the SDK; what could not be decoded is its cause
+# A value of its history that was kept in the store, in the words of the worker that looked for it.
+_LOST = re.compile(r"kept elsewhere, and is not there: The blob (\S+) is not in this store")
 NEWEST_EVENTS = 20
 CERTAIN_ATTEMPTS = 3  # of a task, after which it is no accident
 MESSAGE_CHARACTERS = 300
@@ -153,6 +156,9 @@ def failing_code(
     unknown = _UNKNOWN_TYPE.search(why)
     if unknown is not None:
         return _of_unknown_type(run, *unknown.groups())
+    lost = lost_value(why)
+    if lost is not None:
+        return _of_lost_value(run, lost)
     return Trouble(
         mark=f"{FAILING}{why}",
         found=f"the run cannot go on: its code failed in the worker ({why}); attempt {attempt} "
@@ -168,6 +174,22 @@ def _of_unknown_type(run: str, name: str, known: str) -> Trouble:
         cure="Start a worker that has it (of the version that the run was started with, or with "
         "its plugin); where the name is wrong, end it, and start it anew: "
         f"`temporal workflow terminate --workflow-id {run}`.",
+    )
+
+
+def lost_value(why: str) -> str | None:
+    """The blob that a value of a history was kept in, if that it is gone is the reason."""
+    found = _LOST.search(why)
+    return found and found[1]
+
+
+def _of_lost_value(run: str, blob: str) -> Trouble:
+    return Trouble(
+        mark=f"{FAILING}lost {blob}",
+        found=f"the run cannot go on: a large value of its history is kept in the blob {blob}, "
+        "which is not in this store; the run is not lost.",
+        cure="Put the blob back from a backup, and the run goes on by itself; or go back to before "
+        f"it and make that step again: `perdure repair {run}`.",
     )
 
 
@@ -221,7 +243,8 @@ def _reported(problems: Sequence[str]) -> str | None:
 
 def _why(failure: Failure) -> str:
     # The server wraps a failure that is too long for its tables, and cuts it below.
-    if failure.HasField("server_failure_info") and failure.HasField("cause"):
+    wrapped = failure.HasField("server_failure_info") or failure.message == _UNDECODED
+    if wrapped and failure.HasField("cause"):
         return _why(failure.cause)
     if failure.HasField("timeout_failure_info"):
         return _TIMEOUTS.get(failure.timeout_failure_info.timeout_type, "it took too long")

@@ -1,0 +1,140 @@
+"""`doctor` on open runs: it looks at many, and says how far it looked."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+
+from perdure.domain.budget import BudgetLimits
+from perdure.domain.errors import NotFound
+from perdure.domain.status import BudgetStatus, RunStatus
+from perdure.interfaces.gateway.facts import FailingRun, FailingRuns, RunFilter, RunPage, RunRow
+from perdure.interfaces.services import Check
+from perdure.operations import run_checks
+from perdure.operations.run_checks import how_far, waiting_runs
+
+WAITS = "waiting for the store since 10:00:00 UTC: it is full; tried once"
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _status(run: str, **more: object) -> RunStatus:
+    given = {"id": run, "kind": "agent", "goal": "g", "lifecycle": "running", "phase": "starting"}
+    return RunStatus.model_validate(
+        {**given, "started_at": AT, "budget": BudgetStatus(limits=BudgetLimits()), **more}
+    )
+
+
+@dataclass
+class Listed:
+    """So many open runs, the newest first; the last one waits for its store."""
+
+    runs: int
+    gone: str = ""
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def gateway(self) -> "Listed":
+        return self
+
+    async def list(self, wanted: RunFilter) -> RunPage:
+        first = int(wanted.cursor or 0)
+        names = [f"r{number}" for number in range(self.runs)][first : first + wanted.limit]
+        rows = [
+            RunRow.model_validate(
+                {"id": name, "kind": "agent", "goal": "g", "lifecycle": "running", "started_at": AT}
+            )
+            for name in names
+        ]
+        following = first + len(names)
+        more = str(following) if following < self.runs else None
+        return RunPage(runs=tuple(rows), cursor=more)
+
+    async def status(self, run: str) -> RunStatus:
+        if run == self.gone:
+            raise NotFound(f"There is no run {run}.")
+        self.asked.append(run)
+        return _status(run, trouble=WAITS if run == f"r{self.runs - 1}" else None)
+
+    @asynccontextmanager
+    async def connect(self, **_given: object) -> AsyncGenerator["Listed"]:
+        yield self
+
+
+@pytest.mark.parametrize(
+    ("runs", "found"),
+    [
+        pytest.param(1, [("run r0", WAITS)], id="one"),
+        pytest.param(75, [("run r74", WAITS)], id="beyond the first page"),
+        pytest.param(200, [("run r199", WAITS)], id="as many as are looked at"),
+        pytest.param(
+            201,
+            [
+                (
+                    "runs",
+                    "only the newest 200 open runs were asked what they wait for; there are more",
+                )
+            ],
+            id="more",
+        ),
+    ],
+)
+async def test_open_runs_are_asked_what_they_wait_for(
+    runs: int, found: list[tuple[str, str]]
+) -> None:
+    listed = Listed(runs)
+    checks = [check async for check in waiting_runs(listed.connect)]  # type: ignore[arg-type]
+    assert [(check.name, check.found) for check in checks] == found
+    assert all(check.cure for check in checks)
+    assert len(listed.asked) == min(runs, run_checks.LOOKED_AT)
+
+
+async def test_a_run_that_went_meanwhile_hides_no_other() -> None:
+    listed = Listed(3, gone="r1")
+    checks = [check async for check in waiting_runs(listed.connect)]  # type: ignore[arg-type]
+    assert [check.name for check in checks] == ["run r2"]
+
+
+def _failing(*, open_: int, looked_at: int, named: bool) -> FailingRuns:
+    one = FailingRun(run="r1", found="its code failed", cure="repair it")
+    return FailingRuns(runs=(one,), open=open_, looked_at=looked_at, server_names_them=named)
+
+
+@pytest.mark.parametrize(
+    ("failing", "told"),
+    [
+        pytest.param(
+            _failing(open_=5, looked_at=5, named=True),
+            Check(name="failing runs", state="ok", found="1 of 5 open runs"),
+            id="all",
+        ),
+        pytest.param(
+            _failing(open_=300, looked_at=200, named=True),
+            Check(
+                name="failing runs",
+                state="ok",
+                found="1 of 300 open runs: among the newest 200, and of the others, those that "
+                "have failed for more than a minute",
+            ),
+            id="the server names the others",
+        ),
+        pytest.param(
+            _failing(open_=300, looked_at=200, named=False),
+            Check(
+                name="failing runs",
+                state="warning",
+                found="1 of 300 open runs: only the newest 200 were looked at, 100 were not",
+                cure="`perdure status ID` says it of one. End what nobody needs any more.",
+            ),
+            id="nobody names the others",
+        ),
+        pytest.param(
+            _failing(open_=4, looked_at=6, named=False),
+            Check(name="failing runs", state="ok", found="1 of 4 open runs"),
+            id="some ended meanwhile",
+        ),
+    ],
+)
+def test_how_far_was_looked_is_told(failing: FailingRuns, told: Check) -> None:
+    assert how_far(failing) == told
