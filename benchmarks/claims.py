@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import yaml
 
+from benchmarks.account import Iteration, Step, account
 from benchmarks.scene import padded
 from benchmarks.sides import PLENTY_S, PLENTY_TOKENS, PLENTY_USD
 from benchmarks.site import Site
@@ -26,6 +27,9 @@ KINDS = ["full", "incremental", "incremental", "skipped_confident", "skipped_ide
 MILLION = 1_000_000
 
 
+ACCOUNTED = (3, 5)
+
+
 class Claim(Frozen):
     """One claim: the share that is said to be saved, `least` to `most`, and the one found."""
 
@@ -35,7 +39,21 @@ class Claim(Frozen):
     found: float
 
 
-async def measure_claims(site: Site, *, on_run: Callable[[str], None]) -> tuple[Claim, ...]:
+class Account(Frozen):
+    """What a loop of so many iterations costs, one saving after the other."""
+
+    iterations: int
+    steps: tuple[Step, ...]
+
+
+class Claimed(Frozen):
+    """The claims beside what was found, and what they come to in dollars."""
+
+    claims: tuple[Claim, ...]
+    accounts: tuple[Account, ...]
+
+
+async def measure_claims(site: Site, *, on_run: Callable[[str], None]) -> Claimed:
     """Refine a report that is judged, and compare what was sent with what would have been."""
     on_run("B3: the claims, a report in five iterations with a judge")
     script = await site.stores.blobs.put(yaml.safe_dump(_script()).encode())
@@ -46,11 +64,43 @@ async def measure_claims(site: Site, *, on_run: Callable[[str], None]) -> tuple[
     if kinds != KINDS:
         raise RuntimeError(f"The run was to be evaluated as {KINDS}, and was as {kinds}.")
     rows = await site.stores.journal.rows(run)
-    return (
-        *await _writing(site, result, [row for row in rows if row.role == "executor"]),
-        *_judging([row for row in rows if row.role == "evaluator"]),
-        await _caching(site, result),
+    written = [row for row in rows if row.role == "executor"]
+    judged = [row for row in rows if row.role == "evaluator"]
+    sizes = await _sizes(site, result, written, judged)
+    return Claimed(
+        claims=(
+            *await _writing(site, result, written),
+            *_judging(judged),
+            await _caching(site, result),
+        ),
+        accounts=tuple(
+            Account(iterations=count, steps=account(sizes[:count])) for count in ACCOUNTED
+        ),
     )
+
+
+async def _sizes(
+    site: Site,
+    result: RunResult,
+    written: Sequence[AttemptRow],
+    judged: Sequence[AttemptRow],
+) -> list[Iteration]:
+    said = await said_in(site, result)
+    asked = {row.iteration: row.usage for row in judged}
+    # The feedback on a draft stands in the prompt of the next one.
+    told = [*(estimate(messages[-2].text).total for messages in said[1:]), 0]
+    return [
+        Iteration(
+            prompt=row.usage.prompt_tokens,
+            output=row.usage.output_tokens,
+            told=told[number],
+            task=estimate(said[number][0].text).total,
+            asked=asked[number + 1].prompt_tokens if number + 1 in asked else 0,
+            whole=asked[1].prompt_tokens,
+            verdict=asked[number + 1].output_tokens if number + 1 in asked else 0,
+        )
+        for number, row in enumerate(written)
+    ]
 
 
 async def _writing(

@@ -66,8 +66,14 @@ async def measure(plan: Plan, *, on_run: Callable[[str], None]) -> Report:
                 found = found.model_copy(update={"histories": histories})
             if "B3" in plan.only:
                 savings = await measure_tokens(place, iterations=plan.iterations, on_run=on_run)
-                claims = await measure_claims(place, on_run=on_run)
-                found = found.model_copy(update={"savings": savings, "claims": claims})
+                claimed = await measure_claims(place, on_run=on_run)
+                found = found.model_copy(
+                    update={
+                        "savings": savings,
+                        "claims": claimed.claims,
+                        "accounts": claimed.accounts,
+                    }
+                )
             if "B8" in plan.only:
                 tool_calls = await measure_tool_calls(
                     place.stores,

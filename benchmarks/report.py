@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchmarks.claims import Claim
+from benchmarks.claims import Account, Claim
 from benchmarks.conditions import Conditions
 from benchmarks.growth import Growth, Histories
 from benchmarks.made_tools import AT_ONCE, ToolCalls
@@ -28,6 +28,7 @@ class Report(Frozen):
     histories: Histories | None = None
     savings: Savings | None = None
     claims: tuple[Claim, ...] = ()
+    accounts: tuple[Account, ...] = ()
     tool_calls: ToolCalls | None = None
 
 
@@ -51,6 +52,8 @@ def tables(report: Report) -> Iterator[Table]:
         yield _savings(report.savings)
     if report.claims:
         yield _claims(report.claims)
+    if report.accounts:
+        yield _accounts(report.accounts)
     if report.tool_calls is not None:
         yield _tool_calls(report.tool_calls)
     yield _conditions(report.conditions)
@@ -181,6 +184,16 @@ def _claims(claims: Sequence[Claim]) -> Table:
     """What is saved, beside what is claimed."""
     rows = tuple((claim.name, _range(claim), f"{claim.found:.0%}") for claim in claims)
     return Table("B3: the claims, input tokens saved", ("saving", "claimed", "found"), rows)
+
+
+def _accounts(accounts: Sequence[Account]) -> Table:
+    """What a loop costs, one saving after the other; the first line has none."""
+    rows = tuple(
+        (steps[0].name, *(f"${step.usd:.2f}" for step in steps))
+        for steps in zip(*(one.steps for one in accounts), strict=True)
+    )
+    columns = ("what is sent", *(f"{one.iterations} iterations" for one in accounts))
+    return Table("B3: where the money goes", columns, rows)
 
 
 def _tool_calls(result: ToolCalls) -> Table:

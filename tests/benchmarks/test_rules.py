@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.__main__ import plan_of
+from benchmarks.account import WHOLE_USD, Iteration, account
 from benchmarks.boxes import Box, BoxName
 from benchmarks.claims import Claim
 from benchmarks.conditions import Conditions
@@ -123,6 +124,20 @@ def test_a_claim_stands_beside_what_was_found(least: float, most: float, said: s
     claim = Claim(name="skips", least=least, most=most, found=0.5)
     report = markdown(Report(conditions=QUIET, claims=(claim,)))
     assert f"| skips | {said} | 50% |" in report
+
+
+def test_an_account_takes_one_saving_after_the_other() -> None:
+    # Price 3 and 15 per million: the sums below are tokens of input and of output.
+    first = Iteration(prompt=100, output=20, told=10, task=80, asked=50, whole=50, verdict=4)
+    second = Iteration(prompt=110, output=20, told=0, task=80, asked=0, whole=50, verdict=0)
+    found = [step.usd for step in account([first, second])]
+    sent = [(230 + 100, 40 + 8), (230 + 100, 40 + 8), (210 + 100, 40 + 8), (210 + 100, 40 + 8)]
+    naive = 3 * sent[0][0] + 15 * sent[0][1]
+    wanted = [Decimal(3 * read + 15 * said) for read, said in sent]
+    wanted.append(Decimal(3 * (210 + 50) + 15 * 44))
+    wanted.append(wanted[-1] + 3 * (Decimal(80) / 4 - 80 * Decimal("0.9")))
+    wanted.append(Decimal(15 * 44))
+    assert found == [WHOLE_USD * cost / naive for cost in wanted]
 
 
 def test_the_cache_makes_known_tokens_cheaper_and_new_ones_dearer() -> None:

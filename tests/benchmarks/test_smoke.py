@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.account import WHOLE_USD
 from benchmarks.measurement import Plan, measure, write
 from benchmarks.report import Report
 
@@ -42,6 +43,10 @@ async def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     assert report.savings.score == 1
     # Said of savings, and found: none is less than it is said to be.
     assert [claim.name for claim in report.claims if claim.found < claim.least - 0.001] == []
+    for one in report.accounts:
+        costs = [step.usd for step in one.steps]
+        assert costs[0] == WHOLE_USD
+        assert costs == sorted(costs, reverse=True), "each saving saves"
 
     assert report.tool_calls is not None
     boxes = {cost.box: cost for cost in report.tool_calls.costs}
