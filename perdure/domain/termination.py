@@ -1,4 +1,4 @@
-"""Evaluates a tree of termination conditions against the facts of a run (seed 002).
+"""Evaluates a tree of termination conditions against the facts of a run.
 
 Conditions are read after an iteration's evaluation and before any refinement.
 """

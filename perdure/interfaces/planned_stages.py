@@ -16,7 +16,7 @@ from perdure.domain.conditions import (
 )
 from perdure.domain.roles.definition import LoopSnapshot, RoleDefinition
 from perdure.domain.roles.seats import level_of, stage_chain
-from perdure.domain.roles.seed_form import REVIEW_CRITERIA as ASSUMED
+from perdure.domain.roles.short_form import REVIEW_CRITERIA as ASSUMED
 
 
 class PlannedStage(Frozen):

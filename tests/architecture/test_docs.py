@@ -8,7 +8,7 @@ import pytest
 from perdure.adapters.settings import DEFAULT_HOME, PREFIX, Settings
 from perdure.domain.metrics import METRICS
 from perdure.domain.names import SEARCH_ATTRIBUTES, loops_queue, models_queue, tools_queue
-from tests.architecture.sources import ROOT
+from tests.architecture.sources import PACKAGES, ROOT
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 NOTHING = "–"
@@ -67,3 +67,10 @@ def test_links_inside_the_documents_lead_somewhere(path: Path) -> None:
         if not any((path.parent / f"{target}{end}").exists() for end in ("", ".md"))
     ]
     assert missing == []
+
+
+def test_the_product_cites_nothing_that_a_reader_does_not_have() -> None:
+    cited = re.compile(r"\bseeds? \d{3}\b|common section|(?:outside )?contract, section")
+    files = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
+    assert len(files) > 400
+    assert [str(path) for path in files if cited.search(path.read_text(encoding="utf-8"))] == []

@@ -131,7 +131,7 @@ class Defaults(Frozen):
 
 
 class Script(Frozen):
-    """A whole script; see the outside contract, section 5."""
+    """A whole script, as `docs/scripted-model.md` describes it."""
 
     price: ScriptPrice = ScriptPrice()
     defaults: Defaults = Defaults()

@@ -1,4 +1,4 @@
-"""Which tools an access level offers (common section 9); checked again where a tool runs.
+"""Which tools an access level offers; checked again where a tool runs.
 
 Access classes speak about the workspace and the world: a tool that only keeps notes of its own run
 is `read`. A level never offers more because a task asks for it.
@@ -10,7 +10,7 @@ from perdure.domain.tools import AccessClass, AccessLevel, ToolFact
 
 READONLY_SHELL = "shell.readonly"
 SHELL_FULL = "shell.full"
-# What runs know of each other is for those that may do everything (common section 9).
+# What runs know of each other is for those that may do everything.
 MEMORY = "memory."
 
 _CLASSES: dict[AccessLevel, frozenset[AccessClass]] = {

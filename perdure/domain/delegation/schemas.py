@@ -1,4 +1,4 @@
-"""JSON schemas of what managers, workers and critics reply (contract, section 4).
+"""JSON schemas of what managers, workers and critics reply.
 
 They keep to what structured output of the Messages API takes: every object is closed and names its
 fields, nothing is recursive. What is free in form travels as text that holds JSON.

@@ -60,7 +60,7 @@ class _GivenReply(BaseModel):
 
 
 def learner_schema() -> dict[str, JsonValue]:
-    """The JSON schema of a learner's reply (contract, section 4)."""
+    """The JSON schema of a learner's reply."""
     item: dict[str, JsonValue] = {
         "type": "object",
         "properties": {

@@ -2,7 +2,7 @@
 
 Every id is made from the run and the rule, so that a repeated step writes the same entries again.
 Lessons carry no figures: with them the same lesson of another run would be a different one, and
-would not reinforce it (seed 000, learn).
+would not reinforce it.
 """
 
 import hashlib

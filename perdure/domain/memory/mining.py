@@ -1,7 +1,7 @@
 """Habits in what an installation is asked to do: categories, hours and pairs that come back.
 
 A pattern is a proposal to a person and nothing else: it enters runs only as a skill that somebody
-approved (seed 000, pattern miner).
+approved.
 """
 
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""The decision table of the refine loop: the first row that holds decides (seed 000).
+"""The decision table of the refine loop: the first row that holds decides.
 
 Rows, in order: `budget`, `time`, `answered`, `passed`, `regression`, `first_failure`, `quality`,
 `tool_loop_broken`, `person`, `max_iterations`, `low_score`, `tool_loop`, `repeated`,

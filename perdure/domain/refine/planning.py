@@ -68,7 +68,7 @@ class _GivenPlan(BaseModel):
 
 
 def plan_schema() -> dict[str, JsonValue]:
-    """The JSON schema of a planner's reply (contract, section 4)."""
+    """The JSON schema of a planner's reply."""
     text: dict[str, JsonValue] = {"type": "string"}
     step: dict[str, JsonValue] = {
         "type": "object",

@@ -1,4 +1,4 @@
-"""The `refine:` block of a specification, with the defaults of each pattern (seeds 000, 002)."""
+"""The `refine:` block of a specification, with the defaults of each pattern."""
 
 from typing import Annotated, Literal, assert_never
 

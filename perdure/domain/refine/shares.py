@@ -1,4 +1,4 @@
-"""How much of a run's tokens may be spent by the end of each iteration (seed 000).
+"""How much of a run's tokens may be spent by the end of each iteration.
 
 Recall has a tenth, the first three iterations 30, 35 and 25 %; with more iterations the rest is
 split evenly. What one does not use rolls on to the next, so the shares are ceilings of the sum.

@@ -1,1 +1,1 @@
-"""The rules of the role loop: definitions, stages, verdicts, and how it ends (seed 003)."""
+"""The rules of the role loop: definitions, stages, verdicts, and how it ends."""

@@ -25,7 +25,7 @@ from perdure.domain.conditions import (
     NoImprovement,
     leaves,
 )
-from perdure.domain.roles.seed_form import REVIEW_CRITERIA, written_out
+from perdure.domain.roles.short_form import REVIEW_CRITERIA, written_out
 from perdure.domain.tools import AccessLevel
 
 MAX_NAME = 64

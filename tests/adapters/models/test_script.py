@@ -5,7 +5,7 @@ import pytest
 from perdure.adapters.models.script import parse_script
 from perdure.domain.errors import InvalidInput
 
-# The example of the outside contract, section 5.
+# The example of docs/scripted-model.md.
 CONTRACT_EXAMPLE = """
 price: {input_per_million: 3.0, output_per_million: 15.0}
 defaults: {usage: {input_tokens: 100, output_tokens: 50}}

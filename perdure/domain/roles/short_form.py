@@ -1,4 +1,4 @@
-"""The short form of a termination condition, `{type, value}`, written out (seed 003).
+"""The short form of a termination condition, `{type, value}`, written out.
 
 An object gives the parameters; a number or numeric text iterations or seconds; other text the
 criteria of a review, or a moment.
