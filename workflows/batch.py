@@ -23,7 +23,7 @@ from perdure.domain.steps import (
     ToolCallReport,
     ToolResultEntry,
 )
-from perdure.domain.tools import CheckCallReport
+from perdure.domain.tools import UNKNOWN_TOOL, CheckCallReport
 from workflows.loop import expired_to_end
 from workflows.steps import Broken, Done
 from workflows.tool_calls import ToolCalls
@@ -207,6 +207,7 @@ class Batches(ToolCalls):
                 ref=report.ref,
                 ms=round(report.seconds * 1000),
                 number=report.number,
+                gone=report.code == UNKNOWN_TOOL,
             )
         else:
             settled = self.lost_call(entry, done)
@@ -266,7 +267,13 @@ class Batches(ToolCalls):
         succeeded = [e.call.name for e in batch.planned if batch.settled[e.call.id].outcome == "ok"]
         meta = {term.name for term in self.core.terms if term.meta}
         callrules.note_iteration(
-            state.tallies, planned=batch.planned, succeeded=succeeded, meta=meta
+            state.tallies,
+            is_illegal=any(
+                entry.verdict == "illegal" or batch.settled[entry.call.id].gone
+                for entry in batch.planned
+            ),
+            succeeded=succeeded,
+            meta=meta,
         )
         state.tools_succeeded = state.tools_succeeded or bool(succeeded)
         self._record_batch(state, batch)

@@ -120,6 +120,10 @@ class Staging(Turning, Parenting):
         status = rules.status_of(end)
         if status == "cut":
             self.core.cut = Ending(outcome=end.outcome, reason=end.reason, detail=end.detail)
+        if end.outcome == "no_output" and role.name == self._reviewer:
+            # An empty review is no verdict: it is asked for again, and counts as an unclear one.
+            await self.end_stage(role, "completed")
+            return
         if status != "completed" or end.text is None:
             error = end.detail or f"{end.outcome}/{end.reason}"
             await self.end_stage(role, status, output=end.text, error=error)
@@ -133,6 +137,10 @@ class Staging(Turning, Parenting):
             if read.review is not None:
                 self.core.review = read.review
             await self.end_stage(role, "completed", output=end.text, read=read)
+
+    @property
+    def _reviewer(self) -> str | None:
+        return rules.reviewer(self.definition, self.condition)
 
     async def read_stage(
         self, role: RoleDefinition, text: Ref, *, measure: bool = False

@@ -89,6 +89,10 @@ class ToolEnvelope(StepMessage):
     stage: str = ""
 
 
+UNKNOWN_TOOL = "unknown_tool"
+"""The code of an answer by a host that does not know the tool, or knows it no longer."""
+
+
 class ToolOutput(Frozen):
     """What one tool call gave: the whole text; the caller stores it and makes the excerpt.
 

@@ -186,6 +186,24 @@ async def test_without_tools_any_call_is_illegal(probe: Installation) -> None:
     assert result.iterations[0].tools_offered == 0
 
 
+async def test_calls_of_a_tool_that_its_host_knows_no_longer_are_strikes(
+    bare: Installation,
+) -> None:
+    """The worker comes back without the plugin while a person is asked."""
+    asked = calls(call("human.ask", question="Tea or coffee?", choices=["tea", "coffee"]))
+    replies = script(asked, echo("a"), echo("b"), {"text": "It is gone."})
+    async with bare.worker(plugins=("probe_tools",)):
+        run = await bare.start(task(), replies)
+        await eventually(lambda: gate_of(bare, run))
+        gate = await gate_of(bare, run)
+        assert gate is not None
+    async with bare.worker():
+        await answer(bare, run, gate, "tea")
+        result = await bare.gateway.result(run)
+    assert (result.outcome, result.output) == ("tool_misuse", "It is gone.")
+    assert [block.outcome for block in await results(bare, result)] == ["ok", "error", "error"]
+
+
 @pytest.mark.parametrize(
     ("level", "name", "outcome"),
     [

@@ -57,6 +57,30 @@ async def test_an_approval_on_the_last_permitted_round_counts(site: Installation
     assert (result.outcome, result.reason, result.iteration_count) == ("accepted", "approved", 2)
 
 
+async def test_an_empty_review_is_unclear_and_the_work_is_reviewed_anew(
+    site: Installation,
+) -> None:
+    replies = [
+        says("coder", "one"),
+        says("reviewer", "", times=3),  # also after a nudge, and when asked for the verdict
+        says("coder", "two"),
+        says("reviewer", APPROVED),
+    ]
+    result = await site.run(task(team(*PAIR)), script(replies))
+    assert (result.outcome, result.reason, result.output) == ("accepted", "approved", "two")
+    empty, approved = [record.verdicts[0] for record in await site.records(result.id)]
+    assert (empty.kind, empty.asked_again) == ("unclear", True)
+    assert approved.kind == "approved"
+
+
+async def test_reviews_that_are_always_empty_end_without_an_approval(site: Installation) -> None:
+    replies = [says("coder", "draft", times=3), says("reviewer", "", times=9)]
+    result = await site.run(task(team(*PAIR)), script(replies))
+    assert result.outcome == "best_effort"
+    assert not result.quality_met
+    assert (result.output, result.iteration_count) == ("draft", 3)
+
+
 async def test_a_manual_loop_ends_by_stop_alone(site: Installation) -> None:
     spec = task(team(stage("coder"), condition={"type": "manual"}))
     replies = [says("coder", "one"), says("coder", "two"), says("coder", "three", delay_s=60)]

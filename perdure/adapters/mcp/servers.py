@@ -36,6 +36,7 @@ from perdure.domain.servers import (
 )
 from perdure.domain.tools import (
     DEFAULT_TIMEOUT_S,
+    UNKNOWN_TOOL,
     AccessClass,
     Grant,
     Rehearsal,
@@ -172,7 +173,7 @@ class McpServers:
                 return _Wanted(pinned, entry, server.spec, fact)
         known = ", ".join(full for server in grant.servers for full in server.tools) or "none"
         raise ToolFailure(
-            f"There is no tool named {name!r}. MCP tools on offer: {known}.", reason="unknown_tool"
+            f"There is no tool named {name!r}. MCP tools on offer: {known}.", reason=UNKNOWN_TOOL
         )
 
     async def _run(self, wanted: _Wanted, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:

@@ -16,7 +16,15 @@ from perdure.adapters.tools.execution import Finished, Late
 from perdure.adapters.tools.outputs import tool_output
 from perdure.domain.agent.granting import refusal
 from perdure.domain.errors import InvalidInput, PerdureError, StoreAway, ToolFailure
-from perdure.domain.tools import Grant, HeldBy, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
+from perdure.domain.tools import (
+    UNKNOWN_TOOL,
+    Grant,
+    HeldBy,
+    Rehearsal,
+    ToolEnvelope,
+    ToolFact,
+    ToolOutput,
+)
 from perdure.tooling import Arguments, Tool, ToolContext
 
 AnyTool = Tool[..., object]
@@ -124,7 +132,7 @@ class LocalToolHost:
                 "error",
                 f"There is no tool named {envelope.name!r}. On offer: "
                 f"{', '.join(grant.allowed) or 'none'}.",
-                code="unknown_tool",
+                code=UNKNOWN_TOOL,
             )
         if why := refusal(tool.fact, grant):
             return tool_output("denied", why, code="denied")

@@ -173,15 +173,21 @@ def volume_level(tallies: Tallies, levels: ToolLoopLevels) -> VolumeLevel | None
 
 
 def note_iteration(
-    tallies: Tallies, *, planned: Sequence[PlannedCall], succeeded: Iterable[str], meta: set[str]
+    tallies: Tallies, *, is_illegal: bool, succeeded: Iterable[str], meta: set[str]
 ) -> int:
     """Update the strikes after one iteration's calls, and return them.
 
     One strike however many illegal calls; back to zero only after an iteration without any, in
     which an ordinary tool succeeded.
+
+    Args:
+        tallies: the counts of the run; they are changed.
+        is_illegal: a call was not on offer, or its host does not know the tool any more.
+        succeeded: the tools whose calls succeeded.
+        meta: the tools that heal no strikes.
     """
     good = [name for name in succeeded if name not in meta]
-    if any(entry.verdict == "illegal" for entry in planned):
+    if is_illegal:
         tallies.strikes += 1
     elif good:
         tallies.strikes = 0

@@ -22,7 +22,10 @@ ANNOUNCES_CALL = "tool_use"
 
 
 class Settled(Frozen):
-    """A call of the current batch that has its result."""
+    """A call of the current batch that has its result.
+
+    `gone` means that its host knows the tool no longer, which counts like a tool not on offer.
+    """
 
     call_id: str
     outcome: ToolOutcome
@@ -30,6 +33,7 @@ class Settled(Frozen):
     note: str = ""
     ms: int = 0
     number: float | None = None
+    gone: bool = False
 
 
 class Batch(BaseModel):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from types import MappingProxyType
 
 from perdure.domain import budget as budgets
@@ -127,6 +128,9 @@ def end_stage(
     """Take a stage's end; a failed or cut one leaves the others of the iteration undone."""
     spent = state.spent_by_stage
     state.spent_by_stage = {**spent, record.name: spent.get(record.name, 0) + record.tokens}
+    paid = state.paid_by_stage
+    cost = record.cost_usd or Decimal(0)
+    state.paid_by_stage = {**paid, record.name: paid.get(record.name, Decimal(0)) + cost}
     used = dict(state.tools_used)
     for tool, count in state.turn.tallies.used.items():
         used[tool] = used.get(tool, 0) + count
@@ -299,13 +303,16 @@ def status_of(end: End) -> StageStatus:
 
 
 def share_used(state: RoleState, role: RoleDefinition) -> bool:
-    """Whether a stage has used what it may of the run's tokens, over all iterations."""
-    limit = state.budget.limits.tokens
-    if not limit or role.budget is None:
+    """Whether a stage has used what it may of the run's tokens or money, over all iterations."""
+    if role.budget is None:
         return False
-    record = state.turn.record
-    now = record.usage.counted_tokens() if record else 0
-    return state.spent_by_stage.get(role.name, 0) + now >= role.budget * limit
+    record = state.turn.record or IterationRecord(index=0)
+    limits, share = state.budget.limits, Decimal(str(role.budget))
+    tokens = state.spent_by_stage.get(role.name, 0) + record.usage.counted_tokens()
+    paid = state.paid_by_stage.get(role.name, Decimal(0)) + (record.cost_usd or Decimal(0))
+    by_tokens = bool(limits.tokens) and tokens >= share * (limits.tokens or 0)
+    by_money = bool(limits.cost_usd) and paid >= share * (limits.cost_usd or Decimal(0))
+    return by_tokens or by_money
 
 
 def _note_verdict(state: RoleState, verdict: VerdictRecord) -> None:

@@ -106,7 +106,13 @@ def role_fork(
     say = None if spec.goal == before.goal else f"The goal is now: {spec.goal}"
     limits = first_state(spec, at=now).budget.limits
     forked = fork_of(state, now=now, limits=limits, origin=origin, say=say)
-    fresh = {"rejections": 0, "topics": (), "spent_by_stage": {}, "began": forked.budget.spent}
+    fresh = {
+        "rejections": 0,
+        "topics": (),
+        "spent_by_stage": {},
+        "paid_by_stage": {},
+        "began": forked.budget.spent,
+    }
     return forked.model_copy(update=fresh)
 
 

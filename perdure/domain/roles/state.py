@@ -1,6 +1,7 @@
 """The state of a `RoleLoop`: where it stands, and what it must remember of stages and verdicts."""
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Literal
 
 from perdure.domain.agent.calls import ToolTerms
@@ -106,6 +107,7 @@ class RoleState(CoreState):
     urged: int = 0
     question: StageQuestion | None = None
     spent_by_stage: dict[str, int] = {}
+    paid_by_stage: dict[str, Decimal] = {}
     tools_used: dict[str, int] = {}
     numbers: dict[str, float] = {}
     review: Review | None = None

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from perdure.domain.agent.calls import (
     SIGNATURES_KEPT,
     CallAsked,
-    PlannedCall,
     Tallies,
     ToolTerms,
     canonical_json,
@@ -159,8 +158,9 @@ def test_equal_results_of_different_calls_warn():
 )
 def test_strikes(planned, succeeded, before, after):
     tallies = Tallies(strikes=before)
-    entries = [PlannedCall(call=call("fs.read"), verdict=verdict) for verdict in planned]
-    note_iteration(tallies, planned=entries, succeeded=succeeded, meta={"memory.note"})
+    note_iteration(
+        tallies, is_illegal="illegal" in planned, succeeded=succeeded, meta={"memory.note"}
+    )
     assert tallies.strikes == after
 
 

@@ -2,21 +2,24 @@
 
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.domain.agent.turn import TurnState
 from perdure.domain.budget import Budget, BudgetLimits
 from perdure.domain.refine.repeats import output_hash
 from perdure.domain.refs import Ref
-from perdure.domain.result import StageRecord
+from perdure.domain.result import IterationRecord, StageRecord
 from perdure.domain.roles import iteration as rules
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.iteration import better
 from perdure.domain.roles.reviewing import came_back, review_of, topic, verdict_line
 from perdure.domain.roles.state import KeptIteration, RoleState, StageDone
 from perdure.domain.roles.verdict import read_verdict
+from perdure.domain.usage import Usage
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CODING = LoopDefinition.model_validate(
@@ -135,6 +138,35 @@ def test_an_output_that_was_seen_before(first: RoleState, then: RoleState, repea
     assert following.repeated is repeated
     rules.begin_iteration(following, now=NOW)
     assert following.repeated is False
+
+
+@pytest.mark.parametrize(
+    ("tokens", "cost", "limits", "used"),
+    [
+        (40, "0.10", {"tokens": 100, "cost_usd": "1"}, False),
+        (50, "0.10", {"tokens": 100, "cost_usd": "1"}, True),
+        (40, "0.50", {"tokens": 100, "cost_usd": "1"}, True),
+        (40, "0.50", {"tokens": 100, "cost_usd": None}, False),
+        (90, "0.50", {"tokens": None, "cost_usd": "1"}, True),
+        (90, None, {"tokens": None, "cost_usd": "1"}, False),
+    ],
+    ids=["neither", "tokens", "money", "money without limit", "only money", "price unknown"],
+)
+def test_a_share_is_used_up_by_tokens_or_money(
+    tokens: int, cost: str | None, limits: dict[str, object], used: bool
+) -> None:
+    role = CODING.roles[0].model_copy(update={"budget": 0.5})
+    core = RoleState(started_at=NOW, budget=Budget(limits=BudgetLimits.model_validate(limits)))
+    price = Decimal(cost) if cost is not None else None
+    core.turn = TurnState(
+        record=IterationRecord(index=1, usage=Usage(output_tokens=tokens), cost_usd=price)
+    )
+    assert rules.share_used(core, role) is used
+    record = StageRecord(
+        name=role.name, role=role.role, status="completed", tokens=tokens, cost_usd=price
+    )
+    rules.end_stage(core, record, None)
+    assert rules.share_used(core, role) is used, "also in later iterations"
 
 
 def test_outputs_that_nobody_compares_are_not_kept() -> None:
