@@ -12,11 +12,13 @@ def main() -> None:
     # Nothing is open yet: until a command listens itself, Ctrl-C simply ends the process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # Imported here so that a broken setting is told as a sentence, not as a traceback.
-    from perdure.context import app_context
+    from perdure.context import app_context, bare_context
     from perdure.interfaces.cli import app
 
     try:
-        context = app_context()
+        # What is wrong with a file of settings must not keep `config` from mending it.
+        mends = sys.argv[1:2] == ["config"]
+        context = bare_context() if mends else app_context()
     except PerdureError as error:
         sys.stderr.write(f"{printable(str(error))}\n")
         app.leave(error.exit_code)

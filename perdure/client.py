@@ -60,6 +60,7 @@ class _Compose(Protocol):
     """What this door uses of the composition root."""
 
     Settings: _Settings
+    SETTING_NAMES: frozenset[str]
 
     def access_from(self, settings: object) -> object: ...
 
@@ -205,6 +206,7 @@ class Client:
                 folder=Path.cwd(),
                 user_defaults=Path(services.endpoints.home) / DEFAULTS_FILE,
                 default_model=compose.default_model(compose.access_from(loaded)),
+                settings=compose.SETTING_NAMES,
             ),
             by=by,
             resources=resources,

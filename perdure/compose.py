@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 VERSION = version("perdure")
+SETTING_NAMES = frozenset(Settings.model_fields)
 WORK_FOLDER = "work"
 PRICE_SHEET = "prices.yaml"
 
@@ -248,6 +249,7 @@ def loops_of(parts: Parts) -> Loops:
             user_defaults=parts.settings.home / DEFAULTS_FILE,
             default_model=parts.default_model,
             rubric_problems=check_problems,
+            settings=SETTING_NAMES,
         ),
         by="worker",
     )

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from perdure.adapters.checks import check_problems
+from perdure.adapters.configuring import KNOWN, ConfigFiles
 from perdure.adapters.definitions import LoopFiles
 from perdure.adapters.examples import lay_out
 from perdure.adapters.keys import codec_token, encryption_keys
@@ -22,8 +23,8 @@ from perdure.adapters.settings import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.compose import VERSION, open_parts, services
 from perdure.domain.errors import InvalidInput, NotFound, RuntimeUnavailable
+from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.services import (
-    AppContext,
     Check,
     Collected,
     Killed,
@@ -42,7 +43,7 @@ DEFAULTS_FILE = "perdure.yaml"
 
 def app_context(settings: Settings | None = None) -> AppContext:
     """The context of this process over one home folder."""
-    own = settings or Settings.load()
+    own = settings or Settings.found(folder=Path.cwd())
     installation = _Installation(own)
     runtime = EmbeddedRuntime(own)
     # A command speaks for itself: without being asked for, only warnings of its parts are shown.
@@ -65,7 +66,10 @@ def app_context(settings: Settings | None = None) -> AppContext:
         kill_worker=installation.kill_worker,
         lay_out=lay_out,
         loops=LoopFiles(own.home, parse),
-        in_home=lambda home: app_context(Settings.load(home=home)),
+        in_home=lambda home: app_context(Settings.found({"home": home}, folder=Path.cwd())),
+        with_plugins=lambda plugins: app_context(_with_plugins(own, plugins)),
+        config=ConfigFiles(own.home, Path.cwd()),
+        setting_names=KNOWN,
         home=own.home,
         named_home="home" in own.model_fields_set,
         folder=Path.cwd(),
@@ -83,6 +87,18 @@ def app_context(settings: Settings | None = None) -> AppContext:
         model_notes=model_notes,
         file_formats=FILE_FORMATS,
     )
+
+
+def bare_context() -> AppContext:
+    """The context without any file of settings, for looking at one that is wrong."""
+    return app_context(Settings.found(files=False))
+
+
+def _with_plugins(own: Settings, plugins: Sequence[str]) -> Settings:
+    given: dict[str, object] = {"plugins": tuple(plugins)}
+    if "home" in own.model_fields_set:
+        given["home"] = own.home
+    return Settings.found(given, folder=Path.cwd())
 
 
 class _Installation:

@@ -70,4 +70,5 @@ def surroundings_of(settings: Settings) -> Surroundings:
         default_model=default_model(access_from(settings)),
         rubric_problems=check_problems,
         model_notes=model_notes,
+        settings=frozenset(Settings.model_fields),
     )

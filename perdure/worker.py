@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import structlog
 from temporalio.client import Client
@@ -361,7 +362,9 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 async def _main() -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
-    settings = Settings.load()
+    # A supervisor's worker goes by the supervisor's word, wherever it was started.
+    own = variable("PERDURE_READY_FILE") is None
+    settings = Settings.found(folder=Path.cwd() if own else None)
     log_process(settings)
     await run_worker(settings, stop)
 

@@ -13,6 +13,7 @@ from perdure.adapters.redacting import told
 from perdure.domain.errors import InvalidInput
 
 MADE = "perdure_plugin_"
+START = "__init__.py"
 
 
 @cache
@@ -44,7 +45,7 @@ def broken_plugin(origin: str, error: BaseException) -> InvalidInput:
     """Why a plugin cannot be used, with the last line of its traceback."""
     cure = "Repair it, uninstall it, or take it out of the setting `plugins`."
     if isinstance(error, ModuleNotFoundError) and error.name == origin:
-        cure = f"Name the file, PERDURE_PLUGINS=./{origin}.py, or install what holds the module."
+        cure = f"Name the file, as --plugin ./{origin}.py, or install what holds the module."
     elif isinstance(error, FileNotFoundError):
         cure = "Name a file that exists; a relative one is looked for where the command is given."
     return InvalidInput(
@@ -55,17 +56,21 @@ def broken_plugin(origin: str, error: BaseException) -> InvalidInput:
 
 
 def _of_file(path: Path) -> ModuleType:
-    name = f"{MADE}{path.stem}"
+    path = path / START if path.is_dir() else path
+    package = path.parent if path.name == START else None
+    name = f"{MADE}{path.stem if package is None else package.name}"
     known = sys.modules.get(name)
     if known is not None and known.__file__ == str(path):
         return known
     if not path.is_file():
         raise FileNotFoundError("there is no such file")
-    spec = spec_from_file_location(name, path)
+    inside = None if package is None else [str(package)]
+    spec = spec_from_file_location(name, path, submodule_search_locations=inside)
     if spec is None or spec.loader is None:
         raise ImportError("it is no Python file")
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
+    beside = str((package or path).parent)
+    if beside not in sys.path:
+        sys.path.append(beside)
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

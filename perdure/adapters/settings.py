@@ -1,4 +1,4 @@
-"""One typed settings object; the only module that reads the environment.
+"""One typed settings object, of the environment and of the files `perdure.yaml` below it.
 
 Variables start with `PERDURE_`; `ANTHROPIC_*` and `TEMPORAL_*` keep their standard names, the
 latter with profiles, TLS and API keys, as Temporal's own tools read them.
@@ -6,24 +6,32 @@ latter with profiles, TLS and API keys, as Temporal's own tools read them.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from temporalio.envconfig import ClientConfigProfile
 
 from perdure.adapters.redacting import keep_secret, secrets_of_url
+from perdure.adapters.settings_files import REFERENCES, SECRETS
+from perdure.adapters.settings_layers import Layers, layers, names_in, plugin_place, variables_of
 from perdure.domain.errors import InvalidInput
 from perdure.domain.ports import Endpoints
+from perdure.domain.problem_words import allowed
+from perdure.domain.problems import shown
 from perdure.domain.redaction import names_a_secret
 from perdure.domain.retries import FAILOVER_AFTER_S, FAILOVER_ATTEMPTS, PROVIDER_ATTEMPTS
 
 DEFAULT_HOME = Path("~/.perdure")
 PREFIX = "PERDURE_"
+LIST = "words with commas between them, or a JSON list"
 EMBEDDED_GRACE_S = 10.0
 Names = Annotated[tuple[str, ...], NoDecode]
 
@@ -121,6 +129,7 @@ class Settings(BaseSettings):
     ready_file: Path | None = None  # set by the supervisor: a worker writes it when it polls
 
     _temporal: ClientConfigProfile = PrivateAttr(default_factory=ClientConfigProfile)
+    _layers: Layers = PrivateAttr(default_factory=partial(Layers, home=None))
 
     @field_validator("home", mode="after")
     @classmethod
@@ -143,31 +152,60 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str) and value.lstrip().startswith("["):
-            return tuple(json.loads(value))
+            try:
+                return tuple(json.loads(value))
+            except (ValueError, TypeError):
+                raise ValueError(LIST) from None
         if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
+            return tuple(names_in(value))
         return value
 
     @field_validator("plugins", mode="after")
     @classmethod
     def _from_here(cls, plugins: Names) -> Names:
         """Files by their whole path: services are started elsewhere than the command is given."""
-        return tuple(
-            str(Path(name).expanduser().absolute()) if name.endswith(".py") or "/" in name else name
-            for name in plugins
-        )
+        return tuple(dict.fromkeys(plugin_place(name, Path.cwd()) for name in plugins))
 
     @classmethod
     def load(cls, **overrides: object) -> Self:
-        """Read environment and Temporal profile; `overrides` win over both.
+        """Read environment, the home's file and Temporal profile; `overrides` win over all."""
+        return cls.found(overrides)
+
+    @classmethod
+    def found(
+        cls,
+        overrides: Mapping[str, object] = MappingProxyType({}),
+        *,
+        folder: Path | None = None,
+        files: bool = True,
+    ) -> Self:
+        """Settings as `load` reads them.
+
+        Args:
+            overrides: fields by name, which win; plugins add up.
+            folder: a working folder whose `perdure.yaml` counts too; services name none.
+            files: whether any file counts.
 
         Raises:
-            InvalidInput: a value is wrong; the message names every variable at once.
+            InvalidInput: a value is wrong; the message names every one at once.
         """
+        known = frozenset(cls.model_fields)
+        found = layers(_home(overrides), folder, known) if files else Layers(home=None)
+        values = found.values
+        below = {name: value for name, value in values.items() if not variables_of(name)}
+        plugins = (
+            *names_in(values.get("plugins")),
+            *_listed(os.environ.get(f"{PREFIX}PLUGINS")),
+            *_listed(overrides.get("plugins")),
+        )
+        given = below | dict(overrides) | ({"plugins": plugins} if plugins else {})
         try:
-            settings = cls(**overrides)  # pyright: ignore[reportArgumentType]  (validated by pydantic)
+            settings = cls(**given)  # pyright: ignore[reportArgumentType]  (validated by pydantic)
         except ValidationError as error:
-            raise InvalidInput(_explain(error), cure="Correct or unset these variables.") from None
+            raise InvalidInput(
+                _explain(error, found, overrides), cure="Correct or unset these settings."
+            ) from None
+        settings._layers = found
         try:
             settings._temporal = ClientConfigProfile.load()
         except (RuntimeError, ValueError) as error:
@@ -177,6 +215,11 @@ class Settings(BaseSettings):
             ) from None
         keep_secret(settings._secrets())
         return settings
+
+    @property
+    def layers(self) -> Layers:
+        """The files that these settings were read from."""
+        return self._layers
 
     def _secrets(self) -> Iterator[str]:
         """What no log, row or message may tell: of these settings, and of the environment."""
@@ -224,12 +267,30 @@ class Settings(BaseSettings):
         return found
 
     def as_environment(self) -> dict[str, str]:
-        """The explicitly set fields as variables, for a child process of the same settings."""
-        return {
+        """The explicitly set fields as variables, for a child process of the same settings.
+
+        Without those of the home's file: each process reads it there, so that it cannot go stale.
+        """
+        of_home = self._layers.of_home
+        told = {
             _variable((name,)): _as_text(getattr(self, name))
-            for name in sorted(self.model_fields_set)
+            for name in sorted(self.model_fields_set - of_home)
             if getattr(self, name) is not None
         }
+        if "plugins" in of_home and (more := self._brought_plugins()):
+            told[f"{PREFIX}PLUGINS"] = _as_text(more)
+        return told
+
+    def for_services(self) -> dict[str, str]:
+        """The environment of embedded services: what the home's file names, no shell changes."""
+        of_home = self._layers.of_home
+        own = {variable for name in of_home for variable in variables_of(name)}
+        inherited = {name: value for name, value in os.environ.items() if name not in own}
+        return inherited | self.as_environment()
+
+    def _brought_plugins(self) -> tuple[str, ...]:
+        of_home = Layers(home=self._layers.home).values.get("plugins")
+        return tuple(name for name in self.plugins if name not in names_in(of_home))
 
 
 def secret_behind(reference: str) -> str | None:
@@ -283,9 +344,40 @@ def _as_text(value: object) -> str:
             return str(value)
 
 
-def _explain(error: ValidationError) -> str:
-    lines = [f"{_variable(item['loc'])}: {item['msg']}" for item in error.errors()]
+def _home(overrides: Mapping[str, object]) -> Path:
+    """The home folder, which no file names: its own file is read first."""
+    named = overrides.get("home") or os.environ.get(f"{PREFIX}HOME") or DEFAULT_HOME
+    return Path(str(named)).expanduser().absolute()
+
+
+def _listed(value: object) -> Sequence[str]:
+    """The names of a list as a variable or a caller writes it."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            return names_in(json.loads(value))
+        except ValueError:
+            raise InvalidInput(
+                f"Wrong settings: {PREFIX}PLUGINS: found {shown(value)}; allowed: {LIST}.",
+                cure="Correct or unset it.",
+            ) from None
+    return names_in(value)
+
+
+def _explain(error: ValidationError, found: Layers, overrides: Mapping[str, object]) -> str:
+    lines = [_told(detail, found, overrides) for detail in error.errors(include_url=False)]
     return "Wrong settings: " + "; ".join(lines) + "."
+
+
+def _told(detail: ErrorDetails, found: Layers, overrides: Mapping[str, object]) -> str:
+    """One defect, with the variable or the file that has it."""
+    name = str(detail["loc"][0]).lower().removeprefix(PREFIX.lower()) if detail["loc"] else "?"
+    path = None if name in overrides or variables_of(name) else found.source(name)
+    place = _variable(detail["loc"]) if path is None else f"{name} in {path}"
+    if detail["type"] == "extra_forbidden":
+        return f"{place}: there is no such setting"
+    hidden = name in SECRETS | REFERENCES
+    value = "what is not shown" if hidden else shown(detail["input"])
+    return f"{place}: found {value}; allowed: {allowed(detail)}"
 
 
 def _variable(path: tuple[int | str, ...]) -> str:

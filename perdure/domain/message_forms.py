@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from perdure.domain.messages import MESSAGES, Answer, AnyMessage, ShortAnswer
+from perdure.domain.problem_words import allowed
 from perdure.domain.problems import nearest_name, path_of, shown
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
@@ -152,8 +153,7 @@ def _told(detail: ErrorDetails, form: type[BaseModel]) -> str:
         case "missing":
             return f"`{place}` is missing"
         case _:
-            wanted = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-            return f"`{place}`: found {_short(detail['input'])}, wanted {wanted}"
+            return f"`{place}`: found {_short(detail['input'])}, wanted {allowed(detail)}"
 
 
 def _short(value: object) -> str:

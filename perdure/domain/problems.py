@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from perdure.domain.base import Frozen
+from perdure.domain.problem_words import allowed, named_values
 
 FOUND_CHARACTERS = 80
 
@@ -79,48 +80,46 @@ def shown(value: object) -> str:
     return text if len(text) <= FOUND_CHARACTERS else text[: FOUND_CHARACTERS - 1] + "…"
 
 
-OBJECT = "an object with named fields"
-# Where pydantic names the class that it would build, which no reader of a task file knows.
-OBJECT_TYPES = frozenset(
-    {"model_type", "model_attributes_type", "dataclass_type", "dict_type", "mapping_type"}
-)
-
-
 def _problem(detail: ErrorDetails, value: object, root: str, names: list[str]) -> Problem:
     is_field = detail["type"] in {"extra_forbidden", "missing"}
     path = path_of(root, _real_steps(detail["loc"], value, keep_last=is_field))
     last = str(detail["loc"][-1]) if detail["loc"] else ""
     match detail["type"]:
         case "extra_forbidden":
-            allowed = "a known field" if not names else "one of " + ", ".join(names)
+            known = "one of " + ", ".join(names) if names else allowed(detail)
             near = nearest_name(last, names)
-            return Problem(path=path, found=f"the field {last}", allowed=allowed, nearest=near)
+            return Problem(path=path, found=f"the field {last}", allowed=known, nearest=near)
         case "missing":
-            return Problem(path=path, found="nothing", allowed="a value, the field is required")
+            return Problem(path=path, found="nothing", allowed=allowed(detail))
         case "union_tag_not_found":
             field = str(detail.get("ctx", {}).get("discriminator", "type")).strip("'")
             path = f"{path}.{field}" if path else field
-            return Problem(path=path, found="nothing", allowed="a value, it says what this is")
-        case kind if kind in OBJECT_TYPES:
-            return Problem(path=path or "input", found=shown(detail["input"]), allowed=OBJECT)
+            return Problem(path=path, found="nothing", allowed=allowed(detail))
         case "union_tag_invalid":
             return _wrong_tag(detail, path)
+        case "literal_error":
+            near = nearest_name(str(detail["input"]), named_values(detail))
+            return Problem(
+                path=path or "input",
+                found=shown(detail["input"]),
+                allowed=allowed(detail),
+                nearest=near,
+            )
         case _:
-            message = detail["msg"].removeprefix("Value error, ")
-            allowed = message.removeprefix("Input should be ").rstrip(".")
-            return Problem(path=path or "input", found=shown(detail["input"]), allowed=allowed)
+            found = shown(detail["input"])
+            return Problem(path=path or "input", found=found, allowed=allowed(detail))
 
 
 def _wrong_tag(detail: ErrorDetails, path: str) -> Problem:
     context = detail.get("ctx", {})
     tag = str(context.get("tag", ""))
-    allowed = [part.strip(" '") for part in str(context.get("expected_tags", "")).split(",")]
+    known = [part.strip(" '") for part in str(context.get("expected_tags", "")).split(",")]
     field = str(context.get("discriminator", "type")).strip("'")
     return Problem(
         path=f"{path}.{field}" if path else field,
         found=shown(tag),
-        allowed="one of " + ", ".join(allowed),
-        nearest=nearest_name(tag, allowed),
+        allowed="one of " + ", ".join(known),
+        nearest=nearest_name(tag, known),
     )
 
 

@@ -19,7 +19,8 @@ from perdure.domain.causes import said_in_words
 from perdure.domain.errors import PerdureError, ServiceUnavailable
 from perdure.domain.namespace import attributes_command
 from perdure.domain.run import AgentSpec
-from perdure.interfaces.services import Check, Connect
+from perdure.interfaces.app_context import Connect
+from perdure.interfaces.services import Check
 from perdure.operations.run_checks import failing_runs, waiting_runs
 from perdure.operations.store_checks import STORES, api, disk, stores
 

@@ -60,7 +60,41 @@ def test_a_plugin_that_fails_is_named_with_its_line(tmp_path: Path, text: str, s
 def test_what_is_not_found_says_how_to_name_it(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
         plugin_tools(["mytools_that_nobody_has"])
-    assert "PERDURE_PLUGINS=./mytools_that_nobody_has.py" in caught.value.cure
+    assert "--plugin ./mytools_that_nobody_has.py" in caught.value.cure
     with pytest.raises(InvalidInput) as caught:
         plugin_tools([str(tmp_path / "absent.py")])
     assert "file that exists" in caught.value.cure
+
+
+def test_a_folder_is_a_package_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "ourtools"
+    package.mkdir()
+    (package / "__init__.py").write_text("from . import parts\nfrom .parts import greet\n")
+    (package / "parts.py").write_text(OURS.replace("from beside import GREETING", "GREETING = 1"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path / "nowhere"))
+    for said in ("ourtools", "./ourtools"):
+        named = Settings.load(plugins=said).plugins
+        found = [one.fact.name for one in plugin_tools(named) if isinstance(one, Tool)]
+        assert found == ["acme.greet"], said
+
+
+@pytest.mark.parametrize("name", ["workflows", "activities"])
+def test_a_plugin_beside_a_module_named_like_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / f"{name}.py").write_text("raise SystemExit('the module of a user')")
+    (tmp_path / "mytools.py").write_text(
+        OURS.replace("from beside import GREETING", "GREETING = 1")
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path / "nowhere"))
+    assert plugin_tools(Settings.load(plugins="mytools").plugins)
+
+
+def test_an_installed_module_wins_over_one_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "yaml.py").write_text("raise SystemExit('not ours')")
+    monkeypatch.chdir(tmp_path)
+    assert Settings.load(plugins="yaml").plugins == ("yaml",)

@@ -27,16 +27,16 @@ class Home(Frozen):
     ("value", "expected"),
     [
         pytest.param(
-            {}, "pets: found nothing; allowed: a value, the field is required.", id="lost"
+            {}, "pets: found nothing; allowed: a value; the field is required.", id="lost"
         ),
         pytest.param(
             {"pets": [{"kind": "cat", "lives": 0}]},
-            "pets[0].lives: found 0; allowed: greater than or equal to 1.",
+            "pets[0].lives: found 0; allowed: at least 1.",
             id="path without the tag",
         ),
         pytest.param(
             {"pets": [{"kind": "dog", "dog": 1}]},
-            "pets[0].dog: found 1; allowed: a valid string.",
+            "pets[0].dog: found 1; allowed: a text.",
             id="a field named like its tag",
         ),
         pytest.param(

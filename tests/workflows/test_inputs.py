@@ -18,7 +18,7 @@ INPUTS = {
     "two values": ((b'{"goal": "x"}', b"1"), "it takes one object, 2 values came"),
     "a text": ((b'"write a poem"',), "allowed: "),
     "null": ((b"null",), "allowed: "),
-    "a foreign shape": ((b'{"prompt": "x"}',), "found nothing; allowed: a value, the field is"),
+    "a foreign shape": ((b'{"prompt": "x"}',), "found nothing; allowed: a value; the field is"),
     "no JSON": ((b"{prompt",), "it is no JSON"),
 }
 

@@ -25,6 +25,7 @@ _RUN_LATER = frozenset(
         ".continue", ".mcp.json", ".npmrc", ".pnpmfile.cjs", ".yarnrc", ".yarnrc.yml", ".bazelrc",
         ".mise.toml", "mise.toml", ".lfsconfig", "lefthook.yml", "lefthook.yaml", "lefthook.toml",
         "lefthook.json", ".lefthook.yml", ".lefthook.yaml", "lefthook-local.yml", ".lefthook",
+        "perdure.yaml",  # settings of ours: which plugins a worker loads, what programs may run
     }
 )  # fmt: skip
 _RUN_LATER_BELOW = frozenset({(".cargo", "config"), (".cargo", "config.toml")})

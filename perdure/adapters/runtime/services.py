@@ -244,7 +244,7 @@ def worker_launch(
 
 def worker_environment(settings: Settings, endpoints: Endpoints) -> dict[str, str]:
     """What a worker of these settings runs with, the addresses included."""
-    environment = inherited_environment() | settings.as_environment()
+    environment = settings.for_services()
     environment["PERDURE_HOME"] = endpoints.home
     environment["PERDURE_SHUTDOWN_GRACE_S"] = f"{settings.embedded_grace_s:g}"
     if endpoints.model_url:

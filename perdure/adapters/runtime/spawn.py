@@ -5,7 +5,7 @@ import sys
 
 from perdure.adapters.runtime.processes import ProcessRef, process_ref
 from perdure.adapters.runtime.state import HomeFiles
-from perdure.adapters.settings import Settings, inherited_environment
+from perdure.adapters.settings import Settings
 from perdure.domain.errors import RuntimeUnavailable
 
 MODULE = "perdure.adapters.runtime"
@@ -16,7 +16,7 @@ def spawn_supervisor(files: HomeFiles, settings: Settings) -> ProcessRef:
 
     It outlives its starter, which therefore holds no handle of it that would have to be awaited.
     """
-    environment = inherited_environment() | settings.as_environment()
+    environment = settings.for_services()
     environment["PERDURE_HOME"] = str(settings.home)
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawn(

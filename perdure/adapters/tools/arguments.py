@@ -10,6 +10,8 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from perdure.adapters.checks.result import CheckFailed
 from perdure.adapters.checks.schemas import prepare_schema
 from perdure.domain.errors import ToolFailure
+from perdure.domain.problem_words import allowed
+from perdure.domain.problems import path_of, shown
 from perdure.domain.tools import ToolFact
 
 _SHOWN_PROBLEMS = 5
@@ -42,7 +44,8 @@ def parse(fact: ToolFact, model: type[BaseModel], arguments: Mapping[str, JsonVa
         return model.model_validate(dict(arguments))
     except ValidationError as error:
         problems = [
-            f"{'.'.join(map(str, detail['loc'])) or 'arguments'}: {detail['msg']}"
+            f"{path_of('', detail['loc']) or 'arguments'}: found {shown(detail['input'])}; "
+            f"allowed: {allowed(detail)}"
             for detail in error.errors(include_url=False)
         ]
         raise refused(fact, problems) from error

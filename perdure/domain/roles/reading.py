@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue, ValidationError
 
 from perdure.domain.conditions import FIELDS as CONDITION_FIELDS
+from perdure.domain.problem_words import OBJECT
 from perdure.domain.problems import Problem, nearest_name, problems_of
 from perdure.domain.roles.definition import (
     LoopDefinition,
@@ -16,20 +17,7 @@ from perdure.domain.roles.definition import (
 )
 from perdure.domain.roles.templates import placeholder_alone, unknown_placeholders
 
-_WORDS = {
-    "Value should have at least 1 item after validation, not 0": "a text that is not empty",
-    "String should have at least 1 character": "a text that is not empty",
-    "a valid integer, unable to parse string as an integer": "a whole number",
-    "a valid integer, got a number with a fractional part": "a whole number",
-    "a valid number, unable to parse string as a number": "a number",
-    "a valid boolean, unable to interpret input": "true or false",
-    "an object with named fields": "a block of fields",
-    "a valid dictionary or object to extract fields from": "a block of fields",
-    "a valid dictionary": "a block of fields",
-    "a valid string": "a text",
-    "a valid tuple": "a list",
-}
-_NONE_LEFT = "Tuple should have at least 1 item after validation, not 0"
+_NONE_LEFT = "at least one"
 
 Fields = dict[str, JsonValue]
 SERVER_OWNED = ("version", "etag", "source", "path", "created_at", "updated_at", "snapshot")
@@ -125,8 +113,9 @@ def _translated(error: ValidationError, fields: Fields, root: str) -> tuple[Prob
 
 
 def _in_words(problem: Problem) -> Problem:
-    allowed = "at least one" if problem.allowed == _NONE_LEFT else problem.allowed
-    return problem.model_copy(update={"allowed": _WORDS.get(allowed, allowed)})
+    """An object is a block in a file."""
+    allowed = "a block of fields" if problem.allowed == OBJECT else problem.allowed
+    return problem.model_copy(update={"allowed": allowed})
 
 
 def _with_names(problem: Problem, root: str) -> Problem:

@@ -21,7 +21,8 @@ from perdure.domain.errors import (
     StoreError,
 )
 from perdure.domain.model_errors import ModelError
-from perdure.domain.problems import OBJECT, OBJECT_TYPES, path_of, shown
+from perdure.domain.problem_words import allowed
+from perdure.domain.problems import path_of, shown
 from perdure.interfaces.api.cures import cure_of, over_http
 from perdure.interfaces.places import Hide
 
@@ -190,10 +191,7 @@ async def _of_our_tree(request: Request, error: Exception) -> Response:
 
 async def _of_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    errors = [
-        (_place(detail["loc"]), _words(_said(detail), detail.get("input")))
-        for detail in error.errors()
-    ]
+    errors = [(_place(detail["loc"]), _words(detail)) for detail in error.errors()]
     listed = "; ".join(f"{path}: {words}" for path, words in errors)
     return _answer(request, Refused(422, "invalid_input", listed[:2_000], errors=errors))
 
@@ -235,14 +233,10 @@ def _place(steps: tuple[str | int, ...]) -> str:
     return path_of(str(root), rest)
 
 
-def _said(detail: Mapping[str, object]) -> str:
-    """What is wrong, without the names of our classes."""
-    if detail["type"] in OBJECT_TYPES:
-        return f"Input should be {OBJECT}"
-    if detail["type"] == "union_tag_not_found":
-        return "The field that says what this is, is missing"
-    return str(detail["msg"])
-
-
-def _words(message: str, found: object) -> str:
-    return f"found {shown(found)}; {message[:1].lower()}{message[1:]}"
+def _words(detail: Mapping[str, object]) -> str:
+    """What is wrong, without a name of our classes or a phrase of the library."""
+    if detail["type"] in {"missing", "union_tag_not_found"}:
+        return f"found nothing; allowed: {allowed(detail)}"
+    if detail["type"] == "extra_forbidden":
+        return "found a field that is not known here"
+    return f"found {shown(detail.get('input'))}; allowed: {allowed(detail)}"

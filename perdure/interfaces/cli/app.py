@@ -13,10 +13,12 @@ from cyclopts import App, Group, Parameter
 from rich.console import Console
 
 from perdure.domain.errors import PerdureError
+from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.calling import bound_to, without_json
 from perdure.interfaces.cli.commands import (
     auditing,
     belonging,
+    configuring,
     defining,
     demo,
     files,
@@ -38,7 +40,6 @@ from perdure.interfaces.cli.commands import (
 from perdure.interfaces.cli.console import console_on
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
-from perdure.interfaces.services import AppContext
 
 INTERRUPTED = 130
 INSIST_S = 1.0
@@ -97,6 +98,7 @@ def build(version: str, console: Console, error_console: Console) -> App:
     app.command(serving.api_commands(SERVE))
     app.command(auditing.audit, group=SERVE)
     app.command(mcp_server.mcp, group=SERVE)
+    app.command(configuring.config, group=SERVE)
     for command in (installation.codec, installation.setup, installation.doctor, installation.gc):
         app.command(command, group=SERVE)
     for command in (proof.replay, proof.chaos):

@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from perdure.domain.errors import InvalidInput
+from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.output import Output
-from perdure.interfaces.services import AppContext, Services
+from perdure.interfaces.services import Services
 
 ALL = "all"
 LAST = "@last"
@@ -19,6 +20,11 @@ class Session:
     context: AppContext
     output: Output
     following: str | None = None
+
+    def load_plugins(self, names: Sequence[str]) -> None:
+        """Let the services of this command load these files or modules too."""
+        if names:
+            self.context = self.context.with_plugins(names)
 
     @asynccontextmanager
     async def connected(

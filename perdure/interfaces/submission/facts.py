@@ -55,6 +55,7 @@ class Surroundings:
         definitions: the folder of the ready-made tasks, which are known by name.
         rubric_problems: finds patterns and schemas of a rubric that cannot be used.
         model_notes: says which models end soon.
+        settings: keys of a `perdure.yaml` that are settings of the installation, no fields.
     """
 
     folder: Path | None
@@ -64,6 +65,7 @@ class Surroundings:
     definitions: Path | None = None
     rubric_problems: RubricProblems = no_problems
     model_notes: ModelNotes = no_notes
+    settings: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,8 @@ async def store(submission: Submission, blobs: BlobStore) -> Spec:
 def _submitted(
     own: Layer, flags: Flags, surroundings: Surroundings, *, defaults_folder: Path | None
 ) -> Submission:
-    given = [*_defaults(surroundings.user_defaults, defaults_folder), own]
+    defaults, notes = _defaults(surroundings, defaults_folder)
+    given = [*defaults, own]
     kind = meant_kind(flags.kind or kind_of(given))
     if flags.example is not None:
         example = flags.example
@@ -87,8 +88,9 @@ def _submitted(
     whole = with_lists(merged(layers, kind), flags)
     wrong = [*problems, *references.problems, *open_inputs(whole)]
     spec = validated(whole, layers, problems=wrong, rubric_problems=surroundings.rubric_problems)
-    spec, notes = without_vain_judges(spec, surroundings)
-    notes = (*surroundings.model_notes(_named(spec, surroundings)), *notes, *idle_notes(whole))
+    spec, unjudged = without_vain_judges(spec, surroundings)
+    models = surroundings.model_notes(_named(spec, surroundings))
+    notes = (*models, *unjudged, *idle_notes(whole), *notes)
     return Submission(spec=spec, blobs=references.blobs, notes=notes)
 
 
@@ -98,14 +100,21 @@ def _named(spec: Spec, surroundings: Surroundings) -> list[str]:
     return [*executor, *(name for role in ROLES for name in spec.models.chain(role))]
 
 
-def _defaults(user: Path | None, folder: Path | None) -> list[Layer]:
-    """The files of defaults that exist, lowest first."""
-    found = [user, None if folder is None else folder / DEFAULTS_FILE]
-    paths = list(dict.fromkeys(path for path in found if path is not None and path.is_file()))
-    return [
-        Layer(name=str(path), fields=read_file(path), folder=path.parent, defaults=True)
-        for path in paths
-    ]
+def _defaults(around: Surroundings, folder: Path | None) -> tuple[list[Layer], list[str]]:
+    """The files of defaults that exist, lowest first, and what to tell of their settings."""
+    found = [around.user_defaults, None if folder is None else folder / DEFAULTS_FILE]
+    layers: list[Layer] = []
+    notes: list[str] = []
+    for path in dict.fromkeys(path for path in found if path is not None and path.is_file()):
+        fields = read_file(path)
+        settings = sorted(around.settings & fields.keys())
+        kept = {name: value for name, value in fields.items() if name not in around.settings}
+        layers.append(Layer(name=str(path), fields=kept, folder=path.parent, defaults=True))
+        if settings and path != around.user_defaults and path.parent != around.folder:
+            notes.append(
+                f"{path}: {', '.join(settings)} count for commands that are given in that folder"
+            )
+    return layers, notes
 
 
 def _task_file(task: str, surroundings: Surroundings) -> Path | None:

@@ -1,6 +1,5 @@
 """Everything wrong with a specification at once, in sentences for people."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 from pydantic import JsonValue, ValidationError
@@ -22,32 +21,6 @@ from perdure.domain.run import (
 from perdure.interfaces.gateway.facts import Spec
 from perdure.interfaces.submission.fields import field_names
 from perdure.interfaces.submission.layers import Fields, Layer, meant_kind, source_of, steps_of
-
-_WORDS: dict[str, str] = {
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "decimal_type": "an amount such as 2.00",
-    "decimal_parsing": "an amount such as 2.00",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "string_type": "a text",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "a block of fields",
-    "model_type": "a block of fields",
-    "model_attributes_type": "a block of fields",
-    "union_tag_not_found": "a block with its kind",
-    "finite_number": "a finite number",
-}
-_BOUNDS = {
-    "greater_than_equal": ("ge", "at least"),
-    "less_than_equal": ("le", "at most"),
-    "greater_than": ("gt", "more than"),
-    "less_than": ("lt", "less than"),
-}
 
 
 def validated(
@@ -148,7 +121,6 @@ def _translated(error: ValidationError, whole: Fields) -> list[Problem]:
 
 def _in_words(detail: ErrorDetails, problem: Problem, whole: JsonValue) -> Problem:
     kind = detail["type"]
-    context = detail.get("ctx", {})
     if kind == "extra_forbidden":
         steps = steps_of(problem.path)
         names = field_names(whole, steps[:-1])
@@ -158,23 +130,7 @@ def _in_words(detail: ErrorDetails, problem: Problem, whole: JsonValue) -> Probl
                 "nearest": nearest_name(str(steps[-1]), names) if steps else None,
             }
         )
-    if kind == "literal_error":
-        names = re.findall(r"'([^']*)'", str(context["expected"]))
-        near = nearest_name(str(detail["input"]), names)
-        return problem.model_copy(update={"allowed": "one of " + ", ".join(names), "nearest": near})
-    return problem.model_copy(update={"allowed": _allowed(detail, problem.allowed)})
-
-
-def _allowed(detail: ErrorDetails, otherwise: str) -> str:
-    kind, context = detail["type"], detail.get("ctx", {})
-    if kind in _BOUNDS:
-        name, words = _BOUNDS[kind]
-        return f"{words} {context[name]}"
-    if kind == "string_too_short":
-        return "a text that is not empty"
-    if kind == "missing":
-        return "a value; the field is required"
-    return _WORDS.get(kind, otherwise)
+    return problem
 
 
 def _with_source(problem: Problem, layers: Sequence[Layer]) -> Problem:

@@ -54,7 +54,7 @@ def test_errors_can_be_named_by_one_word(word: str) -> None:
         ("replies: [{when: {role: x}}]", "replies[0]", "one of text, json"),
         ("replies: [{text: a, json: {}}]", "replies[0]", "json alone"),
         ("replies: [{error: timeout, json: {}}]", "replies[0]", "an error alone"),
-        ("replies: []", "replies", "at least 1"),
+        ("replies: []", "replies", "at least one"),
         ("price: {input_per_million: -1}\nreplies: [{text: a}]", "price.input_per_million", "-1"),
         ("replies: [{text: a}]\nexhausted: maybe", "exhausted", "maybe"),
         ("{}", "replies", "required"),

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TextIO
 
 from perdure.adapters.checks import check_problems
+from perdure.adapters.configuring import KNOWN, ConfigFiles
 from perdure.adapters.definitions import LoopFiles
 from perdure.adapters.examples import lay_out
 from perdure.adapters.stores import Stores, open_stores
 from perdure.domain.errors import NotFound, PerdureError
 from perdure.domain.models import ModelCard, Price
 from perdure.domain.ports import AttemptRow, Endpoints
+from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.app import main
 from perdure.interfaces.services import (
-    AppContext,
     Check,
     Collected,
     Killed,
@@ -149,6 +150,9 @@ class Installation:
             lay_out=lay_out,
             loops=LoopFiles(self.folder / "home", parse),
             in_home=self._in_home,
+            with_plugins=self._with_plugins,
+            config=ConfigFiles(self.folder / "home", self.folder),
+            setting_names=KNOWN,
             home=self.folder / "home",
             named_home=False,
             folder=self.folder,
@@ -258,6 +262,10 @@ class Installation:
     async def _kill(self) -> Killed:
         self.killed = True
         return Killed(name="worker", pid=4711)
+
+    def _with_plugins(self, names: Sequence[str]) -> AppContext:
+        self.calls.append(f"plugins: {', '.join(names)}")
+        return self.context()
 
     def _in_home(self, home: Path) -> AppContext:
         self.homes.append(home)

@@ -6,7 +6,7 @@ from perdure.domain.errors import NotAllowed, NotFound
 from perdure.domain.problems import nearest_name
 from perdure.domain.roles.library import Library, StoredDefinition, refusal
 from perdure.domain.run import RolesSpec
-from perdure.interfaces.cli.commands.given import Given
+from perdure.interfaces.cli.commands.given import Given, Plugins
 from perdure.interfaces.cli.commands.submitting import submit
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.definitions import (
@@ -47,12 +47,14 @@ async def definitions(
         await _task(session, _known_task(name, library), to)
 
 
-async def validate(file: Path, /, *, session: Given) -> None:
+async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> None:
     """Check a task file or a loop definition; every problem is named at once.
 
     Args:
         file: A task file, or a file such as `loops/NAME.yaml`.
+        plugin: A file or module with tools and checks that the worker loads too; may be repeated.
     """
+    session.load_plugins(plugin)
     path = session.context.folder / file
     if not path.is_file():
         raise NotFound(f"There is no file {file}.", cure='`perdure new "a goal"` writes one.')

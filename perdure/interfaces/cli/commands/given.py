@@ -10,4 +10,5 @@ from perdure.interfaces.cli.session import Session
 Kind = Literal["agent", "refine", "roles", "delegation"]
 Given = Annotated[Session, Parameter(parse=False)]
 OneRun = Annotated[str, Parameter(name="ID")]
+Plugins = Annotated[tuple[str, ...], Parameter(name="--plugin", negative="")]
 Ids = Annotated[str, Parameter(name="ID")]

@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import RenderableType
 
-from perdure.interfaces.cli.commands.given import Given
+from perdure.interfaces.cli.commands.given import Given, Plugins
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.checks import (
     collected_view,
@@ -17,12 +17,14 @@ from perdure.interfaces.cli.views.layout import DIM, line
 from perdure.interfaces.services import Check, RuntimeView
 
 
-async def up(*, detach: bool = False, session: Given) -> None:
+async def up(*, detach: bool = False, plugin: Plugins = (), session: Given) -> None:
     """Start Temporal, the embedded model, a worker and the REST API together.
 
     Args:
         detach: Give the shell back; they end by `perdure down`, or after 30 idle minutes.
+        plugin: A file or module with tools and checks that the worker loads too; may be repeated.
     """
+    session.load_plugins(plugin)
     if detach:
         with session.output.working("starting the services") as progress:
             endpoints = await session.context.ensure(progress)
@@ -58,8 +60,13 @@ async def logs(
         session.output.show(line((f"{entry.part:<10} ", DIM), entry.text), data)
 
 
-async def worker(*, session: Given) -> None:
-    """Run a worker in the foreground, for the folder it is started in."""
+async def worker(*, plugin: Plugins = (), session: Given) -> None:
+    """Run a worker in the foreground, for the folder it is started in.
+
+    Args:
+        plugin: A file or module with tools and checks that it loads too; may be repeated.
+    """
+    session.load_plugins(plugin)
     session.output.note("The worker polls; Ctrl-C ends it after the steps in flight.", style=DIM)
     await session.context.run_worker()
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from perdure.domain.errors import PerdureError, ServiceUnavailable
 from perdure.domain.models import ModelCard
-from perdure.interfaces.cli.commands.given import Given, OneRun
+from perdure.interfaces.cli.commands.given import Given, OneRun, Plugins
 from perdure.interfaces.cli.commands.submitting import (
     Order,
     Wishes,
@@ -32,6 +32,7 @@ async def run(
     detach: bool = False,
     dry_run: bool = False,
     with_worker: bool = False,
+    plugin: Plugins = (),
     id: str | None = None,
     session: Given,
 ) -> int:
@@ -44,8 +45,10 @@ async def run(
         dry_run: Start nothing; show what would happen, what it could cost at most, who is ready.
         with_worker: Beside a Temporal server that is named, start a worker of this host too; left
             out: nothing of ours is started there.
+        plugin: A file or module with tools and checks that the worker loads too; may be repeated.
         id: The run's id; left out: a readable one is made.
     """
+    session.load_plugins(plugin)
     given = await find_example(session, task) if example else None
     order = Order(task=task, wishes=wishes or Wishes(), example=given)
     with suppress(NobodyJudges):  # the workers may have a judge

@@ -130,6 +130,7 @@ def surroundings(session: Session) -> Surroundings:
         definitions=DEFINITIONS,
         rubric_problems=context.rubric_problems,
         model_notes=context.model_notes,
+        settings=context.setting_names,
     )
 
 

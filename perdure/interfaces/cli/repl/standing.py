@@ -4,10 +4,11 @@ import asyncio
 from dataclasses import dataclass, field
 
 from perdure.domain.errors import PerdureError
+from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.repl.menu import Names
 from perdure.interfaces.cli.views.wording import plural
 from perdure.interfaces.gateway.facts import RunFilter
-from perdure.interfaces.services import AppContext, Services
+from perdure.interfaces.services import Services
 
 LOOK_EVERY_S = 3.0
 REOPEN_EVERY_S = 10.0

@@ -1,0 +1,162 @@
+"""What the command line is handed: the services, and what a command may start or change."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from pydantic import BaseModel
+
+from perdure.domain.admission import RubricProblems, no_problems
+from perdure.domain.configuration import Setting
+from perdure.domain.ports import DefinitionStore, Endpoints
+from perdure.interfaces.services import (
+    Check,
+    Collected,
+    Killed,
+    LogEntry,
+    OnProgress,
+    Replayed,
+    RuntimeView,
+    Services,
+)
+from perdure.interfaces.submission.facts import ModelNotes, no_notes
+
+
+class Config(Protocol):
+    """The settings of this place, and the files that hold them."""
+
+    def settings(self) -> Sequence[Setting]:
+        """All of them; raises `InvalidInput` for a file or variable that is wrong."""
+        ...
+
+    def put(self, name: str, text: str | None, *, here: bool) -> Path:
+        """Write one into the file of the home, or of the folder; None takes it out."""
+        ...
+
+    def trust(self) -> Path | None:
+        """Let the settings of this folder's file count; None when there are none to trust."""
+        ...
+
+
+class Connect(Protocol):
+    """Opens the services; embedded ones are started first when `start` says so.
+
+    Where a server is named nothing is started, unless `with_worker` asks for a worker of ours.
+    """
+
+    def __call__(
+        self, *, start: bool, on_progress: OnProgress, with_worker: bool = False
+    ) -> AbstractAsyncContextManager[Services]: ...
+
+
+class ReadLogs(Protocol):
+    """Reads the logs of one service, or of all."""
+
+    def __call__(
+        self, part: str | None, *, lines: int, follow: bool
+    ) -> AsyncIterator[LogEntry]: ...
+
+
+class RunCodec(Protocol):
+    """Serves as codec server on a port, for pages of these origins; says where once it answers."""
+
+    def __call__(
+        self, *, port: int | None, origins: Sequence[str], on_ready: OnProgress
+    ) -> Awaitable[None]: ...
+
+
+class RunApi(Protocol):
+    """Serves the REST API on an address; says where once it answers."""
+
+    def __call__(
+        self, *, host: str | None, port: int | None, on_ready: OnProgress
+    ) -> Awaitable[None]: ...
+
+
+class InHome(Protocol):
+    """The same context over another home folder (or, for None, over the current one)."""
+
+    def __call__(self, home: Path) -> "AppContext": ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppContext:
+    """What the command line gets.
+
+    Args:
+        connect: opens `Services` for one command.
+        up: the services in the foreground; returns when they were asked to end.
+        ensure: starts what is missing with the settings of this shell and no others, and returns
+            where it answers.
+        down: stops the services; False when none ran.
+        state: the services as they run now, or None.
+        logs: log lines, the newest last.
+        run_worker: polls until asked to end.
+        run_codec: answers the Web UI with what is sealed, until asked to end.
+        run_api: answers programs over HTTP, until asked to end.
+        setup_model: installs the embedded model; returns a sentence on what was done.
+        replay: replays histories (JSON bytes by name) against this code.
+        doctor: looks at the installation, one check after the other.
+        collect: drops blobs that nothing needs; with True it only counts them.
+        kill_worker: kills the embedded worker without warning.
+        lay_out: copies the example of a ready-made task from one folder into another.
+        loops: the loop definitions, which need no server.
+        in_home: a context for another home folder.
+        with_plugins: a context whose services load these files or modules too.
+        config: the settings, and the files that hold them.
+        setting_names: keys of `perdure.yaml` that are settings, not defaults of tasks.
+        home: the home folder; `named_home` says that the user chose it.
+        folder: the folder that commands work in.
+        user: who steers, for audit trails.
+        user_defaults: the user's own `perdure.yaml`.
+        default_model: what runs use that name no model.
+        now: the clock.
+        version: of the product.
+        rubric_problems: finds patterns and schemas of a rubric that cannot be used.
+        file_formats: models of files that adapters read, for their schemas.
+        model_notes: says which models end soon.
+        stdout: where output goes; progress and errors go to `stderr`.
+        stdin: where a person answers questions in place; None: nobody does.
+        rate_per_minute: requests of one token a minute, over HTTP.
+        token_days: after how many days a new token expires; None: never.
+    """
+
+    connect: Connect
+    up: Callable[[Callable[[RuntimeView], None]], Awaitable[None]]
+    ensure: Callable[[OnProgress], Awaitable[Endpoints]]
+    down: Callable[[], Awaitable[bool]]
+    state: Callable[[], Awaitable[RuntimeView | None]]
+    logs: ReadLogs
+    run_worker: Callable[[], Awaitable[None]]
+    run_codec: RunCodec
+    run_api: RunApi
+    setup_model: Callable[[OnProgress], Awaitable[str]]
+    replay: Callable[[dict[str, bytes]], AsyncIterator[Replayed]]
+    doctor: Callable[[], AsyncIterator[Check]]
+    collect: Callable[[bool], Awaitable[Collected]]
+    kill_worker: Callable[[], Awaitable[Killed]]
+    lay_out: Callable[[Path, Path], Awaitable[None]]
+    loops: DefinitionStore
+    in_home: InHome
+    with_plugins: Callable[[Sequence[str]], "AppContext"]
+    config: Config
+    home: Path
+    named_home: bool
+    folder: Path
+    user: str
+    user_defaults: Path
+    default_model: str
+    now: Callable[[], datetime]
+    version: str
+    stdout: TextIO
+    stderr: TextIO
+    stdin: TextIO | None = None
+    rate_per_minute: int = 600
+    token_days: int | None = 90
+    rubric_problems: RubricProblems = no_problems
+    setting_names: frozenset[str] = frozenset()
+    file_formats: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+    model_notes: ModelNotes = no_notes
