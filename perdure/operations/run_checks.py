@@ -6,9 +6,10 @@ from contextlib import suppress
 
 from perdure.domain.errors import NotFound, ServiceUnavailable
 from perdure.domain.status import RunStatus
+from perdure.interfaces.app_context import Connect
 from perdure.interfaces.gateway.facts import FailingRuns, RunFilter
 from perdure.interfaces.gateway.store_waits import WAITS_FOR_STORE
-from perdure.interfaces.services import Check, Connect, RunGateway
+from perdure.interfaces.services import Check, RunGateway
 from perdure.operations.store_checks import WAITING
 
 LOOKED_AT = 200  # newest open runs
