@@ -10,6 +10,7 @@ from perdure.domain.checks import PURE_KINDS, PluginCheck
 from perdure.domain.commands import VERIFIED_KINDS, Argv, CommandCheck, VerifiedCheck
 from perdure.domain.problems import Problem, nearest_name, shown
 from perdure.domain.rubric import Rubric
+from perdure.domain.run import Spec, rubric_of
 
 RubricProblems = Callable[[Rubric], Sequence[Problem]]
 
@@ -47,6 +48,23 @@ def needs_of(rubric: Rubric) -> Needs:
     )
 
 
+def only_a_worker_knows(spec: Spec) -> list[str]:
+    """What of a specification can be said by a worker alone, in sentences.
+
+    Its key of a provider, its programs and sandbox, its plugins and its MCP servers are its own.
+    """
+    rubric = rubric_of(spec)
+    needs = needs_of(rubric) if rubric is not None else Needs()
+    asked = {
+        "may run the programs of": needs.programs,
+        "has the checks of": needs.checks,
+        "has the MCP servers": [server.name for server in spec.tools.mcp],
+        "has what answers for": [name for name in spec.models.chain("executor") if name != "local"],
+    }
+    told = [f"{what} {', '.join(names)}" for what, names in asked.items() if names]
+    return [f"Only a worker can tell whether it {'; '.join(told)}."] if told else []
+
+
 def unknown_checks(
     rubric: Rubric, known: Collection[str], *, root: str = "rubric"
 ) -> tuple[Problem, ...]:
@@ -56,7 +74,7 @@ def unknown_checks(
         Problem(
             path=f"{root}[{index}].evaluator.check",
             found=shown(item.evaluator.check),
-            allowed="one of " + ", ".join(names),
+            allowed="one of " + ", ".join(names) + ", or a check of a plugin (--plugin FILE)",
             nearest=nearest_name(item.evaluator.check, names),
         )
         for index, item in enumerate(rubric.dimensions)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -28,7 +28,7 @@ from perdure.interfaces.open_gates import gate_in_full
 from perdure.interfaces.services import Services
 
 # A gate of the same number may ask about other arguments later: the whole hash tells them apart.
-Asked = tuple[str, str | None]
+Asked = tuple[str, str, str | None]
 
 
 @dataclass(slots=True)
@@ -59,6 +59,7 @@ class Asking:
         self._standing: _Standing | None = None
         self._done_with: set[Asked] = set()
         self._is_sending = False
+        self._below: dict[str, OpenGate] = {}
 
     @property
     def open(self) -> bool:
@@ -67,26 +68,39 @@ class Asking:
 
     async def look(self, status: RunStatus) -> None:
         """Put the next question, or take one away that somebody else has answered."""
-        waiting = {_key(gate): gate for gate in status.gates if gate.open}
+        waiting = await self._waiting(status)
         standing = self._standing
         if standing is not None:
             unsettled = standing.key in waiting or self._is_sending
             if unsettled and not standing.task.done():
                 return
             await self._take_away(status.id)
-        new = [gate for key, gate in waiting.items() if key not in self._done_with]
+        new = [asked for key, asked in waiting.items() if key not in self._done_with]
         if new and self._keyboard.is_ours:
-            self._put(status, new[0])
+            self._put(new[0])
+
+    async def _waiting(self, status: RunStatus) -> dict[Asked, OpenGate]:
+        """The open questions of a run and of those below it; those below are looked up once."""
+        found = [_open(status, gate) for gate in status.gates if gate.open]
+        below = {question.key: question.run for question in status.questions}
+        self._below = {key: asked for key, asked in self._below.items() if key in below}
+        for run in {run for key, run in below.items() if key not in self._below}:
+            with suppress(PerdureError):  # it ended meanwhile, or its store is away: asked again
+                asker = await self._services.gateway.status(run)
+                self._below |= {
+                    f"{run}:{gate.name}": _open(asker, gate) for gate in asker.gates if gate.open
+                }
+        return {_key(asked): asked for asked in (*found, *self._below.values())}
 
     async def close(self) -> None:
         """Take away what stands; the run goes on, and its question stays open."""
         if self._standing is not None:
             await self._take_away(None)
 
-    def _put(self, status: RunStatus, gate: Gate) -> None:
+    def _put(self, asked: OpenGate) -> None:
         self._picture.hide()
-        asked = OpenGate(run=status.id, kind=status.kind, goal=status.goal, gate=gate)
-        self._standing = _Standing(_key(gate), gate, asyncio.create_task(self._ask(asked)))
+        asking = asyncio.create_task(self._ask(asked))
+        self._standing = _Standing(_key(asked), asked.gate, asking)
 
     async def _take_away(self, run: str | None) -> None:
         """End the prompt; with a run, say that its question was settled elsewhere."""
@@ -200,5 +214,9 @@ async def asking_on(
         await asking.close()
 
 
-def _key(gate: Gate) -> Asked:
-    return gate.id, gate.args_hash
+def _open(asker: RunStatus, gate: Gate) -> OpenGate:
+    return OpenGate(run=asker.id, kind=asker.kind, goal=asker.goal, gate=gate)
+
+
+def _key(asked: OpenGate) -> Asked:
+    return asked.run, asked.gate.id, asked.gate.args_hash

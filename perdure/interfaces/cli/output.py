@@ -130,6 +130,8 @@ def _jsonable(data: object) -> object:
     match data:
         case BaseModel():
             return data.model_dump(mode="json")
+        case dict():
+            return {name: _jsonable(item) for name, item in data.items()}
         case list() | tuple():
             return [_jsonable(item) for item in data]
         case _:

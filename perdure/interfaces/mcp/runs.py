@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 
 from perdure.domain.base import Frozen
 from perdure.domain.errors import InvalidInput
+from perdure.domain.gates import Gate
 from perdure.domain.loops import LoopStarted, parameters_of
 from perdure.domain.names import LoopKind
 from perdure.domain.result import RunResult
@@ -124,6 +125,21 @@ def task_fields(
     return merged
 
 
+async def _unasked(desk: Desk, status: RunStatus, asked: set[str]) -> tuple[str, Gate] | None:
+    """The next question of a run, or of one below it, that was not put yet; and who asks it."""
+    for gate in status.gates:
+        if gate.open and f"{status.id}:{gate.name}" not in asked:
+            return status.id, gate
+    for question in status.questions:
+        if question.key in asked:
+            continue
+        asker = await desk.status(question.run)
+        for gate in asker.gates:
+            if gate.open and f"{asker.id}:{gate.name}" not in asked:
+                return asker.id, gate
+    return None
+
+
 async def _wait(
     context: Context, desk: Desk, run: str, *, seconds: int
 ) -> RunStatus | InputRequiredResult:
@@ -134,12 +150,13 @@ async def _wait(
         status = await desk.status(run)
         if status.phase == "ended" or loop.time() >= until:
             return status
-        gate = next((one for one in status.gates if one.name not in asked), None)
-        if gate is not None:
-            if not can_ask(context) or not await desk.may_answer(status.id, gate):
+        waiting = await _unasked(desk, status, asked)
+        if waiting is not None:
+            asker, gate = waiting
+            if not can_ask(context) or not await desk.may_answer(asker, gate):
                 return status
-            asked.add(gate.name)
-            answered = await put(context, desk, status.id, gate)
+            asked.add(f"{asker}:{gate.name}")
+            answered = await put(context, desk, asker, gate)
             if answered is not True:
                 return answered or await desk.status(run)
         await asyncio.sleep(POLL_S)

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from perdure.domain.admission import RubricProblems, no_problems
 from perdure.domain.errors import InvalidInput
@@ -33,7 +34,7 @@ class Flags:
     kind: LoopKind | None = None
     iterate: int | None = None
     quality: float | None = None
-    budget: Decimal | None = None
+    budget: Mapping[str, JsonValue] = field(default_factory=dict)
     model: str | None = None
     sets: tuple[str, ...] = ()
     example: Path | None = None

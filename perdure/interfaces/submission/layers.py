@@ -74,8 +74,8 @@ def flag_fields(flags: Flags, kind: str | None) -> tuple[Fields, list[Problem]]:
     fields: Fields = {}
     if flags.kind is not None:
         fields["kind"] = flags.kind
-    if flags.budget is not None:
-        fields["budget"] = {"cost_usd": str(flags.budget)}
+    if flags.budget:
+        fields["budget"] = dict(flags.budget)
     if flags.model is not None:
         fields["models"] = {"executor": flags.model}
     if flags.iterate is not None:

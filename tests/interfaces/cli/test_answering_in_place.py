@@ -4,6 +4,7 @@ import os
 
 import pytest
 from agent_runs import call, calls
+from delegating import completes, delegates, delegation, script, works
 from installation import Installation
 from stages import open_gate
 from typing_person import at_terminal
@@ -78,3 +79,22 @@ async def test_a_question_answered_elsewhere_leaves_the_terminal(
 
 async def _happened(site: Installation, run: str) -> set[str]:
     return {event.type for event in (await site.status(run)).events}
+
+
+async def test_a_question_of_a_run_below_is_asked_where_the_root_is_watched(
+    site: Installation, environment: dict[str, str]
+) -> None:
+    tea = call("human.ask", question="Tea or coffee?", choices=["tea", "coffee"])
+    replies = script(
+        delegates("w1"),
+        {**calls(tea), "when": {"role": "worker", "worker": "w1"}},
+        works("w1", "tea"),
+        completes("tea"),
+    )
+    run = await site.start(delegation(tools={"access": "readonly"}), replies)
+    with at_terminal("watch", run, environment=environment) as person:
+        await person.sees("> ")
+        assert "Tea or coffee?" in person.shown.decode()
+        person.types("tea\r")
+        assert await person.ended() == 0
+    assert "✓ g1" in person.shown.decode()

@@ -1,6 +1,8 @@
 """Runs of every kind over MCP: started, waited for with a person, and read."""
 
 import pytest
+from agent_runs import call, calls
+from delegating import completes, delegates, delegation, script, works
 from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp.types import ElicitRequestParams, ElicitResult
@@ -170,3 +172,31 @@ def test_what_is_said_wins_over_the_ready_made_task() -> None:
     assert len(context) > 1
     with pytest.raises(InvalidInput, match="found nothing"):
         task_fields(goal=None, kind="agent", task=None, settings={})
+
+
+async def asking_below(door: Door) -> str:
+    """A run whose worker asks a person."""
+    tea = call("human.ask", question="Tea or coffee?", choices=["tea", "coffee"])
+    replies = script(
+        delegates("w1"),
+        {**calls(tea), "when": {"role": "worker", "worker": "w1"}},
+        works("w1", "tea"),
+        completes("tea"),
+    )
+    return await door.site.start(delegation(tools={"access": "readonly"}), replies)
+
+
+async def test_a_question_of_a_run_below_is_put_to_the_person_who_waits_above(door: Door) -> None:
+    run = await asking_below(door)
+    asked: list[str] = []
+
+    async def person(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"choice": "tea"})
+
+    async with Client(build_server(door.mcp), elicitation_callback=person) as client:
+        status = await told(client, "run_wait", id=run, seconds=120)
+    assert status["outcome"] == "accepted"
+    (message,) = asked
+    assert "Tea or coffee?" in message
+    assert message.startswith(f"{run}.w1")

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from perdure.domain.errors import NotAllowed, NotFound
+from perdure.domain.admission import only_a_worker_knows
+from perdure.domain.errors import NotAllowed, NotFound, ServiceUnavailable, StoreError
 from perdure.domain.problems import nearest_name
 from perdure.domain.roles.library import Library, StoredDefinition, refusal
-from perdure.domain.run import RolesSpec
+from perdure.domain.run import RolesSpec, Spec
 from perdure.interfaces.cli.commands.given import Given, Plugins
 from perdure.interfaces.cli.commands.submitting import submit
 from perdure.interfaces.cli.session import Session
@@ -69,16 +70,27 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
         wrong = named_loop_problems(spec, await session.context.loops.library(spec.workspace))
         if wrong:
             raise refusal(wrong, what=f"The loop of {file}")
-    notes = [line(("! ", WARN), note) for note in submission.notes]
+    told = [*submission.notes, *await _checked(session, spec)]
+    notes = [line(("! ", WARN), note) for note in told]
     session.output.show(
         stack(line(("✓ ", GOOD), f"{file} is a valid task of kind {spec.kind}"), *notes),
         {
             "type": "valid",
             "file": str(file),
-            "notes": list(submission.notes),
+            "notes": told,
             "spec": spec.model_dump(mode="json"),
         },
     )
+
+
+async def _checked(session: Session, spec: Spec) -> list[str]:
+    """Refuse what a start would refuse; what is left to a worker to say."""
+    try:
+        async with session.connected() as services:
+            await services.gateway.check(spec)
+    except (ServiceUnavailable, StoreError) as error:
+        return [f"models, tools and checks were not looked at: {error.message}"]
+    return only_a_worker_knows(spec)
 
 
 def _listed(session: Session, library: Library) -> None:

@@ -1,12 +1,12 @@
 """Forking: a new run from an iteration of another, with changed settings."""
 
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from perdure.interfaces.cli.commands.given import Given, OneRun
+from perdure.interfaces.cli.commands.limits import Limits, limits_of
 from perdure.interfaces.cli.commands.running import follow_started
 from perdure.interfaces.cli.commands.submitting import surroundings
 from perdure.interfaces.submission import Flags, revise, store
@@ -21,7 +21,8 @@ class Changes:
         goal: Another goal.
         iterate: Refine until this many iterations are complete, those before the fork included.
         quality: The score that is good enough, above 0 and at most 1.
-        budget: The most that the fork may spend, in USD; it has an account of its own.
+        budget: The most that the fork may spend, with an account of its own: USD, or a limit as
+            name=value (tokens=50000); may be repeated.
         model: The model that does the work.
         label: Another label.
         set_: Any other field as path=value, such as refine.patience=3; may be repeated.
@@ -30,7 +31,7 @@ class Changes:
     goal: str | None = None
     iterate: int | None = None
     quality: float | None = None
-    budget: Decimal | None = None
+    budget: Limits = ()
     model: str | None = None
     label: str | None = None
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = ()
@@ -58,7 +59,7 @@ async def fork(
     flags = Flags(
         iterate=changed.iterate,
         quality=changed.quality,
-        budget=changed.budget,
+        budget=limits_of(changed.budget),
         model=changed.model,
         sets=changed.set_,
     )

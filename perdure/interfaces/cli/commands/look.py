@@ -49,7 +49,8 @@ async def history(run: OneRun = LAST, /, *, session: Given) -> None:
             key=lambda item: (item.score or 0.0, item.index),
             default=None,
         )
-        session.output.show(history_view(records, best.index if best else None), list(records))
+        data = {"type": "history", "run": resolved, "iterations": list(records)}
+        session.output.show(history_view(records, best.index if best else None), data)
 
 
 async def result(run: OneRun = LAST, /, *, wait: bool = False, session: Given) -> int:

@@ -1,6 +1,5 @@
 """Loops of roles: what can be started, start one, look, steer."""
 
-from decimal import Decimal
 from typing import Annotated
 
 import yaml
@@ -12,6 +11,7 @@ from perdure.domain.loops import LoopAction, LoopAsk
 from perdure.domain.outcomes import Lifecycle
 from perdure.interfaces.cli.commands import look
 from perdure.interfaces.cli.commands.given import Given, OneRun
+from perdure.interfaces.cli.commands.limits import Limits, limits_of
 from perdure.interfaces.cli.commands.running import follow_started, show_plan
 from perdure.interfaces.cli.commands.submitting import surroundings
 from perdure.interfaces.cli.session import ALL, LAST, Session
@@ -86,7 +86,7 @@ async def start(
     param: Param = (),
     max_iterations: int | None = None,
     workspace: Workspace = None,
-    budget: Decimal | None = None,
+    budget: Limits = (),
     model: str | None = None,
     set_: Settings = (),
     detach: bool = False,
@@ -102,7 +102,8 @@ async def start(
         max_iterations: Instead of the definition's own limit.
         workspace: The folder it works on, in a copy; left out: this folder if it is a repository
             or the definition lies in its `loops`, else an empty one.
-        budget: The most that may be spent, in USD.
+        budget: The most that may be spent: USD, or a limit as name=value (tokens=50000);
+            may be repeated.
         model: The model that does the work.
         set_: Any other field as path=value, such as budget.tokens=50000; may be repeated.
         detach: Print the id and leave; `perdure watch` follows later.
@@ -115,7 +116,7 @@ async def start(
         max_iterations=max_iterations,
     )
     folder = await _workspace(session, workspace, definition)
-    flags = Flags(budget=budget, model=model, sets=set_)
+    flags = Flags(budget=limits_of(budget), model=model, sets=set_)
     async with session.connected(start=not dry_run) as services:
         loops = loops_over(session, services, flags=flags, workspace=folder)
         if dry_run:

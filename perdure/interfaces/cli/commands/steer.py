@@ -24,6 +24,7 @@ from perdure.domain.messages import (
     Stop,
 )
 from perdure.interfaces.cli.commands.given import Given, Ids, Kind, OneRun
+from perdure.interfaces.cli.commands.limits import Limits, limits_of
 from perdure.interfaces.cli.replies import takes_text
 from perdure.interfaces.cli.session import ALL, Session, each_run
 from perdure.interfaces.cli.views.gates import how_to_answer
@@ -111,7 +112,7 @@ async def repair(run: OneRun, /, *, session: Given) -> int:
 
 async def amend(
     *runs: Ids,
-    budget: tuple[str, ...] = (),
+    budget: Limits = (),
     guidance: str | None = None,
     rubric: Path | None = None,
     remove: tuple[int, ...] = (),
@@ -122,7 +123,7 @@ async def amend(
 
     Args:
         runs: Run ids, unique beginnings of them, @last, or `all`.
-        budget: A new limit as name=value, such as cost_usd=3; may be repeated.
+        budget: A new limit: USD, or any other as name=value (tokens=50000); may be repeated.
         guidance: Words for the next prompt and all later ones.
         remove: The number of something said that no longer holds; may be repeated.
         rubric: A YAML or JSON file with the new rubric.
@@ -132,7 +133,7 @@ async def amend(
         raise InvalidInput(
             "Nothing to change was given.", cure="Use --budget, --guidance, --rubric, --remove."
         )
-    limits = dict(_limit(item) for item in budget)
+    limits = limits_of(budget)
     dimensions = _rubric(session.context.folder / rubric) if rubric else None
     by = session.context.user
     message = Amend(by=by, budget=limits, guidance=guidance, rubric=dimensions, remove=remove)
@@ -266,16 +267,6 @@ async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
         named = ", ".join(f"{item.run}:{item.gate.name}" for item in found)
         raise InvalidInput(f"Several runs have a gate {name}: {named}.", cure="Name one of these.")
     return found[0]
-
-
-def _limit(item: str) -> tuple[str, JsonValue]:
-    name, separator, value = item.partition("=")
-    if not separator or not name:
-        raise InvalidInput(
-            f"--budget {item}: found no name=value.", cure="Write it as --budget cost_usd=3."
-        )
-    parsed: JsonValue = yaml.safe_load(value)
-    return name.strip(), parsed
 
 
 def _rubric(path: Path) -> list[JsonValue]:

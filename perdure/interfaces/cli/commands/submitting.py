@@ -1,7 +1,6 @@
 """From what a person typed to a specification: the one place where commands read tasks."""
 
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from cyclopts import Parameter
 from perdure.domain.errors import InvalidInput
 from perdure.domain.run import RefineSpec
 from perdure.interfaces.cli.commands.given import Kind
+from perdure.interfaces.cli.commands.limits import Limits, limits_of
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.definitions import (
     DEFINITIONS,
@@ -47,7 +47,8 @@ class Wishes:
         kind: The kind of loop.
         iterate: Refine in at most this many iterations.
         quality: The score that is good enough, above 0 and at most 1.
-        budget: The most that may be spent, in USD.
+        budget: The most that may be spent: USD, or a limit as name=value (tokens=50000);
+            may be repeated.
         model: The model that does the work.
         set_: Any other field as path=value, such as budget.tokens=50000; may be repeated.
     """
@@ -55,7 +56,7 @@ class Wishes:
     kind: Kind | None = None
     iterate: int | None = None
     quality: float | None = None
-    budget: Decimal | None = None
+    budget: Limits = ()
     model: str | None = None
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = ()
 
@@ -92,7 +93,7 @@ def _flags(order: Order) -> Flags:
         kind=wishes.kind,
         iterate=wishes.iterate,
         quality=wishes.quality,
-        budget=wishes.budget,
+        budget=limits_of(wishes.budget),
         model=wishes.model,
         sets=wishes.set_,
         example=order.example,

@@ -67,7 +67,11 @@ def _evaluation(data: Data) -> str:
 
 def _missing(data: Data) -> str:
     told = [one_line(text, 60) for text in _words(data, "missing")]
-    return f"missing {'; '.join(told)}" if told else ""
+    if not told:
+        return ""
+    said = "; ".join(told)
+    # A judge's title often begins so itself.
+    return said if said.casefold().startswith("missing ") else f"missing {said}"
 
 
 def _recalled(event: Event, limit: int | None) -> Text:

@@ -22,9 +22,11 @@ from perdure.interfaces.cli.views.layout import (
     table,
 )
 from perdure.interfaces.cli.views.wording import (
+    cure_of,
     duration,
     money,
     one_line,
+    place_of,
     plural,
     score,
     tokens,
@@ -209,10 +211,12 @@ def _finding_rows(record: IterationRecord) -> list[Text]:
     for finding in record.findings:
         words = {name: str(value) for name, value in finding.items() if value is not None}
         severity = words.get("severity", "")
-        about = words.get("dimension") or words.get("location") or ""
+        about = words.get("dimension", "")
         told = f"{one_line(about)}: " if about else ""
         told += one_line(words.get("title", ""))
-        fix = f"  → {one_line(words['fix'])}" if words.get("fix") else ""
+        told += place_of(words)
+        scored = record.dimensions.get(about)
+        fix = cure_of(words, checked=scored is not None and scored.source == "check")
         style = _SEVERITY_STYLES.get(severity, DIM)
         rows.append(line((f"{severity:<10} ", style), told, (fix, DIM), indent=2))
     return rows

@@ -21,11 +21,13 @@ from perdure.interfaces.cli.views.layout import (
     stack,
 )
 from perdure.interfaces.cli.views.wording import (
+    cure_of,
     duration,
     model_name,
     money,
     one_line,
     origin_words,
+    place_of,
     plural,
     score,
     short_ref,
@@ -135,6 +137,8 @@ def saved_words(savings: Savings) -> str:
 def _ending(result: RunResult) -> str:
     if result.outcome in BAD_OUTCOMES:
         return f" · {result.outcome.replace('_', ' ')}"
+    if result.reason == "text_answer":
+        return " · answered" + (" · cut off" if result.truncated else "")
     if result.quality_met:
         return " · quality met" + (" · cut off" if result.truncated else "")
     if not result.partial:
@@ -177,11 +181,17 @@ def _output(result: RunResult) -> RenderableType | None:
 def _findings(result: RunResult) -> RenderableType | None:
     if not result.open_findings:
         return None
+    checked = {
+        name
+        for record in result.iterations
+        for name, item in record.dimensions.items()
+        if item.source == "check"
+    }
     rows = [
         line(
             ("  ✗ ", WARN),
-            f"{_of(item, 'dimension')}: {one_line(_of(item, 'title'))}",
-            (f"  → {one_line(_of(item, 'fix'))}" if _of(item, "fix") else "", DIM),
+            f"{_of(item, 'dimension')}: {one_line(_of(item, 'title'))}{place_of(item)}",
+            (cure_of(item, checked=_of(item, "dimension") in checked), DIM),
         )
         for item in result.open_findings[:FINDINGS_SHOWN]
     ]

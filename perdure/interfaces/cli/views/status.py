@@ -80,8 +80,13 @@ def moved_on(status: RunStatus, now: datetime) -> RunStatus:
     """The look with its clock at `now`: a run's own clock stands still between its steps."""
     if status.started_at is None or status.phase == "ended":
         return status
-    elapsed = (now - status.started_at).total_seconds()
-    return status.model_copy(update={"elapsed_s": max(status.elapsed_s, elapsed)})
+    elapsed = max(status.elapsed_s, (now - status.started_at).total_seconds())
+    budget = status.budget
+    if status.lifecycle == "running" and status.step is not None:
+        # A step in flight is active time, which is booked when it ends.
+        active = budget.active_time_s + elapsed - status.elapsed_s
+        budget = budget.model_copy(update={"active_time_s": active})
+    return status.model_copy(update={"elapsed_s": elapsed, "budget": budget})
 
 
 def headline(status: RunStatus) -> Text:

@@ -1,8 +1,10 @@
 """How figures and foreign text are written everywhere: money, tokens, times, scores, one-liners."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+
+from pydantic import JsonValue
 
 from perdure.domain.names import short_model_name
 from perdure.domain.plain_text import printable
@@ -103,3 +105,17 @@ def sparkline(scores: Sequence[float | None]) -> str:
     return "".join(
         "·" if value is None else BARS[min(top, int(value * top + 0.5))] for value in scores
     )
+
+
+def place_of(finding: JsonValue | Mapping[str, str]) -> str:
+    """Where in the work a finding is, where a judge has said so."""
+    place = finding.get("location") if isinstance(finding, Mapping) else None
+    return f" (at {one_line(place)})" if isinstance(place, str) and place.strip() else ""
+
+
+def cure_of(finding: JsonValue | Mapping[str, str], *, checked: bool) -> str:
+    """What a judge would do about a finding; of a check, which says no more, what it wants."""
+    cure = finding.get("fix") if isinstance(finding, Mapping) else None
+    if not isinstance(cure, str) or not cure.strip():
+        return ""
+    return f"  wanted: {one_line(cure)}" if checked else f"  → {one_line(cure)}"

@@ -54,9 +54,11 @@ def test_programs_get_one_json_line(
     assert perdure.err == ""
 
 
-def test_lists_are_json_lists(perdure: Installation) -> None:
+def test_a_history_is_one_json_object(perdure: Installation) -> None:
     assert perdure.run("history", RUN, "--json") == 0
-    assert [item["index"] for item in json.loads(perdure.out)] == [1, 2]
+    told = json.loads(perdure.out)
+    assert (told["type"], told["run"]) == ("history", RUN)
+    assert [item["index"] for item in told["iterations"]] == [1, 2]
 
 
 def test_a_terminal_gets_colours(perdure: Installation) -> None:

@@ -1,19 +1,27 @@
 """Figures and foreign text."""
 
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
+from perdure.domain.status import RunStatus
+from perdure.interfaces.cli.views.status import moved_on
 from perdure.interfaces.cli.views.wording import (
+    cure_of,
     duration,
     money,
     one_line,
+    place_of,
     score,
     sparkline,
     tokens,
 )
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -73,3 +81,49 @@ def test_one_line_is_one_short_line(text: str, limit: int) -> None:
     line = one_line(text, limit)
     assert len(line) <= limit
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("finding", "checked", "told"),
+    [
+        ({"fix": "loosen up", "location": "line 3"}, False, " (at line 3)  → loosen up"),
+        ({"fix": "exactly 3 lines"}, True, "  wanted: exactly 3 lines"),
+        ({"fix": " ", "location": ""}, False, ""),
+        ({"fix": 3, "location": ["x"]}, True, ""),
+        ("words", False, ""),
+        (None, True, ""),
+    ],
+)
+def test_a_finding_says_where_it_is_and_what_would_cure_it(
+    finding: JsonValue, checked: bool, told: str
+) -> None:
+    assert place_of(finding) + cure_of(finding, checked=checked) == told
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "step", "active"),
+    [
+        ("running", "call_model", 58.0),
+        ("running", None, 25.0),
+        ("waiting", "call_model", 25.0),
+        ("paused", None, 25.0),
+    ],
+)
+def test_the_clock_of_a_step_in_flight_goes_on(
+    lifecycle: str, step: str | None, active: float
+) -> None:
+    status = RunStatus.model_validate(
+        {
+            "id": "refine-x",
+            "kind": "refine",
+            "goal": "g",
+            "phase": "executing",
+            "lifecycle": lifecycle,
+            "started_at": START,
+            "elapsed_s": 25.0,
+            "step": None if step is None else {"what": step, "since": START},
+            "budget": {"limits": {}, "active_time_s": 25.0},
+        }
+    )
+    moved = moved_on(status, START + timedelta(seconds=58))
+    assert (moved.elapsed_s, moved.budget.active_time_s) == (58.0, active)
