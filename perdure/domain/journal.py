@@ -186,6 +186,10 @@ class Journal(Protocol):
         """Mark open rows of the key lost, and sum it."""
         ...
 
+    async def unended(self, *, before: datetime) -> list[AttemptRow]:
+        """Attempts of any run that began before a time and have no end, oldest first."""
+        ...
+
     async def seal_and_sum(self, execution: str) -> Account:
         """Refuse new attempts of this execution from now on, mark open ones lost, and sum it."""
         ...

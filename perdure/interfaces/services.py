@@ -34,6 +34,7 @@ from perdure.domain.ports import (
 )
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.status import RunStatus
+from perdure.interfaces.collected import Collected as Collected
 from perdure.interfaces.gateway.facts import (
     BulkReport,
     FailingRuns,
@@ -261,15 +262,6 @@ class Replayed(Frozen):
     source: str
     events: int
     problem: str | None = None
-
-
-class Collected(Frozen):
-    """What a garbage collection dropped, or would drop."""
-
-    blobs: int
-    bytes: int
-    kept: int
-    dry_run: bool
 
 
 class Killed(Frozen):

@@ -34,10 +34,12 @@ class _Needs:
     cutoff: datetime
     named: set[str] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
+    steps: set[str] = field(default_factory=set)
 
     def add(self, found: Retained, *, young: timedelta) -> None:
         for data in found.content:
             self.named |= addresses_in(data)
+        self.steps |= found.steps
         if found.open:
             self.open.add(found.run)
         if found.busy_since is not None:
@@ -56,7 +58,8 @@ async def collect(
     """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
     Working folders of ended runs go as well: what they hold is in the store. So do lines of the
-    audit trail that are older than it is kept.
+    audit trail that are older than it is kept. Calls that the journal knows as begun and no step is
+    waiting for, as in a store that was restored, are booked as lost.
 
     Args:
         stores: what is cleaned up.
@@ -72,6 +75,8 @@ async def collect(
             was dropped.
     """
     needs = _Needs(cutoff=now - young)
+    # Before the steps are looked at: one that begins meanwhile is not among these.
+    begun = await stores.journal.unended(before=now - young)
     async for found in gateway.retained():
         needs.add(found, young=young)
     needed = await _reachable(stores.blobs, needs.named | await named_by_rows(stores.database))
@@ -83,12 +88,17 @@ async def collect(
         else:
             unneeded[address] = size
     sizes = list(unneeded.values())
+    orphaned = {row.key for row in begun} - needs.steps
     if not dry_run:
+        for key in sorted(orphaned):
+            await stores.journal.reconcile(key)
         sizes = await stores.blobs.delete(list(unneeded), written_before=needs.cutoff)
         await _release_ended(stores, workspaces, open_runs=needs.open)
         await stores.audit.forget(before=now - AUDIT_KEPT)
     kept += len(unneeded) - len(sizes)
-    return Collected(blobs=len(sizes), bytes=sum(sizes), kept=kept, dry_run=dry_run)
+    return Collected(
+        blobs=len(sizes), bytes=sum(sizes), kept=kept, dry_run=dry_run, calls=len(orphaned)
+    )
 
 
 async def _candidates(

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -18,6 +19,7 @@ from mixed import Told, at_rest, results_of, start_mixed, told
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.domain.messages import Pause, Resume, Retry
+from perdure.operations.collecting import collect
 
 Restore = Callable[[], None]
 IN_FLIGHT = 2  # calls of a run at the moment of the copy: a delegation has two workers
@@ -113,6 +115,14 @@ async def _books_agree(site: Installation, run: str) -> None:
     assert sum(row.state == "started" for row in rows) <= IN_FLIGHT, rows
 
 
+async def _collect(site: Installation) -> None:
+    parts, now = site.parts, datetime.now(UTC)
+    nothing = timedelta(0)
+    await collect(
+        parts.stores, site.gateway, parts.workspaces, now=now, dry_run=False, young=nothing
+    )
+
+
 @pytest.mark.timeout(300)
 async def test_runs_of_a_restored_store_end_as_undisturbed_or_say_what_is_missing(
     server: WorkflowEnvironment, tmp_path: Path, url: str | None, holding: Holding
@@ -137,6 +147,12 @@ async def test_runs_of_a_restored_store_end_as_undisturbed_or_say_what_is_missin
         for kind, known in undisturbed.items():
             assert (came_to[kind].outcome, came_to[kind].output) == (known.outcome, known.output)
             await _books_agree(site, runs[kind])
+        # Calls whose end the copy does not know are booked as lost, and none stays open for ever.
+        await _collect(site)
+        for run in runs.values():
+            rows = await site.parts.stores.journal.tree(root=run, run=run)
+            assert all(row.state != "started" for row in rows), rows
+            assert any(row.unconfirmed for row in rows), rows
         # A run that the restored store never heard of is told by the server.
         assert (await site.gateway.result(late)).outcome == "accepted"
         assert (await site.gateway.status(late)).lifecycle == "completed"

@@ -170,6 +170,11 @@ class SqlJournal:
             await settle(connection, attempts.c.key == key)
             return total(await find(connection, attempts.c.key == key))
 
+    async def unended(self, *, before: datetime) -> list[AttemptRow]:
+        begun = and_(attempts.c.state == "started", attempts.c.started_at < before)
+        async with self._database.read() as connection:
+            return [row.shown for row in await find(connection, begun)]
+
     async def seal_and_sum(self, execution: str) -> Account:
         seal = self._database.insert(seals).values(execution=execution, sealed_at=self._now())
         async with self._database.write() as connection:

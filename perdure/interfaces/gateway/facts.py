@@ -250,10 +250,11 @@ class Retained:
 
     `content` is the bytes of every value in its history and of its steps' heartbeats. `busy_since`
     is when the oldest of its steps that are under way began: what such a step has stored is named
-    nowhere yet.
+    nowhere yet. `steps` are the keys of all its steps that have not ended.
     """
 
     run: str
     open: bool
     busy_since: datetime | None
     content: frozenset[bytes]
+    steps: frozenset[str] = frozenset()

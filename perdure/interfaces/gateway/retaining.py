@@ -91,6 +91,9 @@ class Retaining:
             open=described.close_time is None,
             busy_since=_busy_since(described),
             content=frozenset(content),
+            steps=frozenset(
+                f"{described.run_id}/{step.activity_id}" for step in raw.pending_activities
+            ),
         )
         return retained, [child.workflow_id for child in raw.pending_children]
 

@@ -1,6 +1,7 @@
 """How the books of a run are closed: reconciled, sealed, and written to from many sides at once."""
 
 import asyncio
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -49,6 +50,17 @@ async def test_a_seal_ends_spending_of_one_execution(journal: SqlJournal) -> Non
         assert await journal.begin(refused) == Sealed(type="sealed")
     assert isinstance(await journal.begin(sibling), Proceed)
     assert await journal.seal_and_sum("never-ran") == Account()
+
+
+async def test_attempts_without_an_end_are_found(journal: SqlJournal) -> None:
+    for begun in (attempt(), attempt(1, key="exec-2/5", execution="exec-2")):
+        await journal.begin(begun)
+    await answer(journal, attempt())
+    later = START + timedelta(hours=1)
+    assert [row.key for row in await journal.unended(before=later)] == ["exec-2/5"]
+    assert await journal.unended(before=later - timedelta(hours=2)) == []
+    await journal.reconcile("exec-2/5")
+    assert await journal.unended(before=later) == []
 
 
 async def test_rows_show_who_spent_what(journal: SqlJournal) -> None:

@@ -44,7 +44,9 @@ def collected_view(collected: Collected) -> Text:
     """What was dropped."""
     verb = "would drop" if collected.dry_run else "dropped"
     size = f"{collected.bytes / 1024 / 1024:.1f} MiB"
-    return line(f"{verb} {plural(collected.blobs, 'blob')} ({size}), kept {collected.kept:,}")
+    calls = "would book" if collected.dry_run else "booked"
+    lost = f"; {calls} {plural(collected.calls, 'call')} as lost" if collected.calls else ""
+    return line(f"{verb} {plural(collected.blobs, 'blob')} ({size}), kept {collected.kept:,}{lost}")
 
 
 def services_view(state: RuntimeView) -> RenderableType:
