@@ -1,7 +1,10 @@
 """The activity `take_over`: what a run that was reset finds of its older lives."""
 
+from collections.abc import Mapping
+
 from temporalio import activity
 
+from activities.older_lives import children_started
 from activities.settle_child import Settling
 from activities.translate import translated
 from perdure.domain.child_steps import SettleChildRequest
@@ -34,7 +37,7 @@ class TakeOver:
         await self._journal.seal_lives(
             root=step.root, run=step.run, current=current, before=step.before
         )
-        newest, orphans = await self._orphans(step)
+        newest, orphans = await self._orphans(step, await children_started(step.run, current))
         rows = await self._journal.tree(root=step.root, run=step.run)
         calls = await self._drop_records(step)
         if row is not None:
@@ -46,22 +49,42 @@ class TakeOver:
             tool_calls=calls,
         )
 
-    async def _orphans(self, step: TakeOverRequest) -> tuple[int, tuple[Orphan, ...]]:
-        """Children of older lives alone, and the number of the newest child of all lives."""
+    async def _orphans(
+        self, step: TakeOverRequest, started: Mapping[str, str]
+    ) -> tuple[int, tuple[Orphan, ...]]:
+        """Children of older lives alone, and the number of the newest child of all lives.
+
+        Args:
+            step: what this life knows.
+            started: the kinds of all children that older lives started, opened or not.
+        """
         found = await self._records.find_runs(prefix=f"{step.run}.", limit=MOST_RUNS_BELOW)
         numbers = {row.id: child_number(row.id, step.run) for row in found}
         mine = [row for row in found if row.parent == step.run]
         lost = [row for row in mine if numbers[row.id] > step.children]
-        orphans = [await self._orphan(row, step) for row in reversed(lost)]
-        return max((numbers[row.id] for row in mine), default=0), tuple(orphans)
+        orphans = [
+            await self._orphan(row.id, row.kind, step, is_open=row.ended_at is None)
+            for row in reversed(lost)
+        ]
+        opened = {row.id for row in mine}
+        unopened = {
+            child: child_number(child, step.run) for child in sorted(started) if child not in opened
+        }
+        for child, number in unopened.items():
+            if number > step.children:
+                orphans.append(await self._orphan(child, started[child], step, is_open=True))
+        known = (numbers[row.id] for row in mine)
+        return max((*known, *unopened.values()), default=0), tuple(orphans)
 
-    async def _orphan(self, row: StoredRun, step: TakeOverRequest) -> Orphan:
-        settled = await self._settling.settle(SettleChildRequest(child=row.id, root=step.root))
+    async def _orphan(
+        self, child: str, kind: str, step: TakeOverRequest, *, is_open: bool
+    ) -> Orphan:
+        settled = await self._settling.settle(SettleChildRequest(child=child, root=step.root))
         return Orphan(
-            id=row.id,
-            name=child_name(row.id, step.run),
-            kind=row.kind,
-            open=row.ended_at is None,
+            id=child,
+            name=child_name(child, step.run),
+            kind=kind,
+            open=is_open,
             spend=settled.spend,
         )
 

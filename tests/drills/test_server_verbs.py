@@ -20,9 +20,11 @@ from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from trees import children_of
 from waiting import eventually
 
+from activities.open_run import OpenRun
 from perdure.domain.ports import AttemptRow
 from perdure.domain.result import RunResult
 from perdure.domain.roles.definition import LoopSnapshot
+from perdure.domain.steps import OpenRunRequest
 from perdure.domain.usage import Usage
 
 TEMPORAL = Path(sys.executable).parent / "temporal"
@@ -32,6 +34,16 @@ DONE = "root is done"
 BOUND_S = 180.0
 TO_THE_START = ("--type", "FirstWorkflowTask")
 TO_THE_END = ("--type", "LastWorkflowTask")
+
+UNLIMITED = {"tokens": 0, "cost_usd": 0}
+TREE: Mapping[str, object] = {
+    "kind": "delegation",
+    "goal": "Do all of it.",
+    "models": {"executor": MODEL},
+    "tools": {"access": "minimal"},
+    "budget": UNLIMITED,
+    "delegation": {"critique": {"enabled": False}},
+}
 
 Body = Mapping[str, object]
 
@@ -74,14 +86,7 @@ def tree_plays(body: Body) -> Sequence[Play]:
 async def managers(drill: Ground, **budget: object) -> str:
     """Start the tree, and wait until its lowest worker is in the middle of its call."""
     drill.provider.choose = tree_plays
-    run = await drill.start(
-        kind="delegation",
-        goal="Do all of it.",
-        models={"executor": MODEL},
-        tools={"access": "minimal"},
-        budget={"tokens": 0, "cost_usd": 0, **budget},
-        delegation={"critique": {"enabled": False}},
-    )
+    run = await drill.start(**{**TREE, "budget": {**UNLIMITED, **budget}})
     await held(drill)
     return run
 
@@ -185,6 +190,36 @@ async def test_a_tree_that_was_reset_ends_as_if_nothing_had_happened(
         await agrees(drill, result)
         after = await children_of(drill.site, run)
         assert (set(after) > set(before)) == orphans, "children of a new life have new ids"
+
+
+async def test_a_child_that_was_never_opened_before_a_reset_is_ended(
+    drill: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unopened, opening = set[str](), asyncio.Event()
+    register = OpenRun._register
+
+    async def held_back(self: OpenRun, step: OpenRunRequest) -> None:
+        if "." in step.run and not opening.is_set():
+            unopened.add(step.run)
+            await opening.wait()
+        await register(self, step)
+
+    monkeypatch.setattr(OpenRun, "_register", held_back)
+    drill.provider.choose = tree_plays
+    drill.provider.open("held")
+    async with drill.site.worker():
+        run = await drill.start(**TREE)
+        await eventually(lambda: len(unopened) == len(BELOW["root"]), seconds=BOUND_S)
+        first = set(unopened)
+        await reset(drill, run, TO_THE_START)
+        # The new life has taken over once it starts children of its own.
+        await eventually(lambda: len(unopened) > len(first), seconds=BOUND_S)
+        opening.set()
+        result = await ended(drill, run)
+        assert (result.outcome, result.output) == ("accepted", DONE), result.explanation
+        for child in first:
+            assert not await drill.site.parts.stores.journal.has_spent(child)
+        await agrees(drill, result)
 
 
 @pytest.mark.parametrize(
