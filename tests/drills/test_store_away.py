@@ -16,8 +16,14 @@ from invariants import check
 from provider import Play
 from waiting import eventually
 
+from activities.keep_books import Finish
+from perdure.domain.errors import StoreAway
+from perdure.domain.steps import FinishRequest
+from perdure.interfaces.gateway.troubles import STORE_BACK
+
 LOOK = ("effect.again", {"word": "a"})
 RUNS = 6
+SCHEDULED = "activityTaskScheduledEventAttributes"
 TOLD = r"waiting for the store since \d\d:\d\d:\d\d UTC: The database .+; tried .+"
 
 
@@ -50,7 +56,7 @@ def two_turns(body: dict[str, object]) -> list[Play]:
     ("outage", "seconds"),
     [
         pytest.param(full, 2 * HEARTBEAT_S, id="disk full"),
-        pytest.param(locked, 2 * HEARTBEAT_S, id="SQLite locked"),
+        pytest.param(locked, 2 * HEARTBEAT_S, id="SQLite locked", marks=pytest.mark.slow),
         pytest.param(locked, 30.0, id="SQLite locked 30 s", marks=pytest.mark.slow),
         pytest.param(
             locked,
@@ -89,6 +95,49 @@ async def waits_in_words(drill: Ground, run: str) -> bool:
     status = await drill.site.status(run)
     assert status.lifecycle != "failed"
     return re.fullmatch(TOLD, status.trouble or "") is not None
+
+
+@pytest.mark.slow
+async def test_who_watches_is_told_that_the_end_waits_for_the_store(
+    drill: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event `ended` comes when the result is there; since when it waits is the first try's."""
+    away, inline = True, Finish._inline
+
+    async def refused(self: Finish, step: FinishRequest) -> tuple[str | None, bool]:
+        if away:
+            raise StoreAway("The database cannot be reached.")
+        return await inline(self, step)
+
+    monkeypatch.setattr(Finish, "_inline", refused)
+    drill.provider.plays = [Play(text="done")]
+    told: list[str] = []
+    heard: list[str] = []
+
+    async def watch(run: str) -> None:
+        async for event in drill.site.gateway.events(run, on_trouble=told.append):
+            heard.append(event.type)
+
+    async with drill.site.worker():
+        run = await drill.start()
+        watching = asyncio.create_task(watch(run))
+        await eventually(lambda: told)
+        await eventually(lambda: tried_again(drill, run))
+        newest = [event for event in await drill.site.history(run) if SCHEDULED in event][-1]
+        since = f"since {str(newest['eventTime'])[11:19]} UTC"
+        assert since in told[0]
+        assert since in ((await drill.site.status(run)).trouble or "")
+        assert "ended" not in heard
+        away = False
+        await watching
+        assert told[-1] == STORE_BACK and heard[-1] == "ended"
+        assert (await drill.site.gateway.result(run, wait=False)).output == "done"
+
+
+async def tried_again(drill: Ground, run: str) -> bool:
+    """Whether the run's newest step has failed more than once."""
+    status = await drill.site.gateway.status(run)
+    return re.search(r"; tried \d+ times", status.trouble or "") is not None
 
 
 async def test_a_worker_that_waits_for_its_store_ends_when_it_is_told_to(

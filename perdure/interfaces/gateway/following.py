@@ -88,6 +88,8 @@ class Follower:
             for event in fresh:
                 since = event.seq
                 self._remember(event)
+                if event.type == "ended":
+                    await self._until_closed(look)
                 yield event
                 if event.type == "ended":
                     return
@@ -95,6 +97,20 @@ class Follower:
                 yield await self._last_word(look, since)
                 return
             await self._sleep()
+
+    async def _until_closed(self, look: Look | None) -> None:
+        """Go on telling what keeps the run while its end is stored.
+
+        Whoever hears of the end asks for the result, which is not there before that.
+        """
+        while look is not None and look.open and look.execution == self._execution:
+            await self._sleep()
+            try:
+                look = await self._look()
+            except ServiceUnavailable:
+                return  # whoever asks for the result is told
+            self._tell_trouble(look)
+            self._pace.quiet()
 
     async def _look(self) -> Look | None:
         """What the server says, asked for a bounded time."""

@@ -4,7 +4,7 @@ Two kinds of steps say so in two ways: one that waits with what it has in hand s
 heartbeats, bookkeeping in the failure of its newest attempt.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -29,11 +29,25 @@ class WaitingStep:
 
 
 async def waiting_steps(
-    pending: Sequence[PendingActivityInfo], converter: DataConverter
+    pending: Sequence[PendingActivityInfo],
+    converter: DataConverter,
+    begun: Mapping[str, datetime] | None = None,
 ) -> list[WaitingStep]:
-    """The steps that wait for their store now."""
-    found = [await _waiting(step, converter) for step in pending]
+    """The steps that wait for their store now.
+
+    Args:
+        pending: the run's steps.
+        converter: opens what they say.
+        begun: when steps that are made again were asked for first, by id; of another step the
+            server knows its newest attempt alone.
+    """
+    found = [await _waiting(step, converter, begun or {}) for step in pending]
     return [step for step in found if step is not None]
+
+
+def made_again(pending: Sequence[PendingActivityInfo]) -> frozenset[str]:
+    """The ids of steps whose newest attempt failed for their store."""
+    return frozenset(step.activity_id for step in pending if _failed_for_store(step))
 
 
 def in_words(steps: Sequence[WaitingStep], *, now: datetime) -> str:
@@ -46,12 +60,20 @@ def in_words(steps: Sequence[WaitingStep], *, now: datetime) -> str:
     return f"{WAITS_FOR_STORE} since {_moment(longest.since, now)}: {why}; tried {times}{more}"
 
 
-async def _waiting(step: PendingActivityInfo, converter: DataConverter) -> WaitingStep | None:
-    if step.attempt > 1 and step.last_failure.application_failure_info.type == StoreAway.code:
+def _failed_for_store(step: PendingActivityInfo) -> bool:
+    why = step.last_failure.application_failure_info.type
+    return step.attempt > 1 and why == StoreAway.code
+
+
+async def _waiting(
+    step: PendingActivityInfo, converter: DataConverter, begun: Mapping[str, datetime]
+) -> WaitingStep | None:
+    if _failed_for_store(step):
+        newest = step.scheduled_time.ToDatetime(tzinfo=UTC)
         return WaitingStep(
             why=step.last_failure.message,
             tried=step.attempt - 1,
-            since=step.scheduled_time.ToDatetime(tzinfo=UTC),
+            since=begun.get(step.activity_id, newest),
         )
     details = step.heartbeat_details.payloads
     if not details:

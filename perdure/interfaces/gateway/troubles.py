@@ -25,7 +25,7 @@ from temporalio.converter import DataConverter
 
 from perdure.domain.causes import said_in_words
 from perdure.interfaces.gateway.opened import converter_for, opened_failure
-from perdure.interfaces.gateway.store_waits import in_words, waiting_steps
+from perdure.interfaces.gateway.store_waits import in_words, made_again, waiting_steps
 
 REPORTED = "TemporalReportedProblems"
 FAILING = "code: "
@@ -41,6 +41,7 @@ _UNDECODED = "Failed decoding arguments"  # of the SDK; what could not be decode
 # A value of its history that was kept in the store, in the words of the worker that looked for it.
 _LOST = re.compile(r"kept elsewhere, and is not there: The blob (\S+) is not in this store")
 NEWEST_EVENTS = 20
+NEWEST_STEPS = 200  # a run that waits for its store asks for few steps more
 CERTAIN_ATTEMPTS = 3  # of a task, after which it is no accident
 MESSAGE_CHARACTERS = 300
 _REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
@@ -92,11 +93,40 @@ async def trouble_of(
     if trouble is not None:
         return trouble
     steps = [await _opened(step, converter) for step in pending.pending_activities]
-    waiting = await waiting_steps(steps, converter)
+    begun = await _begun(client, described, made_again(steps))
+    waiting = await waiting_steps(steps, converter, begun)
     if waiting:
         # One trouble, whatever steps and tries it goes through: people are told once.
         return Trouble(mark=STORE, found=in_words(waiting, now=now))
     return repeated_step(steps, now=now)
+
+
+async def _begun(
+    client: Client, described: WorkflowExecutionDescription, steps: frozenset[str]
+) -> dict[str, datetime]:
+    """When these steps were asked for, as the end of the history says; it has each step once."""
+    if not steps:
+        return {}
+    newest = await _end_of_history(client, described, events=NEWEST_STEPS)
+    scheduled = [(event, event.activity_task_scheduled_event_attributes) for event in newest]
+    return {
+        asked.activity_id: event.event_time.ToDatetime(tzinfo=UTC)
+        for event, asked in scheduled
+        if asked.activity_id in steps
+    }
+
+
+async def _end_of_history(
+    client: Client, described: WorkflowExecutionDescription, *, events: int
+) -> Sequence[HistoryEvent]:
+    found = await client.workflow_service.get_workflow_execution_history_reverse(
+        GetWorkflowExecutionHistoryReverseRequest(
+            namespace=client.namespace,
+            execution=WorkflowExecution(workflow_id=described.id, run_id=described.run_id),
+            maximum_page_size=events,
+        )
+    )
+    return found.history.events
 
 
 async def _code_of(
@@ -105,19 +135,13 @@ async def _code_of(
     raw = described.raw_description
     if not raw.HasField("pending_workflow_task") or raw.pending_workflow_task.attempt <= 1:
         return None
-    newest = await client.workflow_service.get_workflow_execution_history_reverse(
-        GetWorkflowExecutionHistoryReverseRequest(
-            namespace=client.namespace,
-            execution=WorkflowExecution(workflow_id=described.id, run_id=described.run_id),
-            maximum_page_size=NEWEST_EVENTS,
-        )
-    )
-    for event in newest.history.events:
+    newest = await _end_of_history(client, described, events=NEWEST_EVENTS)
+    for event in newest:
         failed = event.workflow_task_failed_event_attributes
         if failed.HasField("failure"):
             failed.failure.CopyFrom(await opened_failure(failed.failure, converter))
     return failing_code(
-        newest.history.events,
+        newest,
         run=described.id,
         attempt=raw.pending_workflow_task.attempt,
         reported=described.typed_search_attributes.get(_REPORTED) or (),

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 from perdure.adapters.converting import data_converter
 from perdure.domain.patience import StoreWait
 from perdure.interfaces.gateway.opened import opened_failure
-from perdure.interfaces.gateway.store_waits import WaitingStep, in_words, waiting_steps
+from perdure.interfaces.gateway.store_waits import WaitingStep, in_words, made_again, waiting_steps
 
 NOW = datetime(2026, 1, 2, 18, 22, 10, tzinfo=UTC)
 RUN = WorkflowSerializationContext(namespace="default", workflow_id="agent-1")
@@ -79,6 +79,11 @@ async def test_both_kinds_of_steps_are_read(converter: DataConverter) -> None:
     again.last_failure.CopyFrom(await opened_failure(again.last_failure, converter))
     found = await waiting_steps([in_hand, again], converter)
     assert found == [waits(), waits(tried=3)]
+    assert made_again([in_hand, again]) == {"s5"}
+    # The server forgets when the first attempt was due; the history has it.
+    first = NOW - timedelta(minutes=9)
+    found = await waiting_steps([in_hand, again], converter, {"s5": first})
+    assert found == [waits(), waits(9, tried=3)]
 
 
 @pytest.mark.parametrize(
