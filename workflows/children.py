@@ -25,11 +25,12 @@ from perdure.domain import children as rules
 from perdure.domain.budget import BudgetLimits, Refused
 from perdure.domain.child_steps import SettleChildRequest
 from perdure.domain.children import ChildStatus
-from perdure.domain.messages import AddInput, AnyMessage, Pause, Resume, Stop
+from perdure.domain.messages import AddInput, Amend, AnyMessage, Pause, Resume, Stop
 from perdure.domain.names import WORKFLOW_TYPES, LoopKind
 from perdure.domain.result import RunResult, SpendReport
 from perdure.domain.run import LoopInput, Site
 from perdure.domain.spend import with_child
+from perdure.domain.standing import Said
 from workflows import options
 from workflows.model_calls import Calling
 
@@ -95,6 +96,7 @@ class Heard:
     paused: bool = False
     stop: bool = False
     said: int = 0
+    holds: tuple[Said, ...] = ()
 
 
 @dataclass(slots=True)
@@ -125,12 +127,12 @@ class Parenting(Calling):
 
     async def _child_wave(self, orders: Sequence[Order]) -> list[ChildEnd | NotStarted]:
         self.enter("working")
-        said = self.core.control.said_count
+        ordered = self._heard_now()
         begun = [self._reserve_child(order, siblings=len(orders)) for order in orders]
         started = await asyncio.gather(*(self._begin_child(one) for one in begun))
         running = [one for one in started if isinstance(one, _Running)]
         self.show(f"{len(running)} child runs")
-        await self._watch_children(running, said=said)
+        await self._watch_children(running, ordered)
         self.show(None)
         ended = [_end_of(one) for one in started]
         longest = max(
@@ -214,12 +216,12 @@ class Parenting(Calling):
         self.note("child_started", child=run, name=order.name, kind=order.kind)
         return _Running(order, run, handle)
 
-    async def _watch_children(self, running: Sequence[_Running], *, said: int) -> None:
+    async def _watch_children(self, running: Sequence[_Running], ordered: Heard) -> None:
         """Wait for all; pass on what people ask of this run meanwhile.
 
-        `said` is how much people had said when the children were ordered.
+        `ordered` is what people had said when the children were ordered.
         """
-        told = Heard(said=said)
+        told = Heard(said=ordered.said, holds=ordered.holds)
         deadline: datetime | None = None
         while open_ones := [one for one in running if one.end is None]:
             if self.interruption is not None:
@@ -259,6 +261,7 @@ class Parenting(Calling):
 
     async def _pass_on(self, open_ones: Sequence[_Running], told: Heard, now: Heard) -> None:
         await self._pass_on_said(open_ones, after=told.said)
+        await self._pass_on_taken_back(open_ones, told.holds)
         message: AnyMessage | None = None
         if now.stop and not told.stop:
             message, verb = Stop(by=BY_PARENT), "stop"
@@ -272,7 +275,8 @@ class Parenting(Calling):
 
     def _heard_now(self) -> Heard:
         control = self.core.control
-        return Heard(control.paused, control.stop is not None, control.said_count)
+        stop, holds = control.stop is not None, tuple(control.standing)
+        return Heard(control.paused, stop, control.said_count, holds)
 
     async def _pass_on_said(self, open_ones: Sequence[_Running], *, after: int) -> None:
         """What people say to a run holds in the loops below it; a worker has no later prompt."""
@@ -281,6 +285,18 @@ class Parenting(Calling):
             if said.number > after:
                 added = AddInput(text=said.text, by=said.by)
                 await asyncio.gather(*(_signal(one.handle, "add_input", added) for one in loops))
+
+    async def _pass_on_taken_back(
+        self, open_ones: Sequence[_Running], held: Sequence[Said]
+    ) -> None:
+        """What no longer holds here holds no longer below; there it has numbers of its own."""
+        holds = {said.number for said in self.core.control.standing}
+        gone = tuple(said.text for said in held if said.number not in holds)
+        if not gone:
+            return
+        amend = Amend(remove_texts=gone, by=BY_PARENT)
+        loops = [one for one in open_ones if one.order.kind != "agent"]
+        await asyncio.gather(*(_signal(one.handle, "amend", amend) for one in loops))
 
     async def _cancel_children(self, open_ones: Sequence[_Running]) -> None:
         """End the children at once; each has a bound to stop what it does and to report."""

@@ -141,8 +141,9 @@ class Controlled(Given):
         if isinstance(message, Amend) and message.edits:
             self.spec = edited(self.spec, message)
             self.edit(message)
-        if isinstance(message, Amend) and message.remove:
-            gone = [said.text for said in before if said.number in message.remove]
+        if isinstance(message, Amend) and (message.remove or message.remove_texts):
+            holds = {said.number for said in self.core.control.standing}
+            gone = [said.text for said in before if said.number not in holds]
             self.take_back([text for text in gone if text not in unread])
         if taken.event is not None:
             self.note(taken.event, **taken.data)

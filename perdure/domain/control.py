@@ -260,8 +260,8 @@ def _amend(
         *state.amendments,
         Amendment(at=now, by=message.by, changes=changes),
     ][-NOTES_KEPT:]
-    gone = {said.text for said in state.standing if said.number in message.remove}
-    state.standing = [said for said in state.standing if said.number not in message.remove]
+    gone = {said.text for said in state.standing if _taken_back(said, message)}
+    state.standing = [said for said in state.standing if not _taken_back(said, message)]
     state.guidance = [text for text in state.guidance if text not in gone]
     state.inputs = [given for given in state.inputs if given.ref or given.text not in gone]
     if message.guidance:
@@ -271,6 +271,10 @@ def _amend(
         state.rubric = message.rubric
     amended = budgets.amend(budget, message.budget, wall_time=wall_time) if message.budget else None
     return Taken(event="amended", data={"by": message.by, **changes}, budget=amended)
+
+
+def _taken_back(said: Said, message: Amend) -> bool:
+    return said.number in message.remove or said.text in message.remove_texts
 
 
 def _stand(state: Control, text: str, by: str) -> None:
@@ -302,14 +306,15 @@ def _refuse_stop(state: Control, message: Stop) -> str | None:
 def _refuse_amend(
     state: Control, message: Amend, *, budget: Budget, wall_time: float, rubric_allowed: bool
 ) -> str | None:
-    changes = message.budget or message.guidance or message.edits or message.remove
+    removed = message.remove or message.remove_texts
+    changes = message.budget or message.guidance or message.edits or removed
     if not changes and message.rubric is None:
         return "amend needs a budget, a rubric or guidance"
     if message.rubric is not None and not rubric_allowed:
         return "only a refine run takes another rubric while it goes on"
     if message.guidance and (why := too_much(*state.guidance, message.guidance)):
         return why
-    left = [said for said in state.standing if said.number not in message.remove]
+    left = [said for said in state.standing if not _taken_back(said, message)]
     if why := unknown_numbers(state.standing, message.remove):
         return why
     if why := too_much_said(left, message.guidance):

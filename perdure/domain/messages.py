@@ -65,13 +65,15 @@ class ShortAnswer(Message):
 class Amend(Message):
     """Change budget limits, the rubric, or give guidance for all later prompts; or edit the task.
 
-    `remove` takes back what was said, by the numbers that status lists.
+    `remove` takes back what was said, by the numbers that status lists; `remove_texts` by its
+    words, as a run tells those that work for it, where the same words have other numbers.
     `goal` and `max_iterations` replace what the specification says, `metadata` is merged into it.
     """
 
     budget: dict[str, JsonValue] = {}
     rubric: list[JsonValue] | None = None
     remove: tuple[int, ...] = ()
+    remove_texts: tuple[str, ...] = ()
     guidance: str | None = None
     goal: str | None = Field(default=None, min_length=1)
     max_iterations: int | None = Field(default=None, ge=1, le=100_000)

@@ -30,6 +30,10 @@ class Holding:
         """Let them go, and all later ones."""
         self._released.set()
 
+    def hold(self) -> None:
+        """Hold replies back again, from the next one on."""
+        self._released = asyncio.Event()
+
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Hold what the scripted model streams."""
         real = scripted._stream

@@ -94,3 +94,38 @@ async def test_what_is_said_to_the_root_reaches_the_loops_below_it(
     holding.release()
     result = await site.gateway.result(run)
     assert (result.outcome, result.unread_input) == ("accepted", ())
+
+
+async def test_what_is_taken_back_at_the_root_holds_no_longer_in_the_loops_below_it(
+    site: Installation, holding: Holding
+) -> None:
+    """Both what the loop was told at its start, and what it was told while it worked."""
+    run = await site.start(
+        delegation(),
+        script(
+            delegates("w0"),
+            works("w0", delay_s=HELD),
+            delegates("m1", sub_manager=True),
+            delegates("w1", by="m1"),
+            works("w1", delay_s=HELD),
+            completes("part", by="m1"),
+            completes(),
+        ),
+    )
+    await holding.begun()
+    await site.gateway.verb(run, AddInput(text="Said before.", by="ann"))
+    holding.release()
+    holding.hold()
+    await holding.begun(2)
+    await site.gateway.verb(run, AddInput(text="Said later.", by="ann"))
+    await eventually(lambda: below_holds(site, run, ["Said before.", "Said later."]))
+    await site.gateway.verb(run, Amend(remove=(1, 2), by="ann"))
+    await eventually(lambda: below_holds(site, run, []))
+    holding.release()
+    assert (await site.gateway.result(run)).outcome == "accepted"
+
+
+async def below_holds(site: Installation, run: str, said: list[str]) -> bool:
+    """Whether this is what people said that holds in the newest child."""
+    child = (await site.status(run)).children[-1]
+    return [one.text for one in (await site.status(child)).said] == said
