@@ -38,12 +38,14 @@ class OpenRun:
         models: Models,
         journal: Journal,
         records: RecordStore,
+        notifies: bool = False,
     ) -> None:
         self._blobs = blobs
         self._transcripts = transcripts
         self._models = models
         self._journal = journal
         self._records = records
+        self._notifies = notifies
 
     @activity.defn
     @translated
@@ -78,6 +80,7 @@ class OpenRun:
             task_tokens=task_tokens(frame),
             failing=await self._failing(step),
             seats={name: await self._seat(frame, order) for name, order in step.seats.items()},
+            notifies=self._notifies,
         )
 
     async def _put(self, frame: Frame) -> str:

@@ -24,6 +24,7 @@ from perdure.adapters.models.catalog import (
     model_plugins,
     plugin_names,
 )
+from perdure.adapters.notices import tells_people
 from perdure.adapters.pricing import ModelPrices, load_price_sheet
 from perdure.adapters.runtime import EmbeddedRuntime
 from perdure.adapters.runtime.search_attributes import register_search_attributes
@@ -269,7 +270,7 @@ def _facts(parts: Parts, endpoints: Endpoints) -> SiteFacts:
             inline_output=settings.inline_output_bytes,
         ),
         version=VERSION,
-        notifies=bool(settings.notify_webhook or settings.notify_command),
+        notifies=tells_people(settings),
         digest=parts.stores.digest,
     )
 

@@ -61,7 +61,7 @@ from activities.take_over import TakeOver
 from activities.verify import Verify
 from perdure.adapters.checks.similarity import similarity
 from perdure.adapters.models.catalog import access_from, lacking_models
-from perdure.adapters.notices import notifier
+from perdure.adapters.notices import notifier, tells_people
 from perdure.adapters.process_logging import log_process, told_at_the_end
 from perdure.adapters.runtime import announce_ready, say_what_is_polled, withdraw_ready
 from perdure.adapters.runtime.heaps import share_heaps
@@ -133,6 +133,7 @@ class Fleet:
             models=self._parts.models,
             journal=stores.journal,
             records=stores.records,
+            notifies=tells_people(self._settings),
         )
         review = Review(
             records=stores.records,

@@ -135,13 +135,19 @@ class Asking(Reliving):
         alarms: list[float] = []
         if gate.deadline is not None and gate.on_expiry != WAIT:
             alarms.append((gate.deadline - now).total_seconds())
-        if self.site.notifies and told < len(NOTICES_AT_S):
+        if self._notifies and told < len(NOTICES_AT_S):
             alarms.append(NOTICES_AT_S[told] - (now - gate.opened_at).total_seconds())
         return alarms
 
+    @property
+    def _notifies(self) -> bool:
+        """The workers' word, for they send the notices; that of the door where they said none."""
+        said = self.core.notifies
+        return self.site.notifies if said is None else said
+
     async def _tell(self, gate_ids: tuple[str, ...]) -> None:
         """Send the notices that are due; each is sent once in the life of a gate."""
-        if not self.site.notifies:
+        if not self._notifies:
             return
         for gate in self._open_of(gate_ids):
             age = (workflow.now() - gate.opened_at).total_seconds()

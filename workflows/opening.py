@@ -53,6 +53,7 @@ class Opening(Admitting):
         core.root, core.base_tree = workspace.report.grant.root, workspace.report.base_tree
         core.terms = list(workspace.report.terms)
         self.admitted(workspace.report)
+        core.notifies = report.notifies
         self._skip_failing(report)
         return report
 

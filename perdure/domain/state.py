@@ -81,6 +81,7 @@ class CoreState(BaseModel):
     forked_from: Origin | None = None
     asking: dict[str, str] = {}
     told: dict[str, int] = {}
+    notifies: bool | None = None
     below: dict[str, tuple[Question, ...]] = {}
     told_above: list[str] = []
     forward: list[Forwarded] = []

@@ -135,7 +135,8 @@ class OpenRunReport(StepMessage):
     """The frame's address, the first transcript, and what decisions need of the models.
 
     `failing` are models of the chains that failed for other runs a moment ago; `tallies` what the
-    tool calls of a resumed transcript add up to.
+    tool calls of a resumed transcript add up to; `notifies` whether the workers have a channel that
+    tells people of gates (None: this one did not say).
     """
 
     frame: str
@@ -146,6 +147,7 @@ class OpenRunReport(StepMessage):
     failing: tuple[str, ...] = ()
     tallies: Tallies | None = None
     seats: dict[str, OpenedSeat] = {}
+    notifies: bool | None = None
 
 
 class SayEntry(StepMessage):

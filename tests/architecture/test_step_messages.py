@@ -186,6 +186,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "failing": [],
             "tallies": None,
             "seats": {},
+            "notifies": None,
         },
         "OpenRunRequest": {
             "run": "required",
