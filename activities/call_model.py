@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pydantic import JsonValue
 from temporalio import activity
 
+from activities.answer_shape import Misfits, shaped
 from activities.attempting import call_context, offers_of
 from activities.composing import Composer
 from activities.frames import Frames
@@ -16,7 +17,7 @@ from perdure.domain.agent.closing_prompt import SYSTEM_SHARE, closing_messages, 
 from perdure.domain.agent.compaction import compact
 from perdure.domain.agent.records import whole
 from perdure.domain.gates import arguments_hash
-from perdure.domain.models import ModelRequest, ToolOffer
+from perdure.domain.models import UNFINISHED, ModelRequest, ToolOffer
 from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
 from perdure.domain.refs import Ref
 from perdure.domain.steps import Frame, ModelCallReport, ModelCallRequest, PairRequest
@@ -46,6 +47,7 @@ class CallModel:
         frames: Frames,
         composer: Composer,
         mended: Mended,
+        misfits: Misfits,
     ) -> None:
         self._blobs = blobs
         self._transcripts = transcripts
@@ -54,6 +56,7 @@ class CallModel:
         self._frames = frames
         self._composer = composer
         self._mended = mended
+        self._misfits = misfits
 
     @activity.defn
     @translated
@@ -109,7 +112,8 @@ class CallModel:
                     prompt_tokens=outcome.prompt_tokens,
                 )
             case Metered():
-                return await self._report(step, outcome, frame=frame, before=before, told=told)
+                report = await self._report(step, outcome, frame=frame, before=before, told=told)
+                return report if json_schema else await self._held(report, frame)
 
     async def _write_records(self, step: ModelCallRequest, *, frame: Frame, before: Head) -> None:
         """Write the finished iterations; a conversation is taken up again from what was said."""
@@ -152,7 +156,7 @@ class CallModel:
             context=call_context(step, run=frame.run),
             tools=() if json_schema else offers,
             tool_choice="none" if step.tools_off or not offers else "auto",
-            json_schema=json_schema,
+            json_schema=frame.output_schema if step.shaped and not json_schema else json_schema,
             temperature=_temperature(step, frame),
             thinking=None if step.room is not None or settings is None else settings.thinking,
             effort=None if settings is None else settings.effort,
@@ -183,6 +187,15 @@ class CallModel:
             replayed=outcome.replayed,
             cut_call="" if step.tools_off else _known_name(outcome.reply.cut_call, frame=frame),
         )
+
+    async def _held(self, report: ModelCallReport, frame: Frame) -> ModelCallReport:
+        """The report of a whole answer, held against the run's output schema."""
+        schema, answer = frame.output_schema, report.text
+        if schema is None or answer is None or report.calls or report.stop_reason in UNFINISHED:
+            return report
+        text, misfits = await shaped(await self._blobs.get_text(answer.hash), schema, self._misfits)
+        stored = answer if misfits else await self._blobs.put_text(text)
+        return report.model_copy(update={"text": stored, "misfits": misfits})
 
     async def _whole(self, step: ModelCallRequest, text: str) -> Ref:
         """Store the answer as it stands: what was said of it before, and this."""

@@ -8,6 +8,7 @@ from temporalio import activity
 from activities.translate import translated
 from perdure.domain.agent.calls import Tallies
 from perdure.domain.agent.failover import SKIPPED_AFTER_FAILURE_S
+from perdure.domain.agent.output_schema import schema_prompt
 from perdure.domain.agent.prompts import SYSTEM_PROMPT, input_address, input_text, task_text
 from perdure.domain.agent.recounting import recounted, resumable
 from perdure.domain.models import ModelCard
@@ -59,7 +60,7 @@ class OpenRun:
             kind=step.kind,
             goal=step.goal,
             inputs=inputs,
-            system=step.system or self._system(step, cards),
+            system=_with_schema(step, step.system or self._system(step, cards)),
             tools=step.tools,
             grant=step.grant,
             cards=cards,
@@ -67,6 +68,7 @@ class OpenRun:
             aliases=_aliases(step.tools),
             extra=step.extra,
             temperature=step.commission.temperature if step.commission else None,
+            output_schema=step.output_schema,
         )
         address = await self._put(frame)
         await self._register(step)
@@ -185,6 +187,12 @@ class OpenRun:
         told = step.goal if briefing is None else await self._read(briefing)
         task = user_text(task_text(told, inputs), pinned=True)
         return await self._transcripts.append(head, [*given, task])
+
+
+def _with_schema(step: OpenRunRequest, system: str) -> str:
+    if step.output_schema is None:
+        return system
+    return f"{system}\n\n{schema_prompt(step.output_schema)}".strip()
 
 
 def _aliases(tools: Iterable[ToolFact]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perdure.adapters.checks import schema_problem
 from perdure.adapters.models.embedded_facts import LOCAL_NAME
 from perdure.domain.admission import RubricProblems, no_problems, unknown_checks
 from perdure.domain.agent.selection import is_later, select
@@ -16,7 +17,17 @@ from perdure.domain.refine.strategies import StrategyTools
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.limits import wants_goal_judge
 from perdure.domain.roles.seats import run_level
-from perdure.domain.run import ROLES, AgentSpec, ModelsSpec, RefineSpec, RolesSpec, Spec, rubric_of
+from perdure.domain.run import (
+    ROLES,
+    AgentSpec,
+    DelegationSpec,
+    ModelsSpec,
+    RefineSpec,
+    RolesSpec,
+    Spec,
+    output_schema_of,
+    rubric_of,
+)
 from perdure.domain.tools import AccessLevel
 from perdure.loop_resolution import resolved_loop
 
@@ -109,6 +120,7 @@ class Resolver:
                 f"tools.access: {first.name} cannot choose tools by itself; allowed for it: minimal"
             )
         problems += (*_judges(spec, models, cards), *_goal_judges(spec, models, cards))
+        problems += _unusable_schemas(spec)
         problems += (*_strange_settings(spec), *_unable(spec, models, cards))
         problems += self._unusable_checks(spec)
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
@@ -291,6 +303,15 @@ def _strange_settings(spec: Spec) -> list[str]:
             hint = f"did you mean {near}? It" if near else "it"
             found.append(f"models.settings.{name}: no such role; {hint} has {', '.join(known)}")
     return found
+
+
+def _unusable_schemas(spec: Spec) -> list[str]:
+    """Schemas of results that nothing could be held against."""
+    given = {"output_schema": output_schema_of(spec)}
+    if isinstance(spec, DelegationSpec):
+        given["delegation.output_schema"] = spec.delegation.output_schema
+    problems = {path: schema_problem(schema) for path, schema in given.items() if schema}
+    return [f"{path}: {problem}" for path, problem in problems.items() if problem]
 
 
 def _unable(spec: Spec, models: ModelsSpec, cards: dict[str, ModelCard]) -> list[str]:

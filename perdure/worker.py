@@ -60,6 +60,7 @@ from activities.structured import StructuredCalls
 from activities.take_over import TakeOver
 from activities.verify import Verify
 from perdure.adapters.checks.similarity import similarity
+from perdure.adapters.foreign.schemas import misfits_of
 from perdure.adapters.models.catalog import access_from, lacking_models
 from perdure.adapters.notices import notifier, tells_people
 from perdure.adapters.process_logging import log_process, told_at_the_end
@@ -122,6 +123,7 @@ class Fleet:
             frames=self._frames,
             composer=Composer(stores.blobs),
             mended=parts.tools.mended,
+            misfits=misfits_of,
         )
 
     def loops(self) -> Worker:

@@ -108,6 +108,7 @@ class AgentLoop(Turning):
             end=end,
             wall_time=self.wall_time,
             tree=last,
+            structured=self.structured,
         )
         return await self.finish(result, tuple(self.core.turn.unwritten))
 

@@ -19,7 +19,7 @@ class Ask:
     the role's chain. The longest reply is `max_tokens`, or else what the role's settings say, or
     what the model can; it doubles as often as the call is `raised`, to `most_tokens` at most. With
     `continues` the reply goes on with what was said so far. One that `closes` a run is made short
-    enough to fit.
+    enough to fit. One that is `shaped` is to fit the run's output schema.
     """
 
     role: str
@@ -41,3 +41,4 @@ class Ask:
     continues: Ref | None = None
     seam: str = ""
     closes: bool = False
+    shaped: bool = False

@@ -17,6 +17,7 @@ from perdure.domain.models import UNFINISHED
 from perdure.domain.outcomes import Outcome
 from perdure.domain.refs import Ref
 from perdure.domain.result import IterationRecord
+from perdure.domain.run import output_schema_of
 from perdure.domain.standing import PendingInput
 from perdure.domain.steps import (
     Entry,
@@ -58,6 +59,11 @@ class Sent:
 class Closing(Batches):
     """Adds the endings of a turn loop to its tool calls."""
 
+    @property
+    def structured(self) -> bool:
+        """Whether the answer is to fit a schema."""
+        return output_schema_of(self.spec) is not None
+
     async def recorded_call(
         self, state: TurnState, ask: Ask, *, tools_offered: int
     ) -> tuple[Called, Sent]:
@@ -76,6 +82,7 @@ class Closing(Batches):
             record = with_reply(record, called, tools_offered=tools_offered)
             state.head, state.entries = called.head, []
             state.unread, state.unwritten = [], []
+            state.looked_at(called.text, called.misfits)
         state.record = record
         return called, sent
 
@@ -201,6 +208,7 @@ class Closing(Batches):
             continues=state.answer if finish else None,
             seam=state.seam,
             closes=True,
+            shaped=self.structured and not finish,
         )
 
 

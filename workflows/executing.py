@@ -5,7 +5,7 @@ from temporalio import workflow
 from perdure.domain.agent.calls import VolumeLevel
 from perdure.domain.agent.failover import OVERFLOW_CODE
 from perdure.domain.agent.settings import Turns
-from perdure.domain.agent.turn import Ending, TurnState
+from perdure.domain.agent.turn import SCHEMA_UNMET, Ending, TurnState
 from perdure.domain.budget import Refused, work
 from perdure.domain.refine.economy import sent_by_phase
 from perdure.domain.refine.iteration import later_tokens
@@ -181,6 +181,12 @@ class Executing(Evaluating):
             return
         if end.text is not None:
             draft.pieces = [*draft.pieces, end.text]
+        misfits = self.core.turn.misfits_of(end.text) if self.structured else ()
+        draft.misfits = misfits
+        if misfits and end.outcome not in CUTTING and end.text is not None:
+            # Not scored, so that nothing can accept it; the next draft is told what is wrong.
+            draft.failure = f"the draft does not fit `output_schema`: {'; '.join(misfits)}"
+            draft.failure_reason, draft.heals = SCHEMA_UNMET, True
         draft.truncated = end.truncated
         draft.partial = end.partial or end.truncated or end.outcome == "failed"
         if end.outcome in CUTTING and (end.partial or end.text is None):

@@ -24,7 +24,7 @@ from perdure.domain.gates import END, Gate
 from perdure.domain.lacking import lacking
 from perdure.domain.outcomes import lifecycle
 from perdure.domain.redaction import redacted
-from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.result import IterationRecord, RunResult, with_value
 from perdure.domain.run import LoopInput
 from perdure.domain.state import RECORDS_KEPT
 from perdure.domain.steps import (
@@ -325,7 +325,7 @@ class Loop(Opening):
         )
         if finished.output is not None:
             said = {"output": finished.output, "excerpt": finished.excerpt}
-            ended = ended.model_copy(update=said)
+            ended = with_value(ended.model_copy(update=said))
             self.shown = ended
             self.show_panel()
         await workflow.wait_condition(workflow.all_handlers_finished)

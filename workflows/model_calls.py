@@ -219,6 +219,7 @@ class Calling(Fitting):
             room=room,
             state=self.iteration_state() if ask.records else None,
             settings=self.manner_of(ask, model),
+            shaped=ask.shaped,
         )
         self.note("model_call_started", model=model, role=ask.role)
         called = await self._perform(ask, request, activity_id)

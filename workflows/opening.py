@@ -12,7 +12,7 @@ from perdure.domain.agent.failover import first_model
 from perdure.domain.agent.settings import resolve
 from perdure.domain.agent.turn import Ending
 from perdure.domain.commission import commission_of
-from perdure.domain.run import ROLES
+from perdure.domain.run import ROLES, output_schema_of
 from perdure.domain.steps import (
     OpenRunReport,
     OpenRunRequest,
@@ -142,6 +142,7 @@ class Opening(Admitting):
                 commission=commission_of(self.site, self.spec),
                 now=workflow.now(),
                 seats=self.seat_orders(workspace),
+                output_schema=output_schema_of(spec),
             ),
             **options.store_step(self.site, activity_id=activity_id, summary="open run"),
         )

@@ -300,6 +300,7 @@ class RefineLoop(Preparing):
             wall_time=self.wall_time,
             tree=tree,
             evaluator_share=self.spec.refine.evaluator_share,
+            structured=self.structured,
         )
         return await finish_and_learn(self, result, tuple(core.turn.unwritten))
 

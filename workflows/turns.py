@@ -8,8 +8,10 @@ from typing import assert_never
 
 from perdure.domain import budget as budgets
 from perdure.domain.agent import calls as callrules
+from perdure.domain.agent.output_schema import NOT_LOOKED_AT
 from perdure.domain.agent.settings import Turns
 from perdure.domain.agent.turn import (
+    SCHEMA_UNMET,
     AnswerWith,
     Ending,
     ForceText,
@@ -99,6 +101,7 @@ class Turning(Closing):
             calls=called.calls,
             stop_reason=called.stop_reason,
             cut_call=called.cut_call,
+            misfits=called.misfits,
         )
         limits = self.limits_of(state, turns, role=role)
         following = after_reply(reply, state, limits=limits, turns=turns)
@@ -159,6 +162,7 @@ class Turning(Closing):
             fallback=text is None,
             truncated=truncated,
             partial=truncated or (answer.outcome != "accepted" and answer.source != "reply"),
+            detail="; ".join(state.misfits_of(text)) if answer.reason == SCHEMA_UNMET else "",
         )
 
     def _go_on(self, state: TurnState, turns: Turns, reply: Reply, *, why: Why) -> None:
@@ -172,6 +176,9 @@ class Turning(Closing):
                 self.note("context_pressure", stop_reason="pause_turn")
             case "input":
                 self.note("text_answered", source="reply", continued=True)
+            case "misfit":
+                misfits = "; ".join(reply.misfits or NOT_LOOKED_AT)
+                self.note("text_answered", source="reply", continued=True, misfits=misfits)
             case _:
                 cure = "asked again" if why == "lost_call" else "asked again with twice the room"
                 self.note("context_pressure", stop_reason=reply.stop_reason, cure=cure)
@@ -229,6 +236,9 @@ class Turning(Closing):
             head=state.head,
             entries=tuple(state.entries),
             on_offer=None if whole else on_offer,
+            tools_off=state.reasked,
+            # A model with tools is asked in words first: what it says beside them is no answer.
+            shaped=self.structured and state.answer is None and (state.reasked or not on_offer),
             records=tuple(state.unwritten),
             max_tokens=self.output_cap(),
             raised=state.cuts,
@@ -288,6 +298,7 @@ class Turning(Closing):
             wrap_up=self.wrap_up_fits(state, role=role),
             inputs_waiting=bool(control.inputs or control.guidance),
             continues=self.continues_cuts(),
+            structured=self.structured,
         )
 
 

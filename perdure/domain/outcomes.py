@@ -57,6 +57,7 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
             "The model's answer was cut at its output limit again and again; "
             "this is what there is of it."
         ),
+        "schema_unmet": "The answer does not fit `output_schema`, though it was asked for again.",
         "recovered": (
             "The model could not be used any more; "
             "this was written by the recovery model from what was done."
@@ -100,6 +101,7 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
         "refusal": "The model refused the task.",
         "stage_failed": "A stage failed.",
         "manager_unreadable": "The manager's decisions could not be read.",
+        "schema_unmet": "No draft fits `output_schema`, though each was asked for again.",
         "quality_failed": "The result was below the lowest acceptable quality.",
         "gave_up": "The manager gave up with nothing to show.",
         "invalid_input": "The input of the run was not valid.",

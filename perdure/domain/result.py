@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from perdure.domain.base import Frozen
 from perdure.domain.evaluation import EvaluationMode
 from perdure.domain.outcomes import Outcome
+from perdure.domain.strict_json import read_json
 from perdure.domain.usage import Usage
 
 Decision = Literal[
@@ -212,7 +213,8 @@ class RunResult(Frozen):
     """The end of a run: the best output, why it stopped, and what it cost.
 
     `truncated`: the model's answer was cut at its limit. `excerpt`: `output` is only the beginning
-    of what `output_ref` holds.
+    of what `output_ref` holds. With an output schema `value` is the answer as a value, where it is
+    here whole; `fits_schema` whether it fits (None without a schema), `misfits` what is wrong.
     """
 
     type: Literal["result"] = "result"
@@ -226,6 +228,9 @@ class RunResult(Frozen):
     output: str | None = None
     output_ref: str | None = None
     excerpt: bool = False
+    value: JsonValue | None = None
+    fits_schema: bool | None = None
+    misfits: tuple[str, ...] = ()
     best: Mark | None = None
     last: Mark | None = None
     iterations: tuple[IterationRecord, ...] = ()
@@ -251,6 +256,13 @@ class RunResult(Frozen):
     forked_from: Origin | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
+
+
+def with_value(result: RunResult) -> RunResult:
+    """The result with its output as a value too, where one fits the schema and is here whole."""
+    if not result.fits_schema or result.output is None or result.excerpt:
+        return result
+    return result.model_copy(update={"value": read_json(result.output)})
 
 
 def exit_code(outcome: Outcome) -> int:

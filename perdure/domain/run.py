@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from perdure.domain.agent.output_schema import OutputSchema
 from perdure.domain.agent.settings import AgentSettings, ToolsSpec
 from perdure.domain.base import Frozen, WorkflowInput
 from perdure.domain.budget import BudgetLimits
@@ -111,17 +112,31 @@ class CommonSpec(Frozen):
 
 
 class AgentSpec(CommonSpec):
-    """Model and tools until text."""
+    """Model and tools until text; with `output_schema` the text is a JSON value that fits it."""
 
     kind: Literal["agent"]
+    output_schema: OutputSchema | None = None
 
 
 class RefineSpec(CommonSpec):
-    """Execute, evaluate, decide, refine until it is good enough."""
+    """Execute, evaluate, decide, refine until it is good enough.
+
+    With `output_schema` each draft is a JSON value that fits it; one that does not has no score.
+    """
 
     kind: Literal["refine"]
     rubric: Rubric
     refine: RefineSettings = RefineSettings()
+    output_schema: OutputSchema | None = None
+
+    @model_validator(mode="after")
+    def _of_one_piece(self) -> Self:
+        if self.output_schema is not None and self.refine.output.parts != "whole":
+            raise ValueError(
+                f"`output_schema` asks for one JSON value, and `refine.output.parts` for "
+                f"{self.refine.output.parts}; leave out one of the two"
+            )
+        return self
 
 
 def _of_roles(value: object) -> object:
@@ -167,6 +182,11 @@ class DelegationSpec(CommonSpec):
     )
     rubric: Rubric | None = None
     delegation: DelegationSettings = DelegationSettings()
+
+
+def output_schema_of(spec: CommonSpec) -> OutputSchema | None:
+    """The schema that the answer of a run fits; None for kinds and tasks without one."""
+    return spec.output_schema if isinstance(spec, AgentSpec | RefineSpec) else None
 
 
 def rubric_of(spec: CommonSpec | None) -> Rubric | None:

@@ -42,8 +42,8 @@ from perdure.domain.verdicts import CacheScope
 class Frame(Frozen):
     """What stays the same over a run; stored as one blob, cached by workers.
 
-    `inputs` are the named inputs of the task as text. `extra` holds what a loop kind adds, as JSON
-    of that kind's own model.
+    `inputs` are the named inputs of the task as text, `output_schema` is what its answer is to fit.
+    `extra` holds what a loop kind adds, as JSON of that kind's own model.
     """
 
     run: str
@@ -59,6 +59,7 @@ class Frame(Frozen):
     aliases: dict[str, str] = {}
     extra: dict[str, JsonValue] = {}
     temperature: float | None = None
+    output_schema: dict[str, JsonValue] | None = None
 
 
 class OpenWorkspaceRequest(StepMessage):
@@ -129,6 +130,7 @@ class OpenRunRequest(StepMessage):
     resume: Head | None = None
     now: datetime
     seats: dict[str, SeatOrder] = {}
+    output_schema: dict[str, JsonValue] | None = None
 
 
 class OpenRunReport(StepMessage):
@@ -242,6 +244,7 @@ class ModelCallRequest(StepMessage):
     `continues` is the address of what was said so far of the answer that the reply goes on with,
     joined to it by `seam`. With `room` only that many tokens are sent of the conversation, in the
     short form of a closing call. `settings` say how the model goes about it.
+    A reply that is `shaped` is asked for in the run's output schema, by the model's own means.
     """
 
     frame: str
@@ -262,6 +265,7 @@ class ModelCallRequest(StepMessage):
     seam: str = ""
     room: int | None = None
     settings: CallSettings | None = None
+    shaped: bool = False
 
 
 class PairRequest(StepMessage):
@@ -280,7 +284,8 @@ class ModelCallReport(StepMessage):
 
     `head` includes the appended entries and the reply; `before` is the head without the reply, told
     where the prompt was made shorter. An empty `model` is the one that was asked. `cut_call` names
-    the tool whose call was cut short, and is not among the `calls`.
+    the tool whose call was cut short, and is not among the `calls`. `misfits` say how an answer
+    misses the run's output schema; None for a reply that nobody held against one.
     """
 
     status: CallStatus
@@ -297,6 +302,7 @@ class ModelCallReport(StepMessage):
     prompt_tokens: int = 0
     replayed: bool = False
     cut_call: str = ""
+    misfits: tuple[str, ...] | None = None
 
 
 class ModelFailure(StepMessage):

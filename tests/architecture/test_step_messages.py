@@ -140,6 +140,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "prompt_tokens": 0,
             "replayed": False,
             "cut_call": "",
+            "misfits": None,
         },
         "ModelCallRequest": {
             "frame": "required",
@@ -160,6 +161,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "seam": "",
             "room": None,
             "settings": None,
+            "shaped": False,
         },
         "ModelFailure": {
             "facts": "required",
@@ -208,6 +210,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "resume": None,
             "now": "required",
             "seats": {},
+            "output_schema": None,
         },
         "OpenWorkspaceReport": {
             "grant": "required",

@@ -1,7 +1,12 @@
 """Runs checks of a text; patterns run on a linear-time engine, Python in a sandbox."""
 
 from perdure.adapters.checks.result import CheckFailed, CheckResult
-from perdure.adapters.checks.rubric import RubricChecks, check_problems, evaluate_checks
+from perdure.adapters.checks.rubric import (
+    RubricChecks,
+    check_problems,
+    evaluate_checks,
+    schema_problem,
+)
 from perdure.adapters.checks.run import run_check
 
 __all__ = [
@@ -11,4 +16,5 @@ __all__ = [
     "check_problems",
     "evaluate_checks",
     "run_check",
+    "schema_problem",
 ]

@@ -187,3 +187,12 @@ def _finding(dimension: Dimension, result: CheckResult, *, where: str, detail: s
         fix=dimension.hint or result.fix,
         part=dimension.part,
     )
+
+
+def schema_problem(schema: Mapping[str, JsonValue]) -> str:
+    """Why a JSON schema of a task cannot be used; empty when it can."""
+    try:
+        prepare_schema(schema)
+    except CheckFailed as error:
+        return f"{error}; allowed: {SCHEMAS}"
+    return ""

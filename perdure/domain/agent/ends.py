@@ -51,9 +51,10 @@ def agent_result(
     end: End,
     wall_time: float,
     tree: SnapshotReport | None,
+    structured: bool = False,
 ) -> RunResult:
     """What the run returns; a text that could not be had is the fallback text, and says so."""
-    control = core.control
+    control, misfits = core.control, core.turn.misfits_of(end.text) if structured else ()
     met = end.outcome == "accepted" or (end.outcome == "out_of_budget" and not end.partial)
     iteration = core.turn.iteration
     mark = Mark(iteration=iteration, output_ref=end.text.hash if end.text else None)
@@ -63,7 +64,9 @@ def agent_result(
         outcome=end.outcome,
         reason=end.reason,
         explanation=with_cut_text(explain(end.outcome, end.reason, end.detail), cut=end.truncated),
-        quality_met=met and end.text is not None,
+        quality_met=met and end.text is not None and not misfits,
+        fits_schema=not misfits if structured else None,
+        misfits=misfits,
         partial=end.partial,
         output=turns.fallback_text if end.text is None else None,
         output_ref=end.text.hash if end.text else None,

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from perdure.domain.agent.calls import CallAsked, PlannedCall, Tallies
+from perdure.domain.agent.output_schema import NOT_LOOKED_AT
 from perdure.domain.agent.settings import Turns
 from perdure.domain.base import Frozen
 from perdure.domain.models import CUT_SHORT, UNFINISHED
@@ -17,6 +18,7 @@ from perdure.domain.transcript import Head, ToolOutcome
 
 # So many replies in a row may be cut short, each with twice the room of the one before it.
 MOST_CUTS = 3
+SCHEMA_UNMET = "schema_unmet"
 # A stop reason that announces a call.
 ANNOUNCES_CALL = "tool_use"
 
@@ -66,7 +68,8 @@ class TurnState(BaseModel):
     inputs among `entries`, until a call has taken them along. `answer` is what was said so far of
     an answer that goes on in the next reply, joined to it by `seam`; `deferred_cut`: the deferred
     text is such a part. `cuts` counts replies in a row that were cut short, `cut_call` names the
-    tool whose call was cut out of the newest one.
+    tool whose call was cut out of the newest one. `misfits` say by its address how a text misses
+    the run's output schema; `reasked`: the model was asked again for one that fits.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -93,15 +96,31 @@ class TurnState(BaseModel):
     deferred_cut: bool = False
     cuts: int = 0
     cut_call: str = ""
+    misfits: dict[str, tuple[str, ...]] = {}
+    reasked: bool = False
+
+    def looked_at(self, text: Ref | None, misfits: tuple[str, ...] | None) -> None:
+        """Keep what is wrong with a text; of older ones the last is enough."""
+        if text is not None and misfits is not None:
+            last = dict(list(self.misfits.items())[-1:])
+            self.misfits = {**last, text.hash: misfits}
+
+    def misfits_of(self, text: Ref | None) -> tuple[str, ...]:
+        """What is wrong with a text as a value of the schema; nothing for one that fits."""
+        return NOT_LOOKED_AT if text is None else self.misfits.get(text.hash, NOT_LOOKED_AT)
 
 
 class Reply(Frozen):
-    """A model's reply, reduced to what decides; `cut_call` names a tool whose call was cut."""
+    """A model's reply, reduced to what decides; `cut_call` names a tool whose call was cut.
+
+    `misfits` say how its text misses the run's output schema; None without one.
+    """
 
     text: Ref | None
     calls: tuple[CallAsked, ...]
     stop_reason: str
     cut_call: str = ""
+    misfits: tuple[str, ...] | None = None
 
     @property
     def has_text(self) -> bool:
@@ -127,6 +146,7 @@ class Limits(Frozen):
     """The limits as they stand after a reply was paid for.
 
     `continues`: what was cut short is gone on with; else it is taken as it is, and told as cut.
+    `structured`: the answer is to fit the run's output schema.
     `share_used`: the part of the budget that is meant for this conversation is used up.
     `spent` names an exhausted dimension as an ordinary call sees it, `spent_whole` as it is with
     the wrap-up reserve open; `wrap_up` says whether a forced text call fits.
@@ -139,6 +159,7 @@ class Limits(Frozen):
     inputs_waiting: bool = False
     share_used: bool = False
     continues: bool = True
+    structured: bool = False
 
 
 class RunCalls(Frozen):
@@ -170,7 +191,7 @@ class ForceText(Frozen):
     finish: bool = False
 
 
-Why = Literal["nudge", "pause_turn", "input", "cut_text", "cut_call", "lost_call"]
+Why = Literal["nudge", "pause_turn", "input", "cut_text", "cut_call", "lost_call", "misfit"]
 
 
 class GoOn(Frozen):
@@ -253,15 +274,26 @@ def _text_path(reply: Reply, state: TurnState, *, limits: Limits, turns: Turns) 
     if reply.has_text:
         if limits.inputs_waiting and not limits.last_iteration:
             return GoOn(type="go_on", why="input")
-        return _answer("reply", "accepted", "text_answer")
+        if not limits.structured or reply.misfits == ():
+            return _answer("reply", "accepted", "text_answer")
+        return _unfit("reply", state, limits)
     if state.answer is not None and state.deferred_cut:
         # An empty reply is no proof that the text which was cut before it was whole.
         return _unfinished(Reply(text=None, calls=(), stop_reason="max_tokens"), state, limits)
     if state.deferred is not None:
+        if limits.structured:
+            return _unfit("deferred", state, limits)
         return _answer("deferred", "accepted", "text_answer")
     if turns.nudge_on_empty and not state.nudged and not limits.last_iteration:
         return GoOn(type="go_on", why="nudge")
     return _answer("fallback", "no_output", "no_output")
+
+
+def _unfit(source: Literal["reply", "deferred"], state: TurnState, limits: Limits) -> Next:
+    """An answer that misses the schema is asked for once more, and then never accepted."""
+    if state.reasked or limits.last_iteration or limits.spent is not None:
+        return _answer(source, "best_effort", SCHEMA_UNMET)
+    return GoOn(type="go_on", why="misfit")
 
 
 def _out_of_budget(reply: Reply, state: TurnState, limits: Limits, *, dimension: str) -> Next:

@@ -1,5 +1,6 @@
 """What a conversation remembers of a reply that is no answer yet, and what the model is told."""
 
+from perdure.domain.agent.output_schema import NOT_LOOKED_AT, misfit_prompt
 from perdure.domain.agent.settings import (
     CONTINUE_PROMPT,
     CUT_CALL_PROMPT,
@@ -35,7 +36,12 @@ def note_unfinished(state: TurnState, reply: Reply, *, why: Why) -> str:
             # Counted, so that the same reply is taken for what it is the second time.
             state.cuts, state.answer = state.cuts + 1, None
             return LOST_CALL_PROMPT
+        case "misfit":
+            state.awaiting_results, state.reasked = False, True
+            state.cuts, state.answer = 0, None
+            return misfit_prompt(reply.misfits or NOT_LOOKED_AT)
         case _:
+            state.reasked = state.reasked and why != "input"
             state.awaiting_results = False
             state.cuts, state.answer = 0, None
             return ""

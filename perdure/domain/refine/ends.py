@@ -1,5 +1,6 @@
 """The result that a refine run ends with: the best output, what it cost, what was saved."""
 
+from perdure.domain.agent.output_schema import NOT_LOOKED_AT
 from perdure.domain.agent.turn import Ending
 from perdure.domain.outcomes import explain, with_cut_text, with_nothing_to_show
 from perdure.domain.refine.economy import evaluator_limit, evaluator_tokens
@@ -21,6 +22,7 @@ def refine_result(
     wall_time: float,
     tree: SnapshotReport | None,
     evaluator_share: float = 1.0,
+    structured: bool = False,
 ) -> RunResult:
     """What the run returns.
 
@@ -38,6 +40,8 @@ def refine_result(
         if returned
         else with_nothing_to_show(told),
         quality_met=met,
+        fits_schema=returned is not None and not returned.misfits if structured else None,
+        misfits=returned.misfits if returned else NOT_LOOKED_AT if structured else (),
         partial=returned is None or returned.partial,
         truncated=returned is not None and returned.truncated,
         output_ref=returned.output.hash if returned else None,

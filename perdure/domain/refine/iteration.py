@@ -76,6 +76,7 @@ def kept_of(state: RefineState) -> Kept | None:
         tree=draft.tree,
         partial=draft.partial or draft.output is None,
         truncated=draft.truncated,
+        misfits=draft.misfits,
         changed=draft.changes.spans if draft.changes else (),
     )
 
@@ -120,7 +121,7 @@ def quality_met(settings: RefineSettings, rubric: Rubric, version: Kept | None) 
     It is when all its deciding dimensions pass, or when its score reaches the threshold; a
     checklist is met by all its items alone.
     """
-    if version is None or version.score is None or version.evaluation is None:
+    if version is None or version.score is None or version.evaluation is None or version.misfits:
         return False
     if settings.pattern == "checklist":
         return items_pass(rubric, version.evaluation, settings.quality_threshold)
@@ -134,7 +135,9 @@ def failure_of(draft: Draft) -> Failure | None:
     """Why the iteration has no score, or None."""
     if draft.failure is None:
         return None
-    return Failure(reason=draft.failure_reason, message=draft.failure, heals=draft.overflow)
+    return Failure(
+        reason=draft.failure_reason, message=draft.failure, heals=draft.overflow or draft.heals
+    )
 
 
 def cut_decision(ending: Ending) -> Decision:

@@ -24,11 +24,11 @@ class Draft(BaseModel):
     """The iteration in progress: what was written, and what is known of it so far.
 
     `pieces` are joined to the output; `replies` are new versions of its parts, by the part
-    as text. `cut` says which limit or person cut the iteration short; `began` is what was spent
-    before it. `asked` are the dimensions that a judge scored, with a prompt of `judge_prompt`
+    as text. `misfits` say how it misses the output schema; `heals`: the next draft may meet its
+    failure healed. `cut` says which limit or person cut the iteration short; `began` is what was
+    spent before it. `asked` are the dimensions that a judge scored, with a prompt of `judge_prompt`
     tokens; `cached`: it had scored this very output before, and `slips` are what was wrong with the
-    form of its verdict. `reviewing` waits for a person's
-    scores: all else is evaluated.
+    form of its verdict. `reviewing` waits for a person's scores: all else is evaluated.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -37,6 +37,7 @@ class Draft(BaseModel):
     replies: dict[str, str] = {}
     partial: bool = False
     truncated: bool = False
+    misfits: tuple[str, ...] = ()
     output: Ref | None = None
     output_hash: str | None = None
     evaluation: Evaluation | None = None
@@ -50,6 +51,7 @@ class Draft(BaseModel):
     failure: str | None = None
     failure_reason: str = "model_error"
     overflow: bool = False
+    heals: bool = False
     cut: Ending | None = None
     tree: str | None = None
     reviewing: bool = False
@@ -60,7 +62,8 @@ class Draft(BaseModel):
 class Kept(Frozen):
     """An output with its evaluation: the best one, or the newest; `partial`: it was cut short.
 
-    `truncated`: the model's output limit did that, and it could not be gone on with.
+    `truncated`: the model's output limit did that, and it could not be gone on with. `misfits`
+    say how it misses the output schema.
     `changed` are the lines in which it differs from the one before it.
     """
 
@@ -72,6 +75,7 @@ class Kept(Frozen):
     tree: str | None = None
     partial: bool = False
     truncated: bool = False
+    misfits: tuple[str, ...] = ()
     changed: tuple[Lines, ...] = ()
 
 

@@ -18,7 +18,7 @@ from perdure.domain.errors import (
 from perdure.domain.lives import reopened
 from perdure.domain.names import learn_run_id, tools_queue
 from perdure.domain.ports import AttemptRow, BlobStore, Journal, RecordStore, StoredRun
-from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.result import IterationRecord, RunResult, with_value
 from perdure.domain.status import RunStatus
 from perdure.domain.tolerance import read
 from perdure.interfaces.gateway.books import known_sentence, result_with_books, with_books
@@ -248,7 +248,7 @@ class Looking:
             whole = await self._text(result.output_ref)
             output, excerpt = (output, result.excerpt) if whole is None else (whole, False)
             result = result.model_copy(update={"output": output, "excerpt": excerpt})
-        return result.model_copy(update={"iterations": tuple(iterations)})
+        return with_value(result.model_copy(update={"iterations": tuple(iterations)}))
 
     async def _text(self, address: str) -> str | None:
         try:
