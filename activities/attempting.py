@@ -16,7 +16,7 @@ from perdure.domain.steps import Frame, ModelCallRequest
 from perdure.domain.usage import Usage
 
 LEAST_SHARE_OF_OUTPUT = 0.75
-NOT_ASKED = {"allowance", "records", "state"}
+NOT_ASKED = {"allowance", "records", "state", "followed"}
 
 
 @dataclass(frozen=True, slots=True)

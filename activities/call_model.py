@@ -16,6 +16,7 @@ from perdure.domain.agent.calls import CallAsked, canonical_json, normalize_name
 from perdure.domain.agent.closing_prompt import SYSTEM_SHARE, closing_messages, shortened
 from perdure.domain.agent.compaction import compact
 from perdure.domain.agent.records import whole
+from perdure.domain.cache_use import CacheUse, cache_use
 from perdure.domain.gates import arguments_hash
 from perdure.domain.models import UNFINISHED, ModelRequest, ToolOffer
 from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
@@ -96,6 +97,7 @@ class CallModel:
         request = self._request(
             step, frame=frame, messages=messages, json_schema=json_schema, system=system
         )
+        request = request.model_copy(update={"cache": _cache(step, request, frame)})
         if step.room is not None:
             request = closing_request(request, room=step.room)
         if temperature is not None and frame.cards[step.model].sampling is not False:
@@ -211,6 +213,18 @@ def _temperature(step: ModelCallRequest, frame: Frame) -> float | None:
     if step.settings is not None and step.settings.temperature is not None:
         return step.settings.temperature
     return SMALL_MODEL_TEMPERATURE if card.small else frame.temperature
+
+
+def _cache(step: ModelCallRequest, request: ModelRequest, frame: Frame) -> CacheUse:
+    """What of a prompt is marked; a closing call's short form and a schema begin with neither."""
+    usual = step.room is None and request.json_schema is None and not step.compact
+    return cache_use(
+        converses=bool(request.tools) and usual,
+        tools_off=request.tool_choice == "none",
+        rounds=sum(bool(message.tool_uses) for message in request.messages),
+        agent=frame.kind == "agent",
+        followed=step.followed if usual else None,
+    )
 
 
 def closing_request(request: ModelRequest, *, room: int) -> ModelRequest:

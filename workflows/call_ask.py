@@ -20,6 +20,7 @@ class Ask:
     what the model can; it doubles as often as the call is `raised`, to `most_tokens` at most. With
     `continues` the reply goes on with what was said so far. One that `closes` a run is made short
     enough to fit. One that is `shaped` is to fit the run's output schema.
+    `followed`: whether others are sure to begin with the same prompt (False: none follows).
     """
 
     role: str
@@ -42,3 +43,4 @@ class Ask:
     seam: str = ""
     closes: bool = False
     shaped: bool = False
+    followed: bool | None = None

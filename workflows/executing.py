@@ -197,12 +197,13 @@ class Executing(Evaluating):
     async def _write_parts(self, parts: tuple[Part, ...]) -> None:
         """One call per failing part; a part that cannot be had stays as it was."""
         for part in parts:
-            ending = await self.checkpoint() or await self._write_part(part)
+            alike = len(parts) > 1
+            ending = await self.checkpoint() or await self._write_part(part, alike=alike)
             if ending is not None:
                 self._end_parts(ending)
                 return
 
-    async def _write_part(self, part: Part) -> Ending | None:
+    async def _write_part(self, part: Part, *, alike: bool) -> Ending | None:
         core, turn = self.core, self.core.turn
         ask = Ask(
             role="executor",
@@ -212,10 +213,11 @@ class Executing(Evaluating):
             tools_off=True,
             max_tokens=part_tokens(self.rubric, part, self.spec.refine.output.parts),
             records=tuple(turn.unwritten),
+            followed=alike or None,
         )
         called, _ = await self.recorded_call(turn, ask, tools_offered=0)
         if isinstance(called, Refused) and await self.budget_raised(called):
-            return await self._write_part(part)
+            return await self._write_part(part, alike=alike)
         if not isinstance(called, ModelCallReport):
             return self.uncalled(called)
         if called.text is not None and called.stop_reason != REFUSED:
@@ -266,6 +268,10 @@ class Executing(Evaluating):
         """A draft of bounded parts needs no more than they do together."""
         whole = self.spec.refine.output.parts == "whole"
         return None if whole else draft_tokens(self.rubric)
+
+    def begins_again(self) -> bool | None:
+        """Drafts begin alike, and the least number of them is written whatever they score."""
+        return self.spec.refine.min_iterations > 1 or None
 
     def begin_iteration(self, state: TurnState) -> None:
         """A turn inside the iteration: the refine loop counts its own."""

@@ -220,6 +220,7 @@ class Calling(Fitting):
             state=self.iteration_state() if ask.records else None,
             settings=self.manner_of(ask, model),
             shaped=ask.shaped,
+            followed=ask.followed,
         )
         self.note("model_call_started", model=model, role=ask.role)
         called = await self._perform(ask, request, activity_id)

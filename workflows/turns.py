@@ -84,7 +84,7 @@ class Turning(Closing):
         on_offer = self.on_offer(state)
         called, sent = await self.recorded_call(
             state,
-            self._ask(state, on_offer, role=role, phase=phase),
+            self._ask(state, turns, on_offer, role=role, phase=phase),
             tools_offered=len(on_offer),
         )
         if not isinstance(called, ModelCallReport):
@@ -227,7 +227,16 @@ class Turning(Closing):
             tallies=state.tallies,
         )
 
-    def _ask(self, state: TurnState, on_offer: tuple[str, ...], *, role: str, phase: Phase) -> Ask:
+    def _ask(
+        self,
+        state: TurnState,
+        turns: Turns,
+        on_offer: tuple[str, ...],
+        *,
+        role: str,
+        phase: Phase,
+    ) -> Ask:
+        last = self.limits_of(state, turns, role=role).last_iteration
         whole = len(on_offer) == len(self.core.terms)
         return Ask(
             role=role,
@@ -244,7 +253,12 @@ class Turning(Closing):
             raised=state.cuts,
             continues=state.answer,
             seam=state.seam,
+            followed=False if last else self.begins_again(),
         )
+
+    def begins_again(self) -> bool | None:
+        """Whether others are sure to begin like this conversation; None: nobody knows."""
+        return None
 
     def output_cap(self) -> int | None:
         """The longest reply that a turn asks for, in tokens; None: what settings and model say."""

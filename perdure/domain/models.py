@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
+from perdure.domain.cache_use import CacheUse
 from perdure.domain.transcript import Message
 from perdure.domain.usage import Usage
 
@@ -57,6 +58,7 @@ class ModelRequest(Frozen):
     `tool_choice`: `auto`, `none`, `any`, or the name of one tool. `json_schema` asks for
     structured output of that schema. `temperature` is sent only to models that take it. `thinking`
     is `off`, `adaptive`, or the most tokens of it; None leaves it to the model, as with `effort`.
+    `cache` says what is marked for the provider's prompt cache.
     """
 
     model: str
@@ -71,6 +73,7 @@ class ModelRequest(Frozen):
     seed: int | None = None
     thinking: Literal["off", "adaptive"] | int | None = None
     effort: Effort | None = None
+    cache: CacheUse = "none"
 
 
 class ModelReply(Frozen):

@@ -245,6 +245,7 @@ class ModelCallRequest(StepMessage):
     joined to it by `seam`. With `room` only that many tokens are sent of the conversation, in the
     short form of a closing call. `settings` say how the model goes about it.
     A reply that is `shaped` is asked for in the run's output schema, by the model's own means.
+    `followed`: whether others are sure to begin with the same prompt (False: none follows).
     """
 
     frame: str
@@ -266,6 +267,7 @@ class ModelCallRequest(StepMessage):
     room: int | None = None
     settings: CallSettings | None = None
     shaped: bool = False
+    followed: bool | None = None
 
 
 class PairRequest(StepMessage):

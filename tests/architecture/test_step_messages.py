@@ -162,6 +162,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "room": None,
             "settings": None,
             "shaped": False,
+            "followed": None,
         },
         "ModelFailure": {
             "facts": "required",

@@ -23,6 +23,7 @@ from anthropic.types import (
 
 from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.wire_names import wire_name
+from perdure.domain.cache_use import CacheUse
 from perdure.domain.transcript import (
     Block,
     Message,
@@ -46,14 +47,14 @@ class _Turn:
 
 
 def wire_messages(
-    messages: Sequence[Message], *, model: str, breakpoints: bool
+    messages: Sequence[Message], *, model: str, cache: CacheUse
 ) -> list[MessageParam]:
     """The messages as they are sent.
 
     Args:
         messages: the transcript, in order.
         model: whose thinking blocks may stay.
-        breakpoints: mark the growing prefix for the provider's prompt cache.
+        cache: what is marked for the provider's prompt cache.
 
     Raises:
         ModelError: kind `bad_request`, nothing sent: no message with content, a tool call without
@@ -66,8 +67,7 @@ def wire_messages(
         turns.insert(0, _Turn("user", [TextBlock(type="text", text=OPENING)]))
     _check_pairs(turns)
     contents = [[_wire(block) for block in _results_first(turn.blocks)] for turn in turns]
-    if breakpoints:
-        _mark_prefix(turns, contents)
+    _mark_prefix(turns, contents, cache)
     return [_said_by(turn.role, content) for turn, content in zip(turns, contents, strict=True)]
 
 
@@ -143,19 +143,27 @@ def _wire(block: Block) -> ContentBlockParam:
             )
 
 
-def _mark_prefix(turns: Sequence[_Turn], contents: Sequence[list[ContentBlockParam]]) -> None:
+def _mark_prefix(
+    turns: Sequence[_Turn], contents: Sequence[list[ContentBlockParam]], cache: CacheUse
+) -> None:
     """Mark the ends of the last two user messages: one is read from the cache, one is written.
 
     A conversation that begins with several blocks begins with what stays the same in others too:
     then its first block is marked instead of the message before the last.
     """
+    if cache in {"none", "fixed"}:
+        return
     users = [content for turn, content in zip(turns, contents, strict=True) if turn.role == "user"]
-    first = users[0][0]
-    if len(users[0]) > 1 and first["type"] == "text":
+    first, several = users[0][0], len(users[0]) > 1
+    if several and first["type"] == "text":
         first["cache_control"] = EPHEMERAL
-        marked = users[-(BREAKPOINTS_IN_PREFIX - 1) :]
-    else:
-        marked = users[-BREAKPOINTS_IN_PREFIX:]
+    match cache:
+        case "first":
+            marked = []
+        case "read":
+            marked = users[-2:-1]
+        case _:
+            marked = users[-1:] if several else users[-BREAKPOINTS_IN_PREFIX:]
     for content in marked:
         last = content[-1]
         if last["type"] == "text" or last["type"] == "tool_result":

@@ -8,7 +8,7 @@ class Dialect:
     """How requests differ between Claude and the embedded model.
 
     Attributes:
-        cache: cache breakpoints are sent.
+        cache: cache breakpoints are sent where a request wants some.
         strict_schema: schemas are rewritten to the subset that the API takes; else sent raw, for
             a grammar that enforces lengths too.
         sampling: seeds are sent too; a temperature goes to whoever is asked with one.

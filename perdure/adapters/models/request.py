@@ -19,6 +19,7 @@ from perdure.adapters.models.conversation import EPHEMERAL, wire_messages
 from perdure.adapters.models.dialect import Dialect
 from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.wire_names import names_back, wire_name
+from perdure.domain.cache_use import CacheUse
 from perdure.domain.call_settings import LEAST_THINKING_TOKENS
 from perdure.domain.models import ModelRequest, ToolOffer
 from perdure.domain.transcript import ThinkingBlock
@@ -51,12 +52,13 @@ def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
     """
     _check(request, dialect)
     offered = () if _tools_are_dropped(request, dialect) else request.tools
+    cache = request.cache if dialect.cache else "none"
     return WireRequest(
         model=request.model,
         max_tokens=request.max_tokens,
-        messages=wire_messages(request.messages, model=request.model, breakpoints=dialect.cache),
-        system=_system(request.system, dialect),
-        tools=_tools(offered, dialect) if offered else omit,
+        messages=wire_messages(request.messages, model=request.model, cache=cache),
+        system=_system(request.system, cache),
+        tools=_tools(offered, cache) if offered else omit,
         tool_choice=_tool_choice(request.tool_choice) if offered else omit,
         output_config=_output_config(request, dialect),
         thinking=_thinking(request),
@@ -86,16 +88,16 @@ def _tools_are_dropped(request: ModelRequest, dialect: Dialect) -> bool:
     return request.tool_choice == "none" and not dialect.chooses_tools
 
 
-def _system(text: str, dialect: Dialect) -> list[TextBlockParam] | Omit:
+def _system(text: str, cache: CacheUse) -> list[TextBlockParam] | Omit:
     if not text.strip():
         return omit
     block = TextBlockParam(type="text", text=text)
-    if dialect.cache:
+    if cache != "none":
         block["cache_control"] = EPHEMERAL
     return [block]
 
 
-def _tools(offered: tuple[ToolOffer, ...], dialect: Dialect) -> list[ToolParam]:
+def _tools(offered: tuple[ToolOffer, ...], cache: CacheUse) -> list[ToolParam]:
     tools = [
         ToolParam(
             name=wire_name(tool.name),
@@ -104,7 +106,7 @@ def _tools(offered: tuple[ToolOffer, ...], dialect: Dialect) -> list[ToolParam]:
         )
         for tool in offered
     ]
-    if dialect.cache:
+    if cache != "none":
         tools[-1]["cache_control"] = EPHEMERAL
     return tools
 

@@ -38,7 +38,7 @@ async def sent(**changes: Any) -> dict[str, Any]:
 
 async def test_whole_body_of_a_tool_turn() -> None:
     messages = (user_text("Read it."), call_message("t1"), result_message("t1"))
-    assert await sent(messages=messages, tools=(READ_TOOL,)) == snapshot(
+    assert await sent(messages=messages, tools=(READ_TOOL,), cache="grow") == snapshot(
         {
             "max_tokens": 100,
             "messages": [
@@ -100,11 +100,33 @@ async def test_whole_body_of_a_tool_turn() -> None:
 
 async def test_at_most_four_breakpoints_however_long_the_conversation() -> None:
     talk = [message for n in range(8) for message in (user_text(f"q{n}"), assistant_text(f"a{n}"))]
-    body = await sent(messages=(*talk, user_text("last")), tools=(READ_TOOL, READ_TOOL))
+    said = (*talk, user_text("last"))
+    body = await sent(messages=said, tools=(READ_TOOL, READ_TOOL), cache="grow")
     assert str(body).count("cache_control") == 4
     marked = [m["content"][-1]["text"] for m in body["messages"] if "cache_control" in str(m)]
     assert marked == ["q7", "last"]
     assert "cache_control" not in body["tools"][0]
+
+
+@pytest.mark.parametrize(
+    ("cache", "marked"),
+    [
+        ("none", []),
+        ("fixed", ["tool", "Be brief."]),
+        ("read", ["tool", "Be brief.", "q1"]),
+        ("grow", ["tool", "Be brief.", "q1", "q2"]),
+        ("first", ["tool", "Be brief."]),
+    ],
+)
+async def test_what_is_marked_is_what_the_request_wants(cache: str, marked: list[str]) -> None:
+    talk = (user_text("q1"), assistant_text("a1"), user_text("q2"))
+    body = await sent(messages=talk, tools=(READ_TOOL,), cache=cache)
+    blocks = [
+        *({**tool, "text": "tool"} for tool in body["tools"]),
+        *body["system"],
+        *(block for message in body["messages"] for block in message["content"]),
+    ]
+    assert [block["text"] for block in blocks if "cache_control" in block] == marked
 
 
 async def test_schema_is_sent_in_the_subset_that_the_api_takes() -> None:
@@ -348,7 +370,7 @@ async def test_what_every_iteration_begins_with_is_marked_and_stays_byte_identic
     ]
     unscored = later_messages(task, previous=None, feedback="it failed")
     bodies = [
-        await sent(messages=messages, tools=(READ_TOOL,))
+        await sent(messages=messages, tools=(READ_TOOL,), cache="grow")
         for messages in (first_messages(brief, rubric, OutputSettings()), *later, unscored)
     ]
     prefixes = [
