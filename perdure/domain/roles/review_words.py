@@ -21,7 +21,8 @@ _WORK = (
 )
 _SUBJECT = rf"(?:this|it|that|everything|all|all of it|(?:the|this|your) (?:\w+ )?{_WORK}|this one)"
 _LEAD = (
-    r"(?:(?:overall|so|therefore|thus|hence|now|yes|ok|okay|in short|all in all|in summary"
+    r"(?:(?:overall|so|therefore|thus|hence|now|yes|ok|okay|alright|all right|perfect"
+    r"|in short|all in all|in summary"
     r"|in conclusion|with that|as it stands|finally|and|thanks|thank you|well done"
     r"|(?:very |really )?(?:great|good|nice|excellent|solid|clean)(?: (?:work|job|stuff))?)"
     r"\s?[,:-]?\s+){0,2}"
@@ -59,6 +60,7 @@ PASSIVE = re.compile(
 REASON = re.compile(
     r",?\s*(?:and |so |with )?(?:thanks?|thank you|well done|great|good|nice|ship|merge|merging"
     r"|nothing|because|as |since|all |everything|the tests|tests|clean|solid|small|lgtm|approved"
+    r"|accepted|go\b|(?:the )?(?:requirements|criteria|quality|goal|checks)\b"
     r"|it (?:meets|passes|does|works|has)|keep|[ .!]*$)"
 )
 CONCLUDED = re.compile(r"^(?:i|we) (?:am|are|have)\b[^:]{0,200}: approved[.!]*$")
@@ -78,6 +80,14 @@ _POLITE = re.compile(
     r"\b(?:thanks?|thank you|well done|(?:great|good|nice|excellent|solid) (?:work|job)|ship it"
     r"|merge it|good to (?:go|merge)|ready to (?:go|merge|ship)|as asked)\b"
 )
+_FULFILLED = re.compile(
+    r"\b(?:all |every |each )?(?:of )?(?:the |your |its )?"
+    r"(?:(?:acceptance|stated|listed|given|unit|quality) )?"
+    r"(?:requirements?|criteria|criterion|demands?|goals?|tests|checks)"
+    r"(?: (?:is|are|was|were|have been|has been|all|now|fully))*"
+    r" (?:met|fulfilled|satisfied|achieved|reached|pass|passes|passed|green|covered)\b"
+    r"|\b(?:the )?quality (?:is |was )?(?:good|fine|high|excellent|ok|passes)\b"
+)
 _FILLERS = frozenset(
     (
         *("a", "and", "are", "found", "go", "have", "i", "is", "it", "looks", "of", "overall"),
@@ -88,8 +98,8 @@ _FILLERS = frozenset(
 
 
 def says_nothing_else(rest: str) -> bool:
-    """Whether what stands beside an approval is politeness and the absence of findings alone."""
-    left = _POLITE.sub(" ", BENIGN.sub(" ", rest))
+    """Whether all that stands beside an approval is polite, or says that nothing is open."""
+    left = _POLITE.sub(" ", _FULFILLED.sub(" ", BENIGN.sub(" ", rest)))
     return all(word in _FILLERS for word in re.split(r"[\s,.!:;-]+", left) if word)
 
 

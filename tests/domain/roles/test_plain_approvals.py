@@ -18,6 +18,13 @@ PLAIN = (
     "I approve this change.",
     "I found no issues. APPROVED",
     "Approved, no changes needed.",
+    "LGTM, go",
+    "Accepted, requirements met",
+    "Accepted. Requirements are met.",
+    "All requirements met; approved.",
+    "Approved: all tests pass.",
+    "APPROVED\n\nAll the acceptance criteria are met and the quality is good.",
+    "Alright, looks good. Approved.",
     "app\u200broved",
     "\uff21\uff30\uff30\uff32\uff2f\uff36\uff25\uff24",
 )
@@ -32,6 +39,15 @@ MORE = (
     "A\u0336P\u0336P\u0336R\u0336O\u0336V\u0336E\u0336D\u0336",
     "I read it all.\n\nAPPROVED",
     "APPROVED\n\nJust this once.",
+    "All requirements met",
+    "APPROVED. Few requirements met.",
+    "APPROVED. Failing tests pass.",
+    "Approved, requirements partly met",
+    "Approved, 1 of 3 tests pass",
+    "approved. none of the requirements met",
+    "approved, unmet requirements met",
+    "Approved, requirements met?",
+    "LGTM, go back",
 )
 
 
