@@ -25,6 +25,7 @@ from perdure.domain.result import RunResult
 
 KINDS = 4
 AWAY_S = 2.0
+LONG_S = 180  # longer than any of the runs works, on a busy machine too
 Spec = Mapping[str, object]
 Switch = Callable[[], Awaitable[None]]
 
@@ -133,6 +134,9 @@ async def test_runs_of_every_kind_end_as_undisturbed(
         for runs in sets:
             for run in runs.values():
                 await books_agree(site, run)
+                if seconds >= LONG_S:
+                    spend = (await site.gateway.result(run)).spend
+                    assert spend.active_time_s < seconds, "waiting for a store is no work"
         await eventually(lambda: nothing_is_open(site))
 
 
