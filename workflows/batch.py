@@ -211,7 +211,13 @@ class Batches(ToolCalls):
             )
         else:
             settled = self.lost_call(entry, done)
-        self.note("tool_finished", tool=entry.call.name, outcome=settled.outcome, ms=settled.ms)
+        self.note(
+            "tool_finished",
+            tool=entry.call.name,
+            label=entry.call.label or None,
+            outcome=settled.outcome,
+            ms=settled.ms,
+        )
         self._settle(state, entry, settled)
 
     async def _await_people(self, state: TurnState, turns: Turns) -> Ending | None:

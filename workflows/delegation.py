@@ -56,6 +56,7 @@ from workflows.deciding import Deciding
 from workflows.learning import finish_and_learn
 from workflows.loop import expired_to_end
 
+NO_REASON = "the manager gave no reason"
 OWN_CHOICES = ("accept", "stop")
 
 
@@ -185,7 +186,7 @@ class DelegationLoop(Deciding):
         core.course, directive = decide(
             core.course, decision, settings=self.spec.delegation, phase=phase, unheard=self.unheard
         )
-        self.note("decided", decision=decision.decision, why=decision.reason[:300] or None)
+        self.note("decided", decision=decision.decision, why=decision.reason[:300] or NO_REASON)
         return await self._follow(directive)
 
     async def _follow(self, directive: Directive) -> Verdict | None:

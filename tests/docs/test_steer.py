@@ -1,6 +1,9 @@
 """The example of the Python API does what the README says."""
 
+import asyncio
 import importlib.util
+import os
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import ModuleType
@@ -44,3 +47,19 @@ async def test_the_example_answers_and_reads_the_result(site: Installation, tmp_
     result = await steer.steer(client, task)
     assert (result.outcome, result.output) == ("accepted", "The notes are in notes.md.")
     assert result.tools_used == {"fs.write": 1}
+
+
+async def test_the_example_runs_as_shipped_without_a_key(site: Installation) -> None:
+    known = {name: value for name, value in os.environ.items() if "ANTHROPIC" not in name}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",
+        str(EXAMPLE),
+        env={**known, **site.settings.as_environment(), "TEMPORAL_ADDRESS": site.address},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    outcome, *_, output = out.decode().splitlines()
+    assert (outcome, output) == ("accepted", "The notes are in notes.md.")

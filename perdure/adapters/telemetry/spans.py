@@ -7,6 +7,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider, create_tracer_provider
 
+from perdure.adapters.settings import inherited_environment
+from perdure.adapters.telemetry.sampling import sampler_of
+
 _log = structlog.get_logger(__name__)
 
 
@@ -48,7 +51,9 @@ def trace_into(spans: SpanProcessor, *, resource: Resource) -> SpanProcessor | N
     """
     present = trace.get_tracer_provider()
     if isinstance(present, trace.ProxyTracerProvider):
-        _slot.provider = create_tracer_provider(resource=resource, shutdown_on_exit=False)
+        _slot.provider = create_tracer_provider(
+            sampler=sampler_of(inherited_environment()), resource=resource, shutdown_on_exit=False
+        )
         _slot.provider.add_span_processor(_slot)
         trace.set_tracer_provider(_slot.provider)
     elif present is not _slot.provider:

@@ -9,12 +9,13 @@ from perdure.domain.events import Event, EventType
 from perdure.domain.gates import CHOICES
 from perdure.domain.result import BAD_OUTCOMES
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line
-from perdure.interfaces.cli.views.wording import model_name, one_line, score, tokens
+from perdure.interfaces.cli.views.wording import duration, model_name, one_line, score, tokens
 
 Data = Mapping[str, JsonValue]
 Teller = Callable[[Event, int | None], Text | None]
 STEPS_SHOWN = 3
 LEAST_SHARE = 0.01
+WORTH_TELLING_MS = 1000
 _MODEL_FIELDS = frozenset({"model", "executor", "failed", "to"})
 
 
@@ -130,7 +131,11 @@ def _tool(event: Event, limit: int | None) -> Text:
     name = _word(event.data, "name") or _word(event.data, "tool")
     outcome = _word(event.data, "outcome") or _word(event.data, "why")
     style = DIM if outcome in {"", "ok"} else WARN
-    return line(("[tool]", style), f" {name}" + (f" · {one_line(outcome)}" if outcome else ""))
+    about, took = _word(event.data, "label"), _number(event.data, "ms")
+    told = [one_line(outcome)] if outcome else []
+    told += [duration(took / 1000)] if took and took >= WORTH_TELLING_MS else []
+    called = f"{name} {one_line(about, 80)}" if about else name
+    return line(("[tool]", style), " " + " · ".join([called, *told]))
 
 
 def _made(event: Event, limit: int | None) -> Text:
