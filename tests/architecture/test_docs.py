@@ -1,5 +1,7 @@
 """Documents that repeat what the code says must say the same."""
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -8,7 +10,8 @@ import pytest
 from perdure.adapters.settings import DEFAULT_HOME, PREFIX, Settings
 from perdure.domain.metrics import METRICS
 from perdure.domain.names import SEARCH_ATTRIBUTES, loops_queue, models_queue, tools_queue
-from tests.architecture.sources import PACKAGES, ROOT
+from tests.architecture.sources import PACKAGES, ROOT, modules
+from workflows.given import Given
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 NOTHING = "–"
@@ -74,3 +77,17 @@ def test_the_product_cites_nothing_that_a_reader_does_not_have() -> None:
     files = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
     assert len(files) > 400
     assert [str(path) for path in files if cited.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_the_picture_of_the_loops_names_every_class_that_they_are_made_of() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    bases = {
+        base.__name__
+        for module in modules("workflows")
+        for _, found in inspect.getmembers(importlib.import_module(module.name), inspect.isclass)
+        if found.__module__ == module.name
+        for base in found.__mro__
+        if base.__module__.startswith("workflows.") and issubclass(base, Given)
+    }
+    assert len(bases) > 30
+    assert [name for name in sorted(bases) if not re.search(rf"\b{name}\b", text)] == []
