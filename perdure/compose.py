@@ -143,7 +143,7 @@ async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGener
             checks=RubricChecks(snippets=snippets, plugins=checks),
             loops=LoopFiles(settings.home, parse),
             commands=commands,
-            verifier=Verifier(commands),
+            verifier=_waiting(Verifier(commands), plugins),
             deliverables=Deliverables(),
             default_model=default_model(access),
             telemetry=telemetry,

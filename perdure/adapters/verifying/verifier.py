@@ -1,8 +1,10 @@
 """Scores the dimensions of a rubric that programs evaluate, on the files of one iteration."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import assert_never
 
+from perdure.adapters.files.disk import need_room
 from perdure.adapters.sandbox.bubblewrap import WORK
 from perdure.adapters.verifying.detection import Program, find_linter, find_tests
 from perdure.adapters.verifying.lints import Remark, read_lint
@@ -44,7 +46,11 @@ class Verifier:
     async def verify(
         self, rubric: Rubric, *, folder: str, output: str
     ) -> tuple[DimensionScore, ...]:
-        """Score every dimension that a program evaluates; what cannot be run gives no score."""
+        """Score every dimension that a program evaluates; what cannot be run gives no score.
+
+        Raises:
+            StoreAway: a program failed where the disk has no room, which is no fault of the files.
+        """
         return tuple([await self._score(item, folder, output) for item in rubric.verified])
 
     async def obstacles(
@@ -82,6 +88,8 @@ class Verifier:
         except NotAllowed as error:
             gap = f"could not be checked: {error}"
             return DimensionScore(name=dimension.name, score=None, source="check", gap=gap)
+        if ran.code != 0:
+            await asyncio.to_thread(need_room, folder, said=f"{ran.out}\n{ran.err}")
         if ran.code is None:
             why = f"used {ran.overran}" if ran.overran else f"ran {ran.timeout_s:g} s"
             said = f"`{command.line}` did not end: it {why} and was stopped"

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from full_folder import small_disk
 
 from perdure.adapters.verifying.verifier import Verifier
 from perdure.domain.admission import needs_of
 from perdure.domain.commands import Command, Ran
-from perdure.domain.errors import NotAllowed
+from perdure.domain.errors import NotAllowed, StoreAway
 from perdure.domain.evaluation import DimensionScore, Evaluation, overall_score
 from perdure.domain.rubric import Rubric
 
@@ -39,6 +40,25 @@ async def score(evaluator: object, ran: Ran | NotAllowed, folder: Path) -> Dimen
     found = await Verifier(Ended(ran)).verify(rubric, folder=str(folder), output="text")
     assert len(found) == 1
     return found[0]
+
+
+@pytest.mark.parametrize("evaluator", [COMMAND, TESTS, LINT], ids=["command", "tests", "lint"])
+async def test_a_program_that_fails_on_a_full_disk_is_no_failed_check(
+    evaluator: object, tmp_path: Path
+) -> None:
+    failed = Ran(code=1, err="cc: error: No space left on device")
+    with small_disk(tmp_path / "work") as disk:
+        disk.fill()
+        for ran in (failed, Ran(code=1, err="it broke"), Ran(code=None, timeout_s=3)):
+            with pytest.raises(StoreAway, match="No space left on device"):
+                await score(evaluator, ran, tmp_path / "work")
+        assert (
+            await score(evaluator, Ran(code=0, out="1 passed in 0.1s"), tmp_path / "work")
+        ).score
+        disk.make_room()
+        assert (await score(evaluator, Ran(code=1, err="it broke"), tmp_path / "work")).score != 1.0
+    # Where there is room, what a program says of a disk of its own is its failure.
+    assert (await score(evaluator, failed, tmp_path)).score != 1.0
 
 
 @pytest.mark.parametrize(
