@@ -7,7 +7,7 @@ from contextlib import suppress
 from rich.spinner import Spinner
 from rich.text import Text
 
-from perdure.domain.errors import StoreError
+from perdure.domain.errors import NotFound, StoreError
 from perdure.domain.events import Event
 from perdure.domain.result import RunResult, exit_code
 from perdure.interfaces.cli.asking import asking_on
@@ -76,6 +76,7 @@ async def _live(session: Session, services: Services, run: str) -> None:
     untold: list[Text] = []
     troubles: list[str] = []
     below: tuple[Below, ...] = ()
+    draft = ""
     told_of = lasting_events(session, gateway, run, on_trouble=troubles.append)
     with session.output.live(live_view(moved_on(status, looked), spinner=spinner)) as picture:
         async with asking_on(session, services, picture) as asking:
@@ -90,11 +91,25 @@ async def _live(session: Session, services: Services, run: str) -> None:
                     with suppress(StoreError):  # the picture stays while the store is away
                         status = await gateway.status(run)
                         below = await tree_below(gateway, status)
+                        if any(event.type == "iteration_completed" for event in events):
+                            draft = await _draft(services, run) or draft
                 if not asking.open:
                     _tell(picture, untold)
                 await asking.look(status)
-                picture.update(live_view(moved_on(status, now), spinner=spinner, below=below))
+                moved = moved_on(status, now)
+                picture.update(live_view(moved, spinner=spinner, below=below, draft=draft))
         _tell(picture, untold)
+
+
+async def _draft(services: Services, run: str) -> str:
+    """The newest output of a run; empty while there is none, or none that can be read."""
+    records = await services.gateway.records(run)
+    address = next((one.output_ref for one in reversed(records) if one.output_ref), None)
+    if address is None:
+        return ""
+    with suppress(NotFound):
+        return await services.blobs.get_text(address)
+    return ""
 
 
 def _tell(picture: Picture, untold: list[Text]) -> None:

@@ -20,15 +20,22 @@ from perdure.interfaces.cli.views.status import (
     web_address,
 )
 from perdure.interfaces.cli.views.tree import tree_lines
+from perdure.interfaces.cli.views.wording import one_line, plural
 from perdure.interfaces.run_tree import Below
 
 CHILDREN_SHOWN = 12
+DRAFT_LINES = 5
+DRAFT_CHARACTERS = 70
 
 
 def live_view(
-    status: RunStatus, *, spinner: Spinner | None = None, below: Sequence[Below] = ()
+    status: RunStatus,
+    *,
+    spinner: Spinner | None = None,
+    below: Sequence[Below] = (),
+    draft: str = "",
 ) -> Group:
-    """What stands below the story of a run while it goes on."""
+    """What stands below the story of a run while it goes on; `draft` is its newest output."""
     facts: list[tuple[str, Text | str | None]] = [
         ("step", step_line(status)),
         ("trouble", trouble_line(status)),
@@ -36,6 +43,7 @@ def live_view(
         ("parts", parts_line(status.parts)),
         ("spend", spend_line(status.budget)),
         ("children", tree_lines(below, limit=CHILDREN_SHOWN)),
+        ("draft", draft_lines(draft)),
     ]
     web = address("Web UI", web_address(status))
     if web is not None:
@@ -48,6 +56,17 @@ def live_view(
         *(gate_lines(gate, status.id) for gate in status.gates),
         line(("Ctrl-C leaves the run going.", DIM)),
     )
+
+
+def draft_lines(draft: str) -> Text | None:
+    """The first lines of a draft, each short enough for a picture, and how many follow."""
+    rows = [row for row in draft.splitlines() if row.strip()]
+    if not rows:
+        return None
+    more = len(rows) - DRAFT_LINES
+    rest = f"\n… and {plural(more, 'line')} more" if more > 0 else ""
+    shown = "\n".join(one_line(row, DRAFT_CHARACTERS) for row in rows[:DRAFT_LINES])
+    return line(shown, (rest, DIM))
 
 
 def _headline(status: RunStatus, spinner: Spinner | None) -> Table:

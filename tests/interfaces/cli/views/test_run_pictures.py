@@ -2,6 +2,7 @@
 
 from io import StringIO
 
+import pytest
 from inline_snapshot import snapshot
 from rich.console import Console
 
@@ -14,7 +15,7 @@ from perdure.domain.transcript import (
 )
 from perdure.interfaces.cli.views.history import comparison_view, history_view
 from perdure.interfaces.cli.views.layout import plain
-from perdure.interfaces.cli.views.live import live_view
+from perdure.interfaces.cli.views.live import draft_lines, live_view
 from perdure.interfaces.cli.views.result import result_view
 from perdure.interfaces.cli.views.status import status_view
 from perdure.interfaces.cli.views.transcript import transcript_view
@@ -269,3 +270,21 @@ Let me look.
 ← fs.read ok
 <U+001B>[2Jhi
 """)
+
+
+DRAFTS = {
+    "none": ("", None),
+    "blank": (" \n\n", None),
+    "short": ("one\n\ntwo", "one\ntwo"),
+    "long": ("\n".join("abcdefgh"), "a\nb\nc\nd\ne\n… and 3 lines more"),
+    "one too many": ("\n".join("abcdef"), "a\nb\nc\nd\ne\n… and 1 line more"),
+    "wide": ("x" * 200, "x" * 69 + "…"),
+    "hostile": ("\x1b[2Jgone", "<U+001B>[2Jgone"),
+}
+
+
+@pytest.mark.parametrize(("draft", "told"), DRAFTS.values(), ids=DRAFTS)
+def test_the_picture_shows_the_draft(draft: str, told: str | None) -> None:
+    lines = draft_lines(draft)
+    assert (None if lines is None else lines.plain) == told
+    assert (told or "\n").splitlines()[0] in wide(live_view(status(), draft=draft))
