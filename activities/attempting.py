@@ -135,6 +135,17 @@ def within_allowance(
     return smaller if fitting else request
 
 
+def within_window(request: ModelRequest, *, prompt: int, window: int) -> ModelRequest:
+    """The request with no longer a reply than its prompt leaves room for in the window.
+
+    A provider refuses a call whose prompt and longest reply together are too long.
+    """
+    room = window - prompt
+    if room < 1 or request.max_tokens <= room:
+        return request
+    return request.model_copy(update={"max_tokens": room})
+
+
 def affordable(
     step: ModelCallRequest, *, prompt: int, max_tokens: int, price: Price | None
 ) -> bool:

@@ -14,7 +14,7 @@ from activities.metering import Metered, MeteredModel, NotSent
 from activities.translate import translated
 from perdure.domain.agent.calls import CallAsked, canonical_json, normalize_name
 from perdure.domain.agent.closing_prompt import SYSTEM_SHARE, closing_messages, shortened
-from perdure.domain.agent.compaction import compact
+from perdure.domain.agent.compaction import compact, target_tokens
 from perdure.domain.agent.records import whole
 from perdure.domain.cache_use import CacheUse, cache_use
 from perdure.domain.gates import arguments_hash
@@ -91,7 +91,8 @@ class CallModel:
         messages = await self._transcripts.load(before.hash)
         if step.compact:
             longer = before.hash
-            before = await self._transcripts.append(None, compact(messages))
+            target = _target(step, frame, system)
+            before = await self._transcripts.append(None, compact(messages, target=target))
             self._transcripts.forget(longer)
             messages = await self._transcripts.load(before.hash)
         request = self._request(
@@ -213,6 +214,17 @@ def _temperature(step: ModelCallRequest, frame: Frame) -> float | None:
     if step.settings is not None and step.settings.temperature is not None:
         return step.settings.temperature
     return SMALL_MODEL_TEMPERATURE if card.small else frame.temperature
+
+
+def _target(step: ModelCallRequest, frame: Frame, system: str | None) -> int:
+    """The size that a conversation is compacted to for the model that is asked."""
+    told = [frame.system if system is None else system]
+    told += [f"{tool.name} {tool.description} {tool.parameters}" for tool in frame.tools]
+    return target_tokens(
+        window=frame.cards[step.model].window,
+        fixed=sum(estimate(text).total for text in told),
+        factor=step.allowance.factor,
+    )
 
 
 def _cache(step: ModelCallRequest, request: ModelRequest, frame: Frame) -> CacheUse:

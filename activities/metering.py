@@ -19,6 +19,7 @@ from activities.attempting import (
     request_hash,
     terms_of,
     within_allowance,
+    within_window,
 )
 from activities.beating import Finished, Interrupted, to_the_end, within
 from activities.live_text import LiveText
@@ -122,6 +123,8 @@ class MeteredModel:
         counted = await self._count(request)
         prompt = counted if counted is not None else estimate
         price = frame.cards[request.model].price
+        window = frame.cards[request.model].window
+        request = within_window(request, prompt=prompt, window=window)
         request = within_allowance(step, request, prompt=prompt, price=price)
         terms = terms_of(step, request, frame=frame, prompt_tokens=prompt)
         attempt = attempt_of(step, request, frame=frame, terms=terms)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.attempting import call_context
+from activities.attempting import call_context, within_window
 from activities.metering import Backoff, Metered, MeteredModel, NotSent
 from perdure.adapters.stores import Stores, open_stores
-from perdure.domain.models import ModelCard, ModelReply, ModelRequest
+from perdure.domain.models import CallContext, ModelCard, ModelReply, ModelRequest
 from perdure.domain.ports import ModelClient
 from perdure.domain.steps import Allowance, Frame, ModelCallRequest
 from perdure.domain.tools import Grant
@@ -105,3 +105,19 @@ async def test_a_retry_asks_the_journal_before_it_counts_or_judges_the_fit(store
     assert again.replayed
     assert again.reply.message.text == "said"
     assert (provider.calls, provider.counts) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "longest"),
+    [(100, 500), (700, 300), (999, 1), (1_000, 500), (2_000, 500)],
+    ids=["there is room", "less", "hardly any", "none: the provider says so", "too long"],
+)
+def test_prompt_and_reply_fit_the_window_together(prompt: int, longest: int) -> None:
+    request = ModelRequest(
+        model="m",
+        system="",
+        messages=(),
+        max_tokens=500,
+        context=CallContext(run="r", role="executor", iteration=1, key="k"),
+    )
+    assert within_window(request, prompt=prompt, window=1_000).max_tokens == longest

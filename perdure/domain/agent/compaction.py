@@ -1,58 +1,99 @@
 """Making a transcript fit its model's window again.
 
-Oldest tool results become placeholders first, the newest are protected; then the oldest turns are
-dropped behind a note. Pinned messages and the first message (the task) stay word for word, and no
-tool call is ever parted from its result.
+Oldest tool results become placeholders first, the newest are protected; then the oldest turns
+become a summary beside the task. Pinned messages and the first message (the task) stay word for
+word, and no tool call is ever parted from its result.
 """
 
 from collections.abc import Sequence
 
+from perdure.domain.agent.turn_summary import summarized, summary_of
 from perdure.domain.tokens import estimate
 from perdure.domain.transcript import Message, TextBlock, ToolResultBlock, message_tokens
 
 PROTECTED_RESULT_TOKENS = 40_000
-KEPT_SHARE = 0.5
 WINDOW_RESERVE_TOKENS = 20_000
 MOST_RESERVED_SHARE = 4
+# Less than there is room for: filled to the brim, it would be due again with the next result.
+TARGET_SHARE = 0.6
+# Of a conversation that fits by our own count, and that the provider found too long all the same.
+UNDERRATED_SHARE = 0.5
+LEAST_TARGET_TOKENS = 256
+SUMMARY_SHARE = 8
+MOST_SUMMARY_TOKENS = 4_000
 
 
 def is_due(prompt_tokens: int, *, window: int) -> bool:
     """Whether a prompt comes so near to its model's window that it must be made shorter first.
 
-    The reserve is 20,000 tokens, of a small window a quarter (common spec, context).
+    The reserve is 20,000 tokens, of a small window a quarter.
     """
-    reserve = min(WINDOW_RESERVE_TOKENS, window // MOST_RESERVED_SHARE)
-    return prompt_tokens > window - reserve
+    return prompt_tokens > window - _reserve(window)
 
 
-def compact(messages: Sequence[Message]) -> list[Message]:
-    """A shorter list that says the same to a model, oldest details left out."""
-    shortened = _placeholders(messages, protected=_protected(messages))
-    before = sum(message_tokens(message).total for message in messages)
-    after = sum(message_tokens(message).total for message in shortened)
-    if after <= before * KEPT_SHARE:
-        return shortened
-    return _without_oldest(shortened, limit=round(before * KEPT_SHARE))
+def target_tokens(*, window: int, fixed: int, factor: float) -> int:
+    """The size, by our own count, that a conversation is compacted to.
+
+    Args:
+        window: the model's, in its own tokens.
+        fixed: system prompt and tools, by our own count.
+        factor: the model's tokens for one of ours.
+    """
+    room = (window - _reserve(window)) / factor - fixed
+    return max(LEAST_TARGET_TOKENS, round(room * TARGET_SHARE))
 
 
-def _protected(messages: Sequence[Message]) -> int:
-    whole = sum(message_tokens(message).total for message in messages)
-    return min(PROTECTED_RESULT_TOKENS, whole // 4)
+def compact(messages: Sequence[Message], *, target: int) -> list[Message]:
+    """A list of at most `target` tokens that says the same to a model, oldest details left out.
+
+    Only what may not be touched (pinned messages, the task, the newest turn) can be longer.
+    """
+    before = _total(messages)
+    limit = target if before > target else round(before * UNDERRATED_SHARE)
+    protected = min(PROTECTED_RESULT_TOKENS, limit // 2)
+    shortened = _placeholders(messages, limit=limit, protected=protected)
+    shorter = _summarized(shortened, limit=limit)
+    return shorter if _total(shorter) <= limit else _placeholders(shorter, limit=limit, protected=0)
 
 
-def _placeholders(messages: Sequence[Message], *, protected: int) -> list[Message]:
-    room = protected
-    kept: list[Message] = []
-    for message in reversed(messages):
-        blocks: list[object] = []
-        for block in reversed(message.blocks):
-            if isinstance(block, ToolResultBlock):
-                room -= len(block.text) // 4
-                if room < 0 and not message.pinned:
-                    block = _placeholder(block)
-            blocks.append(block)
-        kept.append(message.model_copy(update={"blocks": tuple(reversed(blocks))}))
-    return list(reversed(kept))
+def _reserve(window: int) -> int:
+    return min(WINDOW_RESERVE_TOKENS, window // MOST_RESERVED_SHARE)
+
+
+def _total(messages: Sequence[Message]) -> int:
+    return sum(message_tokens(message).total for message in messages)
+
+
+def _placeholders(messages: Sequence[Message], *, limit: int, protected: int) -> list[Message]:
+    """The oldest results left out, one after the other, until the rest is within `limit`."""
+    kept, total = list(messages), _total(messages)
+    for index in range(_first_protected(messages, protected)):
+        if total <= limit:
+            break
+        if kept[index].pinned:
+            continue
+        blocks = tuple(
+            _placeholder(block) if isinstance(block, ToolResultBlock) else block
+            for block in kept[index].blocks
+        )
+        total -= message_tokens(kept[index]).total
+        kept[index] = kept[index].model_copy(update={"blocks": blocks})
+        total += message_tokens(kept[index]).total
+    return kept
+
+
+def _first_protected(messages: Sequence[Message], protected: int) -> int:
+    """From which message on results are protected; the newest results always are."""
+    room, first = protected, len(messages)
+    for index in range(len(messages) - 1, -1, -1):
+        results = [block for block in messages[index].blocks if isinstance(block, ToolResultBlock)]
+        if not results:
+            continue
+        room -= sum(estimate(block.text).total for block in results)
+        if room < 0 and first < len(messages):
+            return first
+        first = index
+    return first
 
 
 def _placeholder(block: ToolResultBlock) -> ToolResultBlock:
@@ -63,22 +104,29 @@ def _placeholder(block: ToolResultBlock) -> ToolResultBlock:
     return block.model_copy(update={"text": note})
 
 
-def _without_oldest(messages: Sequence[Message], *, limit: int) -> list[Message]:
-    """Drop whole turns after the first message until the rest is within `limit` tokens."""
+def _summarized(messages: Sequence[Message], *, limit: int) -> list[Message]:
+    """Make a summary of whole turns after the first message until the rest is within `limit`."""
+    room = min(MOST_SUMMARY_TOKENS, limit // SUMMARY_SHARE)
     sizes = [message_tokens(message).total for message in messages]
     total, cut = sum(sizes), 1
     starts = [index for index in range(1, len(messages)) if _starts_turn(messages[index])]
-    for start in starts[:-1]:
-        if total <= limit:
+    for start in starts:
+        if total <= limit - (room if cut > 1 else 0):
             break
-        total -= sum(sizes[cut:start])
+        total -= _sum(sizes, messages, cut, start)
         cut = start
     if cut == 1:
         return list(messages)
     pinned = [message for message in messages[1:cut] if message.pinned]
-    note = TextBlock(type="text", text=f"[{cut - 1 - len(pinned)} earlier messages left out]")
-    first = messages[0].model_copy(update={"blocks": (*messages[0].blocks, note)})
+    gone = [message for message in messages[1:cut] if not message.pinned]
+    words, earlier = summarized(messages[0])
+    text = summary_of(earlier, gone, tokens=room)
+    first = words.model_copy(update={"blocks": (*words.blocks, TextBlock(type="text", text=text))})
     return [first, *pinned, *messages[cut:]]
+
+
+def _sum(sizes: Sequence[int], messages: Sequence[Message], begin: int, end: int) -> int:
+    return sum(sizes[index] for index in range(begin, end) if not messages[index].pinned)
 
 
 def _starts_turn(message: Message) -> bool:
