@@ -46,7 +46,7 @@ def target_tokens(*, window: int, fixed: int, factor: float) -> int:
 def compact(messages: Sequence[Message], *, target: int) -> list[Message]:
     """A list of at most `target` tokens that says the same to a model, oldest details left out.
 
-    Only what may not be touched (pinned messages, the task, the newest turn) can be longer.
+    Only what may not be touched (pinned messages, the task, the newest words) can be longer.
     """
     before = _total(messages)
     limit = target if before > target else round(before * UNDERRATED_SHARE)
@@ -83,8 +83,10 @@ def _placeholders(messages: Sequence[Message], *, limit: int, protected: int) ->
 
 
 def _first_protected(messages: Sequence[Message], protected: int) -> int:
-    """From which message on results are protected; the newest results always are."""
+    """From which message on results are protected; the newest are, unless none is."""
     room, first = protected, len(messages)
+    if not protected:
+        return first
     for index in range(len(messages) - 1, -1, -1):
         results = [block for block in messages[index].blocks if isinstance(block, ToolResultBlock)]
         if not results:
