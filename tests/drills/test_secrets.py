@@ -77,7 +77,13 @@ async def told_everywhere(drill: Ground, run: str, result: RunResult) -> dict[st
     }
 
 
-@pytest.mark.parametrize("plays", PLAYS.values(), ids=PLAYS)
+@pytest.mark.parametrize(
+    "plays",
+    [
+        pytest.param(plays, id=name, marks=[pytest.mark.slow] if "retried" in name else [])
+        for name, plays in PLAYS.items()
+    ],
+)
 async def test_what_a_failing_provider_repeats_is_told_nowhere(
     leaking: Ground, plays: list[Play]
 ) -> None:
@@ -142,8 +148,11 @@ def receiver(status: int) -> Generator[tuple[str, list[bytes]]]:
 
 @pytest.mark.parametrize(
     ("status", "question"),
-    [(400, ASKED), pytest.param(503, ASKED, marks=pytest.mark.slow), (200, REPEATED)],
-    ids=["refused", "away", "a question that repeats them"],
+    [
+        pytest.param(400, ASKED, id="refused"),
+        pytest.param(503, ASKED, id="away", marks=pytest.mark.slow),
+        pytest.param(200, REPEATED, id="a question that repeats them", marks=pytest.mark.slow),
+    ],
 )
 async def test_notices_tell_no_credentials(
     leaking: Ground, status: int, question: tuple[str, dict[str, object]]
