@@ -22,6 +22,15 @@ from perdure.domain.usage import Usage
 _OBJECT = TypeAdapter(dict[str, JsonValue])
 _STOPS = {reason: reason for reason in get_args(StopReason)}
 _STOPS["model_context_window_exceeded"] = "context_end"
+# Answers whose last block may be half: the limit cut it, or the provider's own judge did.
+_HALF = CUT_SHORT | {"refusal"}
+# What a kind of block is made of; those of kinds that we do not know may be anything.
+_PIECES = {
+    "text": {"text_delta", "citations_delta"},
+    "tool_use": {"input_json_delta"},
+    "thinking": {"thinking_delta", "signature_delta"},
+}
+_KNOWN_PIECES = frozenset[str]().union(*_PIECES.values())
 
 
 @dataclass(slots=True)
@@ -29,6 +38,7 @@ class _OpenBlock:
     """A content block while its deltas arrive; `native` is how it began."""
 
     native: dict[str, JsonValue]
+    closed: bool = False
     text: list[str] = field(default_factory=list[str])
     thinking: list[str] = field(default_factory=list[str])
     arguments: list[str] = field(default_factory=list[str])
@@ -38,7 +48,8 @@ class _OpenBlock:
 class Reading:
     """One answer in the making.
 
-    Malformed events raise the ordinary errors of Python; the caller turns them into facts. The
+    Malformed events raise the ordinary errors of Python; the caller turns them into facts. So do
+    events that contradict each other: which of them holds, nobody can tell. The
     head of an answer tells its prompt and one token of output, its end the whole: until then
     (`usage_told`) the output is what was streamed, by our own count.
     """
@@ -55,6 +66,8 @@ class Reading:
             case "message_start":
                 if not event.message.id:
                     raise ValueError("message without id")
+                if self.model is not None:
+                    raise ValueError("a second message began inside the first")
                 self.model = event.message.model
                 self.usage = _first_usage(event.message.usage)
             case "content_block_start":
@@ -62,9 +75,11 @@ class Reading:
             case "content_block_delta":
                 return self._extend(event)
             case "message_delta":
-                self.provider_stop = event.delta.stop_reason or self.provider_stop
+                self._stop(event.delta.stop_reason)
                 self._end(event.usage)
-            case "content_block_stop" | "message_stop":
+            case "content_block_stop":
+                self._blocks[event.index].closed = True
+            case "message_stop":
                 pass
         return None
 
@@ -81,6 +96,11 @@ class Reading:
         for block in self._blocks.values():
             yield from (*block.text, *block.thinking, *block.arguments)
 
+    def _stop(self, reason: str | None) -> None:
+        if reason and self.provider_stop not in {None, reason}:
+            raise ValueError(f"it ended as {self.provider_stop!r} and as {reason!r}")
+        self.provider_stop = reason or self.provider_stop
+
     def _end(self, usage: MessageDeltaUsage | None) -> None:
         # Some gateways leave the account out; the SDK does not check what it declares.
         if usage is None:
@@ -96,11 +116,11 @@ class Reading:
     def blocks(self, *, model: str) -> tuple[Block, ...]:
         """The finished blocks in order; tool calls keep their wire names.
 
-        A tool call or thinking block that the token limit cut short is left out: half an argument
-        must never be acted on. Of such a call `cut_call` tells.
+        A tool call or thinking block that the token limit or a refusal cut short is left out: half
+        an argument must never be acted on. Of a call that the limit cut `cut_call` tells.
         """
         ordered = [self._blocks[index] for index in sorted(self._blocks)]
-        cut = self.stop_reason in CUT_SHORT
+        cut = self.stop_reason in _HALF
         finished = [
             _finished(block, model=model, tolerant=cut and block is ordered[-1])
             for block in ordered
@@ -118,6 +138,10 @@ class Reading:
         return str(last.native["name"])
 
     def _open(self, event: RawContentBlockStartEvent) -> str | None:
+        if self.provider_stop is not None:
+            raise ValueError("a block began after the end")
+        if event.index in self._blocks:
+            raise ValueError(f"block {event.index} began twice")
         native = _OBJECT.validate_python(event.content_block.to_dict(mode="json"))
         self._blocks[event.index] = block = _OpenBlock(native)
         if event.content_block.type == "text" and event.content_block.text:
@@ -127,6 +151,11 @@ class Reading:
 
     def _extend(self, event: RawContentBlockDeltaEvent) -> str | None:
         block, delta = self._blocks[event.index], event.delta
+        if block.closed or self.provider_stop is not None:
+            raise ValueError(f"block {event.index} went on after its end")
+        kind = str(block.native["type"])
+        if delta.type in _KNOWN_PIECES - _PIECES.get(kind, _KNOWN_PIECES):
+            raise ValueError(f"a {delta.type} in a block of kind {kind!r}")
         match delta.type:
             case "text_delta":
                 block.text.append(delta.text)
@@ -163,6 +192,8 @@ def _tool_use(block: _OpenBlock, *, tolerant: bool) -> ToolUseBlock | None:
     written = "".join(block.arguments)
     if tolerant and not written:
         return None
+    if not written and not block.closed:
+        raise ValueError(f"the call of {block.native['name']!r} never came to its arguments")
     try:
         arguments = _OBJECT.validate_python(
             read_json(written) if written else block.native.get("input") or {}
