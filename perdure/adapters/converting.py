@@ -71,7 +71,10 @@ class CompactConverter(PydanticJSONPlainPayloadConverter):
             data, unknown = without_unknown(payload.data, error)
             _tell(type_hint, unknown)
             known = Payload(metadata=payload.metadata, data=data.encode())
-            return super().from_payload(known, type_hint)
+            try:
+                return super().from_payload(known, type_hint)
+            except ValidationError:
+                raise error from None  # it says what is not known, not that it is missing
 
 
 def _by_hand(payload: Payload, type_hint: type | None) -> bool:

@@ -1,4 +1,8 @@
-"""Reading what another version wrote: fields that this one does not know are left out.
+"""Reading what another version wrote: what this one does not know is left out.
+
+Those are fields, and values of closed sets: a field with such a value has its default, and a thing
+in a list whose `type` is not known (an event, say) is passed over. Where a value is needed and has
+no default, the reading fails: no other value would be true.
 
 Files and messages of people stay strict, for there an unknown field is a typing error. What our own
 processes write for each other (inputs, states, step messages, rows, blobs) may come from a version
@@ -6,6 +10,7 @@ with more fields, after an upgrade of a part or after a rollback.
 """
 
 import json
+from collections.abc import Callable
 from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
@@ -13,6 +18,9 @@ from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 UNKNOWN = "extra_forbidden"
+NEWER = "literal_error"
+TAG = "type"
+Place = tuple[int | str, ...]
 
 
 def read(model: type[M], data: str | bytes) -> M:
@@ -25,7 +33,7 @@ def read(model: type[M], data: str | bytes) -> M:
         return model.model_validate_json(data)
     except ValidationError as error:
         known, _ = without_unknown(data, error)
-        return model.model_validate_json(known)
+        return _again(lambda: model.model_validate_json(known), error)
 
 
 def read_as(adapter: TypeAdapter[T], data: str | bytes) -> T:
@@ -34,31 +42,56 @@ def read_as(adapter: TypeAdapter[T], data: str | bytes) -> T:
         return adapter.validate_json(data)
     except ValidationError as error:
         known, _ = without_unknown(data, error)
-        return adapter.validate_json(known)
+        return _again(lambda: adapter.validate_json(known), error)
+
+
+def _again(reading: Callable[[], T], error: ValidationError) -> T:
+    """Read what is left; where that is not enough, the first error says what is wrong."""
+    try:
+        return reading()
+    except ValidationError:
+        raise error from None
 
 
 def without_unknown(data: str | bytes, error: ValidationError) -> tuple[str, tuple[str, ...]]:
-    """The JSON without the fields that a validation did not know, and their paths.
+    """The JSON without what a validation did not know, and the paths of that.
 
     Raises:
         ValidationError: the same one, where it has another cause.
     """
-    places = [found["loc"] for found in error.errors(include_url=False) if found["type"] == UNKNOWN]
-    if not places or len(places) != error.error_count():
+    found = error.errors(include_url=False)
+    if any(one["type"] not in {UNKNOWN, NEWER} for one in found):
         raise error
+    places = [_left_out(one["loc"], newer=one["type"] == NEWER) for one in found]
     whole: JsonValue = json.loads(data)
-    for place in places:
+    # The last of a list first: the others keep their places.
+    for place in sorted(set(places), key=_in_order, reverse=True):
         _drop(whole, place)
     return json.dumps(whole), tuple(".".join(str(step) for step in place) for place in places)
 
 
+def _left_out(place: Place, *, newer: bool) -> Place:
+    """What goes with a value that is not known: itself, or the thing in a list that it names."""
+    of_a_thing = newer and len(place) > 1 and place[-1] == TAG and isinstance(place[-2], int)
+    return place[:-1] if of_a_thing else place
+
+
+def _in_order(place: Place) -> tuple[tuple[bool, int, str], ...]:
+    return tuple((True, step, "") if isinstance(step, int) else (False, 0, step) for step in place)
+
+
 def _drop(value: JsonValue, place: tuple[int | str, ...]) -> None:
-    """Take one field out; steps that are tags of unions, and no keys, are passed over."""
+    """Take one value out; steps that are tags of unions, and no keys, are passed over."""
     *way, name = place
     for step in way:
         value = _inside(value, step)
-    if isinstance(value, dict):
-        value.pop(str(name), None)
+    match value, name:
+        case dict(), _:
+            value.pop(str(name), None)
+        case list(), int() if name < len(value):
+            value.pop(name)
+        case _:
+            return
 
 
 def _inside(value: JsonValue, step: int | str) -> JsonValue:

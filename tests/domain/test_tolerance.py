@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter, ValidationError
 
 from perdure.domain.base import Frozen
+from perdure.domain.events import Event
 from perdure.domain.run import RUN_SPEC
 from perdure.domain.tolerance import read, read_as
 
@@ -58,6 +59,62 @@ def test_unknown_fields_are_left_out_wherever_they_are(places: set[str]) -> None
 def test_what_is_wrong_stays_wrong(data: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         read(Tree, json.dumps(data))
+
+
+Hue = Literal["green", "red"]
+
+
+class Fruit(Frozen):
+    type: Literal["apple", "pear"]
+    hue: Hue = "green"
+
+
+class Basket(Frozen):
+    ripe: Hue | None = None
+    hues: dict[str, Fruit] = {}
+    fruit: tuple[Fruit, ...] = ()
+    worst: Hue = "red"
+
+
+APPLE, PEAR = {"type": "apple"}, {"type": "pear", "hue": "red"}
+
+
+@pytest.mark.parametrize(
+    ("given", "read_as_"),
+    [
+        pytest.param({"ripe": "blue"}, {}, id="one that may be left out"),
+        pytest.param({"worst": "blue", "new": 1}, {}, id="with an unknown field"),
+        pytest.param(
+            {"fruit": [APPLE, {"type": "quince"}, PEAR, {"type": "fig", "hue": "blue"}]},
+            {"fruit": [APPLE, PEAR]},
+            id="things of a list",
+        ),
+        pytest.param(
+            {"fruit": [{**APPLE, "hue": "blue"}]}, {"fruit": [APPLE]}, id="a part of such a thing"
+        ),
+        pytest.param(
+            {"hues": {"a": {"type": "pear", "hue": "blue"}}},
+            {"hues": {"a": {"type": "pear"}}},
+            id="deep",
+        ),
+    ],
+)
+def test_values_that_a_newer_version_added_are_left_out(
+    given: dict[str, object], read_as_: dict[str, object]
+) -> None:
+    assert read(Basket, json.dumps(given)) == Basket.model_validate_json(json.dumps(read_as_))
+
+
+def test_a_value_that_is_needed_and_not_known_is_an_error_that_names_it() -> None:
+    with pytest.raises(ValidationError, match="quince"):
+        read(Basket, json.dumps({"hues": {"a": {"type": "quince"}}}))
+
+
+def test_an_event_of_a_newer_version_hides_no_other() -> None:
+    known = {"seq": 1, "at": "2026-01-01T00:00:00Z", "run": "r", "iteration": 0, "type": "ended"}
+    told = json.dumps([{**known, "type": "sang"}, {**known, "seq": 2}])
+    events = read_as(TypeAdapter(list[Event]), told)
+    assert [event.seq for event in events] == [2]
 
 
 def test_a_specification_of_another_version_is_read_and_a_file_stays_strict() -> None:
