@@ -125,15 +125,6 @@ class Gateway:
         )
         states = StoredStates(blobs=blobs, records=records)
         self._forking = Forking(states=states, starter=self._starter, now=now)
-        retrying = Retrying(
-            server=self._server,
-            blobs=blobs,
-            records=records,
-            journal=journal,
-            states=states,
-            starter=self._starter,
-            now=now,
-        )
         self._looking = Looking(
             server=self._server,
             blobs=blobs,
@@ -147,7 +138,15 @@ class Gateway:
             server=self._server,
             blobs=blobs,
             records=records,
-            retrying=retrying,
+            retrying=Retrying(
+                server=self._server,
+                blobs=blobs,
+                records=records,
+                journal=journal,
+                states=states,
+                starter=self._starter,
+                now=now,
+            ),
             rubric_problems=rubric_problems,
             audit=audit,
         )

@@ -39,19 +39,19 @@ def test_the_threshold_of_a_pattern_survives_every_round_trip(
             "more than once: a",
             id="a strategy twice",
         ),
-        pytest.param({"strategies": [""]}, "refine.strategies[0]", "1 character", id="no name"),
-        pytest.param({"max_iterations": 0}, "refine.max_iterations", "greater", id="none"),
+        pytest.param({"strategies": [""]}, "refine.strategies[0]", "not empty", id="no name"),
+        pytest.param({"max_iterations": 0}, "refine.max_iterations", "at least 1", id="none"),
         pytest.param({"max_iterations": 1001}, "refine.max_iterations", "1000", id="too many"),
         pytest.param({"min_iterations": 4}, "refine.min_iterations", "which is 3", id="minimum"),
-        pytest.param({"quality_threshold": 0}, "refine.quality_threshold", "greater", id="zero"),
         pytest.param(
-            {"output": {"parts": "pages"}}, "refine.output.parts", "'sections'", id="parts"
+            {"quality_threshold": 0}, "refine.quality_threshold", "more than 0", id="zero"
         ),
-        pytest.param({"plan": "maybe"}, "refine.plan", "'auto'", id="switch"),
+        pytest.param({"output": {"parts": "pages"}}, "refine.output.parts", "sections", id="parts"),
+        pytest.param({"plan": "maybe"}, "refine.plan", "auto", id="switch"),
         pytest.param(
             {"termination": {"type": "max_iterations", "limit": 0}},
             "refine.termination.limit",
-            "greater",
+            "at least 1",
             id="tree",
         ),
         pytest.param(
