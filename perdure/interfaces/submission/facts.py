@@ -73,9 +73,11 @@ class Surroundings:
 class Submission:
     """A valid specification, the files that must be stored before it starts, and what to tell.
 
-    `blobs` is keyed by the plain address (`sha256:…`) that the specification uses.
+    `blobs` is keyed by the plain address (`sha256:…`) that the specification uses. `name` is that
+    of the task's file, which says in fewer words than the goal what a run is about.
     """
 
     spec: Spec
     blobs: Mapping[str, bytes] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    name: str = ""

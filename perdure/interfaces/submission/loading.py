@@ -1,5 +1,6 @@
 """From a task file, bare words or a REST body to a valid specification."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -47,7 +48,8 @@ def load(task: str, flags: Flags = NO_FLAGS, *, surroundings: Surroundings) -> S
     # A ready-made task works where it is called: its `workspace: .` is the folder of the command.
     folder = here if path.parent == surroundings.definitions else path.parent
     own = Layer(name=str(path), fields=read_file(path), folder=folder)
-    return _submitted(own, flags, surroundings, defaults_folder=folder)
+    found = _submitted(own, flags, surroundings, defaults_folder=folder)
+    return replace(found, name=path.stem)
 
 
 def load_data(

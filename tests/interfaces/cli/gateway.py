@@ -11,6 +11,7 @@ from perdure.domain.errors import NotAllowed, NotFound, PerdureError, ServiceUna
 from perdure.domain.events import Event
 from perdure.domain.memory.mining import MineReport
 from perdure.domain.messages import AnyMessage, Receipt
+from perdure.domain.names import run_id
 from perdure.domain.ports import AttemptRow
 from perdure.domain.result import IterationRecord, RunResult
 from perdure.domain.run import AgentSpec
@@ -48,6 +49,7 @@ class MemoryGateway:
         ]
     )
     started: list[Spec] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
     sent: list[tuple[str, AnyMessage]] = field(default_factory=list)
     refusals: dict[str, PerdureError] = field(default_factory=dict)
     start_error: PerdureError | None = None
@@ -211,7 +213,8 @@ class MemoryGateway:
         return self.mined
 
     def fresh_id(self, kind: str, goal: str) -> str:
-        return f"{kind}-fresh"
+        self.named.append(run_id(kind, goal, "fresh"))
+        return RUN
 
     async def history_export(self, run: str) -> bytes:
         return b'{"events": []}'

@@ -60,7 +60,7 @@ def test_defaults_may_speak_of_other_kinds(home: Path, submit: Load) -> None:
 @pytest.mark.parametrize(
     ("flags", "read", "value"),
     [
-        ({"budget": Decimal("0.5")}, lambda spec: spec.budget.cost_usd, Decimal("0.5")),
+        ({"budget": {"cost_usd": "0.5"}}, lambda spec: spec.budget.cost_usd, Decimal("0.5")),
         ({"model": "claude-x"}, lambda spec: spec.models.executor, "claude-x"),
         ({"iterate": 5}, lambda spec: spec.refine.max_iterations, 5),
         ({"quality": 0.95}, lambda spec: spec.refine.quality_threshold, 0.95),

@@ -63,7 +63,10 @@ async def run(
     async with session.connected(start=True, with_worker=with_worker) as services:
         for note in submission.notes:
             session.output.note(note)
-        started = await services.gateway.start(spec, run_id=id)
+        gateway, name = services.gateway, submission.name
+        # Named by its file: a task's goal begins with the same words whatever it is given.
+        named = id or (gateway.fresh_id(spec.kind, name) if name else None)
+        started = await gateway.start(spec, run_id=named)
         return await follow_started(session, services, started, detach=detach)
 
 

@@ -249,3 +249,24 @@ def test_an_error_while_live_is_told_once(
     perdure.gateway.follow_error = ServiceUnavailable("The server is away.")
     assert perdure.run("watch", RUN, terminal=True) == 3
     assert perdure.err.count("The server is away.") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "begins"),
+    [
+        (("resume-parsing", "--example"), "refine-resume-parsing-"),
+        (("définition-du-thé.yaml",), "refine-definition-"),
+        (("sub/notes.yaml",), "refine-notes-"),
+        (("release-notes", "--example"), "refine-release-notes-"),
+        (("say hello",), None),
+    ],
+)
+def test_a_run_of_a_file_is_named_by_it(
+    perdure: Installation, words: tuple[str, ...], begins: str | None
+) -> None:
+    (perdure.folder / "sub").mkdir()
+    for name in ("définition-du-thé.yaml", "sub/notes.yaml"):
+        (perdure.folder / name).write_text(TASK, encoding="utf-8")
+    perdure.run("run", *words, "--detach")
+    named = perdure.gateway.named
+    assert named == [] if begins is None else [one for one in named if one.startswith(begins)]
