@@ -6,6 +6,7 @@ from perdure.domain.agent.failover import OVERFLOW_CODE
 from perdure.domain.agent.turn import Ending
 from perdure.domain.evaluation import DimensionScore, Evaluation
 from perdure.domain.refine.compression import UNCOMPRESSED_CHARACTERS
+from perdure.domain.refine.decision import NO_OUTPUT
 from perdure.domain.refine.incremental import Look, Question, Verdict, evidence_of, look_at, noted
 from perdure.domain.refine.parts import bind_findings
 from perdure.domain.refine.scoring import combined, completed, unscored
@@ -46,6 +47,7 @@ class Evaluating(Verifying):
             self._unchecked(draft, checked)
         elif checked.output_hash is None:
             draft.pieces, draft.failure = [], "the model wrote nothing"
+            draft.failure_reason = NO_OUTPUT
         else:
             draft.output, draft.output_hash = checked.output, checked.output_hash
             await self._score(draft, checked)

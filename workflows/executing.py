@@ -7,6 +7,7 @@ from perdure.domain.agent.failover import OVERFLOW_CODE
 from perdure.domain.agent.settings import Turns
 from perdure.domain.agent.turn import SCHEMA_UNMET, Ending, TurnState
 from perdure.domain.budget import Refused, work
+from perdure.domain.refine.decision import NO_OUTPUT
 from perdure.domain.refine.economy import sent_by_phase
 from perdure.domain.refine.iteration import later_tokens
 from perdure.domain.refine.parts import (
@@ -193,6 +194,8 @@ class Executing(Evaluating):
             draft.cut = Ending(outcome=end.outcome, reason=end.reason, detail=end.detail)
         elif not draft.pieces:
             draft.failure = f"the executor gave no text ({end.outcome}/{end.reason})"
+            if end.outcome == NO_OUTPUT:
+                draft.failure_reason = NO_OUTPUT
 
     async def _write_parts(self, parts: tuple[Part, ...]) -> None:
         """One call per failing part; a part that cannot be had stays as it was."""

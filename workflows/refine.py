@@ -203,7 +203,9 @@ class RefineLoop(Preparing):
         count_decision(self.kind, decision.decision)
         self.note("decided", decision=decision.decision, row=decision.row, why=decision.explanation)
         base = core.turn.record or IterationRecord(index=core.iteration)
-        record = record_of(core, base, decision=decision, rubric=self.rubric)
+        record = record_of(
+            core, base, decision=decision, rubric=self.rubric, settings=self.spec.refine
+        )
         core.turn.record = None
         core.turn.unwritten = [*core.turn.unwritten, record]
         self.keep(record)

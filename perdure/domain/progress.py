@@ -11,6 +11,7 @@ from perdure.domain.base import Frozen
 
 SCORE_DECIMALS = 9
 RECENT_POINTS = 20
+PERFECT = 1.0
 DEGRADATION_WINDOW = 3
 
 CompareWith = Literal["previous", "best"]

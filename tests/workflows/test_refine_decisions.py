@@ -42,9 +42,11 @@ def case(
         case("little gain", [0.5, 0.5], ("best_effort", "diminishing_returns", "accept_best"), 2),
         case("plateau", [0.5, 0.7, 0.6], ("best_effort", "plateau", "accept_best"), 2,
              pattern="improvement", max_iterations=9),
-        case("improvement has no threshold", [0.5, 1.0, 0.9],
+        case("improvement has no threshold", [0.5, 0.9, 0.8],
              ("best_effort", "plateau", "accept_best"), 2, pattern="improvement",
              max_iterations=9),
+        case("nothing improves on a full score", [0.5, 1.0],
+             ("accepted", "quality_met", "accept"), 2, pattern="improvement", max_iterations=9),
         case("a checklist ignores a fall", [0.9, 0.2, 1.0],
              ("accepted", "all_items_pass", "accept"), 3, pattern="checklist"),
         case("a tree by confidence", [0.5, 0.4, 0.6], ("accepted", "quality_met", "accept"), 3,
@@ -242,3 +244,21 @@ async def test_condition_met_is_said_of_conditions_alone(
     await site.gateway.result(run)
     met = [e.data["condition"] for e in await events(site, run) if e.type == "condition_met"]
     assert met == ([row] if row else [])
+
+
+async def test_a_blank_draft_is_no_output(site: Installation) -> None:
+    result = await site.run(spec(), {"replies": [{"text": " \n "}] * 2})
+    assert (result.outcome, result.reason, result.output) == ("no_output", "no_output", None)
+
+
+async def test_a_record_says_what_the_next_iteration_was_told_to_change(
+    site: Installation,
+) -> None:
+    result = await site.run(spec(), {"replies": [*drafts(0.5), {"text": ""}, {"text": ""},
+                                                 *drafts(0.9)]})  # fmt: skip
+    first, blank, last = (record.adaptation for record in result.iterations)
+    assert first is not None
+    assert first.startswith("[important] missing: bay, fig")
+    assert blank is not None
+    assert blank.startswith("The previous attempt failed: the executor gave no text")
+    assert last is None

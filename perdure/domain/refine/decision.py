@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perdure.domain.outcomes import Ended, Outcome, ended
-from perdure.domain.progress import DEGRADATION_WINDOW, Trajectory
+from perdure.domain.progress import DEGRADATION_WINDOW, PERFECT, Trajectory
 from perdure.domain.refine.settings import RefineSettings
 from perdure.domain.result import Decision as DecisionKind
 from perdure.domain.termination import LoopFacts, check_termination
 
 FAILURES_IN_A_ROW = 2
+NO_OUTPUT = "no_output"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +200,13 @@ def passed(facts: Facts) -> Decision | None:
 
 
 def quality(facts: Facts) -> Decision | None:
-    """Row 4: the threshold is reached and the minimum of iterations done."""
-    threshold = facts.settings.quality_threshold
-    if threshold is None or facts.settings.pattern == "checklist":
+    """Row 4: the threshold is reached and the minimum of iterations done.
+
+    Where nobody set a threshold, only a full score does: no iteration can improve on it.
+    """
+    settings = facts.settings
+    threshold = PERFECT if settings.quality_threshold is None else settings.quality_threshold
+    if settings.pattern == "checklist":
         return None
     if not (facts.enough_iterations and facts.trajectory.reached(threshold)):
         return None
@@ -336,6 +341,8 @@ def _limit(facts: Facts, limit: int, row: str) -> Decision | None:
 
 
 def _failed(row: str, failure: Failure) -> Decision:
+    if failure.reason == NO_OUTPUT:
+        return _end("abort_error", row, ended("no_output", "no_output", failure.message))
     return _end("abort_error", row, ended("failed", failure.reason, failure.message))
 
 

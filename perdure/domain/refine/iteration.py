@@ -8,7 +8,8 @@ from perdure.domain.agent.records import spent_since
 from perdure.domain.agent.turn import Ending
 from perdure.domain.budget import TIME_DIMENSIONS, Refused
 from perdure.domain.evaluation import Evaluation, deciding_pass, failing, items_pass
-from perdure.domain.progress import rounded
+from perdure.domain.progress import PERFECT, rounded
+from perdure.domain.refine.adapting import adaptation, told_to_change
 from perdure.domain.refine.decision import Decision, DecisionKind, Facts, Failure
 from perdure.domain.refine.economy import saved_share
 from perdure.domain.refine.parts import failing_parts
@@ -118,8 +119,8 @@ def facts_of(
 def quality_met(settings: RefineSettings, rubric: Rubric, version: Kept | None) -> bool:
     """Whether an output is good enough, however the run that returns it ends.
 
-    It is when all its deciding dimensions pass, or when its score reaches the threshold; a
-    checklist is met by all its items alone.
+    It is when all its deciding dimensions pass, or when its score reaches the threshold, a full
+    score where there is none; a checklist is met by all its items alone.
     """
     if version is None or version.score is None or version.evaluation is None or version.misfits:
         return False
@@ -128,7 +129,7 @@ def quality_met(settings: RefineSettings, rubric: Rubric, version: Kept | None) 
     if deciding_pass(rubric, version.evaluation):
         return True
     threshold = settings.success_threshold
-    return threshold is not None and version.score >= rounded(threshold)
+    return version.score >= rounded(PERFECT if threshold is None else threshold)
 
 
 def failure_of(draft: Draft) -> Failure | None:
@@ -154,7 +155,7 @@ def cut_decision(ending: Ending) -> Decision:
 
 def end_detail(state: RefineState, decision: Decision, *, wall_time: float) -> str:
     """The figures or the error behind a decision that ends the run; empty when there are none."""
-    if decision.outcome == "failed":
+    if decision.outcome in {"failed", "no_output"}:
         return state.draft.failure or ""
     if decision.reason == "max_iterations":
         return f"{state.trajectory.completed} iterations"
@@ -167,11 +168,18 @@ def end_detail(state: RefineState, decision: Decision, *, wall_time: float) -> s
 
 
 def record_of(
-    state: RefineState, base: IterationRecord, *, decision: Decision, rubric: Rubric
+    state: RefineState,
+    base: IterationRecord,
+    *,
+    decision: Decision,
+    rubric: Rubric,
+    settings: RefineSettings,
 ) -> IterationRecord:
     """The record of the finished iteration; what it used is everything spent since it began."""
     draft, output = state.draft, written(state.draft)
     used = spent_since(draft.began, state.budget.spent)
+    goes_on = decision.decision == "continue"
+    told = told_to_change(state, rubric=rubric, settings=settings) if goes_on else ""
     return base.model_copy(
         update={
             "phase": state.phase,
@@ -192,6 +200,7 @@ def record_of(
             "tree_ref": draft.tree,
             "transcript": state.turn.head.hash if state.turn.head else base.transcript,
             "break_reason": decision.row if decision.ends else base.break_reason,
+            "adaptation": adaptation(base.adaptation, told),
             "error": draft.failure or (draft.cut.detail or None if draft.cut else None),
         }
     )

@@ -13,6 +13,7 @@ from perdure.domain.refine.settings import RefineSettings
 from perdure.domain.termination import LoopFacts
 
 FAILED = Failure("model_error", "the provider is away")
+BLANK = Failure("no_output", "the executor gave no text")
 OVERFLOW = Failure("model_error", "the context is full", heals=True)
 
 
@@ -157,6 +158,15 @@ def test_failures(given: Facts, expected: str) -> None:
             id="improvement: threshold given",
         ),
         pytest.param(facts(0.5, 0.51, settings=IMPROVE), "continue", id="improvement: any gain"),
+        pytest.param(
+            facts(1.0, settings=IMPROVE), "accept/quality_met", id="improvement: nothing is left"
+        ),
+        pytest.param(
+            facts(1.0, settings={**IMPROVE, "min_iterations": 2}), "continue", id="unless asked"
+        ),
+        pytest.param(
+            facts(None, failure=BLANK), "abort_error/no_output", id="a blank draft is no output"
+        ),
         pytest.param(
             facts(0.5, 0.5, settings=IMPROVE), "accept_best/plateau", id="improvement: a tie"
         ),

@@ -111,7 +111,9 @@ def test_a_record_has_what_was_spent_since_the_iteration_began() -> None:
     lost = Account(attempts=2, unconfirmed=Usage(output_tokens=7), unconfirmed_cost_usd=Decimal(1))
     state.budget = settle(settle(state.budget, "x", used), "y", lost)
     decision = decide(facts_of(state, settings=RefineSettings(), rubric=RUBRIC, now=NOW))
-    record = record_of(state, IterationRecord(index=1), decision=decision, rubric=RUBRIC)
+    record = record_of(
+        state, IterationRecord(index=1), decision=decision, rubric=RUBRIC, settings=RefineSettings()
+    )
     assert record.usage == Usage(input_tokens=10, output_tokens=7)
     assert (record.cost_usd, record.model_calls) == (Decimal("1.5"), 3)
 

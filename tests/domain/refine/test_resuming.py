@@ -68,7 +68,7 @@ def _iterate(state: RefineState, score: float | None, text: str, rules: RefineSe
     fold(state, RUBRIC)
     decision = decide(facts_of(state, settings=rules, rubric=RUBRIC, now=NOW))
     base = IterationRecord(index=state.iteration)
-    record = record_of(state, base, decision=decision, rubric=RUBRIC)
+    record = record_of(state, base, decision=decision, rubric=RUBRIC, settings=RefineSettings())
     state.records = [*state.records, record]
     return decision
 
