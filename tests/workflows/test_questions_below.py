@@ -6,6 +6,7 @@ import pytest
 from agent_runs import call, calls, gate_of
 from delegating import completes, decides, delegates, delegation, script, works
 from installation import Installation
+from rest import served
 from waiting import eventually
 
 from perdure.domain.messages import Answer
@@ -48,7 +49,35 @@ async def by_a_signal_to_the_root(site: Installation, run: str, asked: Question)
     await site.handle(run).signal("answer", {"gate": asked.key, "choice": "tea"})
 
 
-@pytest.mark.parametrize("way", [by_name, by_run_and_name, at_the_child, by_a_signal_to_the_root])
+async def over_rest(site: Installation, run: str, asked: Question) -> None:
+    """The list of gates tells where it is asked; there it is answered, or at the root."""
+    async with served(site) as door:
+        listed = (await door.client.get("/api/v1/gates")).json()["items"]
+        assert asked.run in [item["run"] for item in listed]
+        at = f"/api/v1/loops/{run}/gates/{asked.key}/answer"
+        answer = await door.client.post(at, json={"choice": "tea"})
+        assert answer.status_code == 200, answer.text
+
+
+async def over_rest_at_the_child(site: Installation, run: str, asked: Question) -> None:
+    del run
+    async with served(site) as door:
+        at = f"/api/v1/loops/{asked.run}/gates/{asked.gate}/answer"
+        answer = await door.client.post(at, json={"choice": "tea"})
+        assert answer.status_code == 200, answer.text
+
+
+WAYS = [
+    by_name,
+    by_run_and_name,
+    at_the_child,
+    by_a_signal_to_the_root,
+    over_rest,
+    pytest.param(over_rest_at_the_child, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
 async def test_a_question_two_levels_down_is_seen_and_answered(
     site: Installation, way: Callable[[Installation, str, Question], Awaitable[None]]
 ) -> None:
