@@ -1,7 +1,7 @@
 """The activity `read_work`: what one iteration's workers wrote, and how new it is."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from temporalio import activity
 
@@ -17,7 +17,7 @@ from perdure.domain.delegation.steps import (
     WorkDone,
     WorkRead,
 )
-from perdure.domain.delegation.tools.draft import MOST_DRAFTS, ToolDraft, drafted
+from perdure.domain.delegation.tools.draft import ToolDraft, wanted_tools
 from perdure.domain.delegation.work import (
     NAMES_KEPT,
     confidence_of,
@@ -93,6 +93,7 @@ class ReadWork:
         if done.envelope is not None and done.acceptance and shown.strip():
             asked = critic_prompt(done.envelope, done.acceptance, shown)
             question = await self._blobs.put_text(asked)
+        wanted = wanted_tools(result)
         skills = [await self._blobs.put_text(skill.markdown) for skill in result.skills_created]
         return WorkRead(
             confidence=confidence,
@@ -104,16 +105,17 @@ class ReadWork:
             defects=result.defects[:NAMES_KEPT],
             tools_created=result.tools_created[:NAMES_KEPT],
             skills=tuple(ref.hash for ref in skills[:NAMES_KEPT]),
-            drafts=await self._drafts(result),
+            drafts=await self._drafts(wanted.drafts),
             result=(await self._blobs.put_text(shown)).hash if shown.strip() else None,
             question=question,
             unfit=unfit,
+            unread=result.unread,
+            unread_tools=wanted.problems,
         )
 
-    async def _drafts(self, result: WorkerResult) -> tuple[str, ...]:
+    async def _drafts(self, drafts: Sequence[ToolDraft]) -> tuple[str, ...]:
         """The tools that the worker wants made, each stored as the pipeline takes it."""
-        read = [drafted(needed) for needed in result.tools_needed[:MOST_DRAFTS]]
-        texts = [one.model_dump_json() for one in read if isinstance(one, ToolDraft)]
+        texts = [one.model_dump_json() for one in drafts]
         return tuple([await self._blobs.put(text.encode()) for text in texts])
 
     async def _misfits(self, done: WorkDone, result: WorkerResult) -> tuple[str, ...]:

@@ -76,8 +76,17 @@ class Working(Skilled, Equipping):
         await self._merge_pieces(pieces, base)
         await self._keep_skills(pieces)
         for piece in pieces:
+            self._note_unread(piece)
             self.want_tools(logical_worker(piece.envelope.worker), piece.read.drafts)
         return [self._report_of(piece) for piece in pieces]
+
+    def _note_unread(self, piece: Piece) -> None:
+        """Tell the manager what nobody could read, and people which tools were no drafts."""
+        worker = piece.envelope.worker
+        for text in piece.read.unread:
+            self.inform(f"{worker}: {text}")
+        for why in piece.read.unread_tools:
+            self.note("tool_refused", worker=worker, tool="a tool", stage="draft", why=why[:200])
 
     async def _run_pieces(
         self,

@@ -226,6 +226,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "result": None,
             "question": None,
             "unfit": [],
+            "unread": [],
+            "unread_tools": [],
         },
     }
 )

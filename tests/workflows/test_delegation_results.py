@@ -132,3 +132,18 @@ async def test_a_manager_that_waits_for_money_decides_once(rolling: Installation
     result = await rolling.gateway.result(run)
     assert (result.outcome, result.iteration_count) == ("accepted", 1)
     assert result.iterations[0].index == 1
+
+
+async def test_what_nobody_can_read_of_a_worker_is_told(site: Installation) -> None:
+    tool = {"name": "text.count", "code": "x", "schema": "{}", "examples": '["no example"]'}
+    result = await site.run(
+        delegation(),
+        script(
+            delegates("w1"),
+            works("w1", confidence="sure enough", tools_needed=[tool]),  # type: ignore[arg-type]
+            {**completes(), "when": {"role": "manager", "contains": "counts as not stated"}},
+        ),
+    )
+    assert result.outcome == "accepted"
+    refused = [e async for e in site.gateway.events(result.id) if e.type == "tool_refused"]
+    assert [event.data["stage"] for event in refused] == ["draft"]

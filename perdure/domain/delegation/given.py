@@ -11,8 +11,10 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from perdure.domain.delegation.decisions import MOST_HYPOTHESES, DecisionName
+from perdure.domain.delegation.sureness import read_sureness
 from perdure.domain.delegation.wording import RESULTS
 from perdure.domain.json_text import value_of
+from perdure.domain.problems import shown
 
 Given = Mapping[str, JsonValue]
 Fields = dict[str, JsonValue]
@@ -60,9 +62,9 @@ def _completion(given: Given) -> Fields:
         "final_result": value_of(said) if isinstance(said, str) else said,
         "deliverables": _texts(given, ("deliverables", "artifacts", "files")),
     }
-    confidence = given.get("confidence")
-    if isinstance(confidence, int | float) and not isinstance(confidence, bool):
-        fields["confidence"] = float(confidence) if 0 <= confidence <= 1 else None
+    sure = read_sureness(given.get("confidence"))
+    # As a text nobody takes it for a number: the manager is asked again, and told why.
+    fields["confidence"] = shown(given.get("confidence")) if sure.problem else sure.value
     return fields
 
 

@@ -55,6 +55,8 @@ class WorkerResult(Frozen):
         tools_needed: tools that it wants made.
         tools_created: names of tools that were made for it.
         defects: what it knows to be wrong.
+        unread: what of its reply nobody could read, one sentence each.
+        unread_tools: the same of the tools that it wants made.
     """
 
     result: JsonValue = None
@@ -65,6 +67,8 @@ class WorkerResult(Frozen):
     tools_needed: tuple[NeededTool, ...] = ()
     tools_created: Texts = ()
     defects: tuple[Defect, ...] = ()
+    unread: Texts = ()
+    unread_tools: Texts = ()
 
 
 WorkerEnd = Literal["done", "crashed", "deferred", "refused"]

@@ -95,7 +95,8 @@ class WorkRead(StepMessage):
     `stated` is the confidence that the worker gave itself; `confidence` that, or one derived.
     `result` is the address of the result alone, `skills` those of procedures that it wrote down,
     `drafts` those of tools that it wants made;
-    `question` is what a reviewer is asked, `unfit` how the result misses its schema.
+    `question` is what a reviewer is asked, `unfit` how the result misses its schema; `unread` what
+    of the reply nobody could read, `unread_tools` the same of tools that it wants made.
     """
 
     confidence: float | None = None
@@ -111,6 +112,8 @@ class WorkRead(StepMessage):
     result: str | None = None
     question: Ref | None = None
     unfit: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    unread_tools: tuple[str, ...] = ()
 
 
 class ReadWorkReport(StepMessage):

@@ -6,9 +6,10 @@ from pydantic import JsonValue
 
 from perdure.domain.delegation.critique import read_defects
 from perdure.domain.delegation.results import CreatedSkill, NeededTool, WorkerResult
+from perdure.domain.delegation.sureness import read_sureness
+from perdure.domain.delegation.tools.draft import Unreadable, read_draft
 from perdure.domain.json_text import objects_in, value_of
 from perdure.domain.memory.skill_markdown import title_of
-from perdure.domain.progress import is_score
 
 _RESULTS = ("result", "final_result", "answer", "summary", "output", "analysis")
 _HONEST = ("confidence", "defects")
@@ -35,22 +36,20 @@ def read_worker(text: str) -> WorkerResult:
 
 def _structured(fields: dict[str, JsonValue]) -> WorkerResult:
     said = next((fields[key] for key in _RESULTS if fields.get(key) not in (None, "")), None)
+    sure = read_sureness(fields.get("confidence"))
+    tools, unread_tools = _tools(_list(fields.get("tools_needed")))
     return WorkerResult(
         result=value_of(said) if isinstance(said, str) else said,
-        confidence=_confidence(fields.get("confidence")),
+        confidence=sure.value,
         findings=_texts(fields.get("findings")),
         artifacts=_texts(fields.get("artifacts")),
         skills_created=tuple(_skills(_list(fields.get("skills_created")))),
-        tools_needed=tuple(_tools(_list(fields.get("tools_needed")))),
+        tools_needed=tuple(tools),
         tools_created=_texts(fields.get("tools_created")),
         defects=read_defects(_list(fields.get("defects"))),
+        unread=(sure.problem,),
+        unread_tools=tuple(unread_tools),
     )
-
-
-def _confidence(value: JsonValue) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if is_score(value) else None
 
 
 def _skills(items: Sequence[JsonValue]) -> list[CreatedSkill]:
@@ -68,26 +67,31 @@ def _skills(items: Sequence[JsonValue]) -> list[CreatedSkill]:
     return found
 
 
-def _tools(items: Sequence[JsonValue]) -> list[NeededTool]:
-    """Tools with a name and code; a schema or examples that came as text are read as JSON."""
+def _tools(items: Sequence[JsonValue]) -> tuple[list[NeededTool], list[str]]:
+    """Tools with a name and code, and what is wrong with the others.
+
+    A schema or examples that came as text are read as JSON.
+    """
     found: list[NeededTool] = []
+    problems: list[str] = []
     for item in items:
         given = item if isinstance(item, dict) else {}
-        name, code = given.get("name"), given.get("code")
-        if not (isinstance(name, str) and name.strip() and isinstance(code, str) and code.strip()):
+        schema = _json(given.get("schema") or given.get("parameters")) or {}
+        read = read_draft({**given, "schema": schema, "examples": ()} if given else item)
+        if isinstance(read, Unreadable):
+            problems.append(read.problem)
             continue
-        schema = _json(given.get("schema") or given.get("parameters"))
         about = given.get("description")
         found.append(
             NeededTool(
-                name=name.strip(),
-                code=code,
-                parameters=schema if isinstance(schema, dict) else {},
+                name=read.name,
+                code=str(given["code"]),
+                parameters=read.parameters,
                 description=about if isinstance(about, str) else "",
                 examples=tuple(_json(one) for one in _list(_json(given.get("examples")))),
             )
         )
-    return found
+    return found, problems
 
 
 def _texts(value: JsonValue) -> tuple[str, ...]:

@@ -240,12 +240,22 @@ def test_only_the_first_three_hypotheses_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("given", "kept"),
-    [(0.9, 0.9), (1, 1.0), (7, None), ("high", None), (True, None), (-0.1, None)],
+    [(0.9, 0.9), (1, 1.0), ("high", 0.8), ("low", 0.2), ("85%", 0.85), (None, None)],
 )
-def test_a_claimed_confidence_that_is_none_is_dropped(given: JsonValue, kept: float | None) -> None:
+def test_a_claimed_confidence_is_understood_as_models_write_it(
+    given: JsonValue, kept: float | None
+) -> None:
     found = read(json.dumps({"decision": "complete", "final_result": "x", "confidence": given}))
     assert isinstance(found, Complete)
     assert found.confidence == kept
+
+
+@pytest.mark.parametrize("given", [7, True, -0.1, "sure enough", [0.5], "7"], ids=str)
+def test_a_claimed_confidence_that_nobody_can_read_is_asked_for_again(given: JsonValue) -> None:
+    reply = {"decision": "complete", "final_result": "x", "confidence": given}
+    found = read_decision(json.dumps(reply))
+    assert isinstance(found, BadReply)
+    assert found.problems[0].startswith("confidence: found")
 
 
 def test_a_result_that_is_json_in_a_text_is_json() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from perdure.domain.delegation.results import WorkerResult
+from perdure.domain.delegation.tools.draft import MOST_DRAFTS, wanted_tools
 from perdure.domain.delegation.work import usable
 from perdure.domain.delegation.worker_reply import read_worker
 
@@ -58,6 +59,8 @@ def test_the_shape_of_the_contract_is_read() -> None:
         ),
         "tools_created": ("text.count",),
         "defects": ({"category": "other", "title": "slow", "fix": "", "critical": False},),
+        "unread": (),
+        "unread_tools": ("no.code: a tool needs its Python code, the field `code`",),
     }
 
 
@@ -96,9 +99,57 @@ def test_a_reply_of_another_shape_is_the_result(text: str, result: JsonValue) ->
     assert read_worker(text).result == result
 
 
-@pytest.mark.parametrize("value", [7, -1, "high", True, None, [0.5]], ids=str)
-def test_a_confidence_that_is_none_is_dropped(value: JsonValue) -> None:
-    assert read_worker(json.dumps({"result": "r", "confidence": value})).confidence is None
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ("low", 0.2),
+        (" Very-High ", 0.9),
+        ("0.7", 0.7),
+        ("70%", 0.7),
+        ("7/10", 0.7),
+        ("70 / 100", 0.7),
+        (1, 1.0),
+        (None, None),
+        ("", None),
+    ],
+)
+def test_a_confidence_is_understood_as_models_write_it(
+    given: JsonValue, value: float | None
+) -> None:
+    found = read_worker(json.dumps({"result": "r", "confidence": given}))
+    assert (found.confidence, found.unread) == (value, ())
+
+
+@pytest.mark.parametrize("value", [7, -1, "sure enough", "7/0", "12/10", True, [0.5], {}], ids=str)
+def test_a_confidence_that_nobody_can_read_is_said_to_be_unread(value: JsonValue) -> None:
+    found = read_worker(json.dumps({"result": "r", "confidence": value}))
+    assert found.confidence is None
+    assert "allowed: a number from 0 to 1" in found.unread[0]
+
+
+BAD_TOOLS: dict[str, JsonValue] = {
+    "a text": "text.count",
+    "without a name": {"code": "x"},
+    "without code": {"name": "text.count"},
+    "a schema that is no object": {"name": "text.count", "code": "x", "schema": "[1]"},
+    "an example that is a text": {"name": "text.count", "code": "x", "examples": ["a"]},
+    "an example without arguments": {"name": "text.count", "code": "x", "examples": [{"a": 1}]},
+    "examples that are a number": {"name": "text.count", "code": "x", "examples": 7},
+}
+
+
+@pytest.mark.parametrize("tool", BAD_TOOLS.values(), ids=BAD_TOOLS)
+def test_a_tool_that_is_no_draft_is_refused_in_words(tool: JsonValue) -> None:
+    wanted = wanted_tools(read_worker(json.dumps({"result": "r", "tools_needed": [tool]})))
+    assert wanted.drafts == ()
+    assert len(wanted.problems) == 1
+
+
+def test_more_tools_than_are_taken_are_counted() -> None:
+    tools = [{"name": f"text.n{number}", "code": "x"} for number in range(MOST_DRAFTS + 3)]
+    wanted = wanted_tools(read_worker(json.dumps({"result": "r", "tools_needed": tools})))
+    assert len(wanted.drafts) == MOST_DRAFTS
+    assert "3 more tools" in wanted.problems[0]
 
 
 @given(st.text(max_size=300))

@@ -4,11 +4,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
 from perdure.domain.base import Frozen
-from perdure.domain.delegation.results import NeededTool
+from perdure.domain.delegation.results import NeededTool, WorkerResult
 
 # Raised with every change that could let other code pass: what older versions validated is
 # validated again.
@@ -100,6 +101,22 @@ def drafted(needed: NeededTool) -> ToolDraft | Unreadable:
             "examples": list(needed.examples),
         }
     )
+
+
+class Wanted(NamedTuple):
+    """The drafts in a worker's result, and what is wrong with those that are none."""
+
+    drafts: tuple[ToolDraft, ...]
+    problems: tuple[str, ...]
+
+
+def wanted_tools(result: WorkerResult) -> Wanted:
+    """Every tool that a worker asked for: as a draft, or as a sentence about what is wrong."""
+    read = [drafted(needed) for needed in result.tools_needed[:MOST_DRAFTS]]
+    wrong = [*result.unread_tools, *(one.problem for one in read if isinstance(one, Unreadable))]
+    if (more := len(result.tools_needed) - MOST_DRAFTS) > 0:
+        wrong.append(f"{more} more tools were asked for; at most {MOST_DRAFTS} are taken")
+    return Wanted(tuple(one for one in read if isinstance(one, ToolDraft)), tuple(wrong))
 
 
 def oversized(draft: ToolDraft) -> str | None:
