@@ -13,6 +13,7 @@ LOOK = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["workflows", "activities"])
 @pytest.mark.parametrize("kind", ["module", "package"])
 def test_the_worker_finds_its_own_packages(tmp_path: Path, name: str, kind: str) -> None:

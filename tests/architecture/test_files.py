@@ -46,6 +46,7 @@ def is_named(dependency: str, text: str) -> bool:
     return any(whole.search(row) or (related.search(row) and short.search(row)) for row in rows)
 
 
+@pytest.mark.long
 def test_no_source_file_is_long() -> None:
     long = {
         str(module.path): lines
@@ -56,6 +57,7 @@ def test_no_source_file_is_long() -> None:
     assert long == {}
 
 
+@pytest.mark.long
 def test_no_function_is_long() -> None:
     long = {
         f"{module.path}:{node.name}": lines

@@ -79,6 +79,7 @@ def impure_imports(tree: ast.AST) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_a_temporal_client_is_held_by_few() -> None:
     holders = {m.name for m in modules(*PACKAGES) if client_imports(m.tree)}
     strangers = [name for name in sorted(holders) if not name.startswith(TEMPORAL_CLIENT_HOMES)]
@@ -126,6 +127,7 @@ def test_importing_perdure_brings_no_machinery() -> None:
     assert loaded("perdure") & heavy == set()
 
 
+@pytest.mark.long
 def test_workflow_modules_live_without_the_outside_world() -> None:
     names = [module.name for module in modules("workflows")]
     assert {"temporalio", "workflows"} <= loaded(*names, forbidden=OUTSIDE)

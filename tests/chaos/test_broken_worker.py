@@ -14,6 +14,7 @@ SUPPORT = Path(__file__).parents[1] / "support"
 HOUR_S = 3_600.0
 
 
+@pytest.mark.long
 async def test_r30_an_input_that_breaks_every_worker_is_named(chaos: Ground) -> None:
     """It costs so many workers and no more; a person gives it up, and other runs go on."""
     chaos.provider.plays = [
@@ -39,6 +40,7 @@ async def test_r30_an_input_that_breaks_every_worker_is_named(chaos: Ground) -> 
     assert other.output == "another run"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hours", [(1, -1), (-1, 1)], ids=["ahead, then back", "back, then ahead"])
 async def test_r37_clocks_of_workers_decide_nothing(chaos: Ground, hours: tuple[int, int]) -> None:
     """Deadlines, questions and spend go by the server's time, whatever the worker's clock says."""

@@ -81,6 +81,7 @@ async def test_r43_the_eleventh_update_in_flight_is_told_to_wait(chaos: Ground) 
     assert [told.count(message.text) for message in messages] == [1] * len(messages)
 
 
+@pytest.mark.long
 async def test_r48_an_answer_after_the_default_was_taken(served: Ground) -> None:
     served.provider.plays = [APPROVAL, Play(text="done", gate="later")]
     run = await served.start(gates={"timeout_s": 2.0, "on_expiry": "default:deny"})
@@ -99,6 +100,7 @@ async def test_r48_an_answer_after_the_default_was_taken(served: Ground) -> None
     assert not served.effects.exists(), "what nobody allowed was not done"
 
 
+@pytest.mark.long
 async def test_r48_an_answer_after_the_run_ended_unanswered(served: Ground) -> None:
     served.provider.plays = [APPROVAL, Play(text="done")]
     run = await served.start(gates={"timeout_s": 2.0, "on_expiry": "end"})

@@ -86,6 +86,7 @@ async def test_r33_what_cannot_heal_is_tried_once(served: Ground, status: int) -
     assert result.spend.tokens == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("header", "least"),
     [
@@ -128,6 +129,7 @@ async def test_r34_a_stream_that_breaks(served: Ground, end: str, calls: int, ou
         assert rows[0].usage.input_tokens, "what the broken attempt used is booked"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("play", "outcome", "reason"),
     [
@@ -183,6 +185,7 @@ async def test_r27_a_text_with_a_lone_surrogate(served: Ground) -> None:
     assert result.outcome in {"accepted", "failed"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [2 * MIB - 1, 2 * MIB + 1, 5 * MIB])
 async def test_r24_long_answers_are_paid_for_once(served: Ground, size: int) -> None:
     served.provider.plays = [Play(text="x" * (size - 2) + "é")]
@@ -192,6 +195,7 @@ async def test_r24_long_answers_are_paid_for_once(served: Ground, size: int) -> 
     assert len(result.output.encode()) == size
 
 
+@pytest.mark.long
 async def test_r36_a_provider_that_never_answers_ends_at_its_limit(
     server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -209,6 +213,7 @@ async def test_r36_a_provider_that_never_answers_ends_at_its_limit(
     assert result.spend.unconfirmed["tokens"]
 
 
+@pytest.mark.long
 async def test_eight_timeouts_end_as_timeouts_and_wait_longer_each_time(
     server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -29,6 +29,7 @@ async def waits(ground: Ground, run: str) -> bool:
     )
 
 
+@pytest.mark.long
 async def test_a_result_in_hand_is_stored_once_the_store_is_back(chaos: Ground) -> None:
     chaos.provider.plays = turns()
     disk_full = chaos.site.settings.home / "full"
@@ -50,6 +51,7 @@ async def test_a_result_in_hand_is_stored_once_the_store_is_back(chaos: Ground) 
     assert "is uncertain" not in str(chaos.provider.bodies[-1]["messages"])
 
 
+@pytest.mark.long
 async def test_a_result_that_goes_with_its_worker_leaves_the_effect_uncertain(
     chaos: Ground,
 ) -> None:

@@ -45,6 +45,7 @@ async def test_r21_a_run_that_always_rolls_orphans_nothing(rolling: Ground) -> N
     assert len(rolling.provider.lines()) == 5
 
 
+@pytest.mark.long
 async def test_r19_every_signal_of_a_rolling_run_is_applied_once(rolling: Ground) -> None:
     looking = [Play(text="", calls=[LOOK], delay_s=0.2)] * 2
     rolling.provider.plays = [
@@ -65,6 +66,7 @@ async def test_r19_every_signal_of_a_rolling_run_is_applied_once(rolling: Ground
         assert told.count(f"input-{number}.") + unread.count(f"input-{number}.") == 1, number
 
 
+@pytest.mark.long
 async def test_r20_every_update_of_a_rolling_run_is_applied_once(rolling: Ground) -> None:
     """Each gets its answer from one execution or the next, and acts in one of them."""
     looking = [Play(text="", calls=[LOOK], delay_s=0.2)] * 2
@@ -85,6 +87,7 @@ async def test_r20_every_update_of_a_rolling_run_is_applied_once(rolling: Ground
     assert len(await executions(rolling.site, run)) >= 3
 
 
+@pytest.mark.long
 async def test_r14_a_pause_outlives_the_roll(rolling: Ground) -> None:
     rolling.provider.plays = [Play(text="", calls=[LOOK], gate="later"), Play(text="done")]
     run = await rolling.start(tools=EXEMPT)
@@ -103,6 +106,7 @@ async def test_r14_a_pause_outlives_the_roll(rolling: Ground) -> None:
     assert (await rolling.check(run)).output == "done"
 
 
+@pytest.mark.long
 async def test_r48_an_approval_over_a_roll_and_answered_twice(rolling: Ground) -> None:
     rolling.provider.plays = [
         Play(text="", calls=[("effect.approved", {"word": "a"}), LOOK]),
@@ -146,6 +150,7 @@ async def test_r48_an_answer_while_no_worker_runs_counts(chaos: Ground) -> None:
     assert [call.outcome for call in result.iterations[0].calls] == ["ok"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [100, pytest.param(500, marks=pytest.mark.slow)])
 async def test_r23_many_calls_in_one_turn_run_in_waves(served: Ground, count: int) -> None:
     calls = [("effect.again", {"word": f"{number}"}) for number in range(count)]
@@ -155,6 +160,7 @@ async def test_r23_many_calls_in_one_turn_run_in_waves(served: Ground, count: in
     assert result.spend.tool_calls == count
 
 
+@pytest.mark.long
 async def test_r43_repeated_and_crowded_updates(served: Ground) -> None:
     served.provider.plays = [Play(text="done", gate="later"), Play(text="more")]
     run = await served.start()
@@ -178,6 +184,7 @@ async def test_r49_without_cached_workflows_nothing_changes(chaos: Ground, kept:
     assert len(chaos.provider.lines()) == 4
 
 
+@pytest.mark.long
 async def test_r26_a_state_above_every_payload_limit_still_rolls(rolling: Ground) -> None:
     """2.4 MB of input reach the next execution and the model, by reference."""
     rolling.provider.plays = [Play(text="", calls=[LOOK], gate="later"), Play(text="done")]

@@ -26,6 +26,7 @@ from perdure.domain.names import loops_queue, models_queue, tools_queue
 LOOK = ("effect.again", {"word": "a"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
 async def test_r06_the_server_is_killed_during_a_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
@@ -50,6 +51,7 @@ async def test_r06_the_server_is_killed_during_a_loop(
     assert len(made.provider.lines()) == turns + 1, "no call was made twice"
 
 
+@pytest.mark.long
 async def test_r07_what_was_acknowledged_outlives_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +79,7 @@ async def test_r07_what_was_acknowledged_outlives_the_server(
     assert len(made.provider.lines()) == 2
 
 
+@pytest.mark.long
 async def test_r08_a_locked_store_is_waited_out_with_the_paid_reply_in_hand(
     served: Ground,
 ) -> None:
@@ -95,6 +98,7 @@ async def test_r08_a_locked_store_is_waited_out_with_the_paid_reply_in_hand(
     assert result.spend.unconfirmed.get("tokens", 0) == 0
 
 
+@pytest.mark.long
 async def test_r08_a_full_disk_is_waited_out_with_the_paid_reply_in_hand(
     chaos: Ground,
 ) -> None:
@@ -115,6 +119,7 @@ async def test_r08_a_full_disk_is_waited_out_with_the_paid_reply_in_hand(
     assert len(chaos.provider.lines()) == 1
 
 
+@pytest.mark.long
 async def test_r08_a_full_store_is_named_and_waited_out(served: Ground) -> None:
     """SQLite's own limit of pages: a start is refused in words, a run in progress waits."""
     served.provider.plays = [Play(text="y" * 400_000, gate="later")]
@@ -172,6 +177,7 @@ async def answering(ground: Ground) -> AsyncGenerator[None]:
         yield
 
 
+@pytest.mark.long
 async def test_r12_a_run_without_worker_still_has_a_status(chaos: Ground) -> None:
     chaos.provider.plays = [Play(gate="later")]
     async with chaos.site.worker():
@@ -184,6 +190,7 @@ async def test_r12_a_run_without_worker_still_has_a_status(chaos: Ground) -> Non
         await chaos.check(run, kills=1)
 
 
+@pytest.mark.long
 async def test_r13_pause_in_a_tool_batch_starts_no_further_wave(served: Ground) -> None:
     slow = ("effect.again", {"word": "a", "seconds": 30})
     other = [("effect.again", {"word": f"{number}"}) for number in range(17)]
@@ -206,6 +213,7 @@ async def _at_rest(ground: Ground, run: str) -> bool:
     return status.lifecycle == "paused" and status.step is None
 
 
+@pytest.mark.long
 async def test_r15_cancelling_ends_the_tools_process(served: Ground) -> None:
     served.provider.plays = [Play(text="", calls=[("effect.process", {})]), Play(text="done")]
     run = await served.start()
@@ -218,6 +226,7 @@ async def test_r15_cancelling_ends_the_tools_process(served: Ground) -> None:
     assert result.spend.tool_calls == 1
 
 
+@pytest.mark.long
 async def test_r42_a_reset_counts_all_lives_and_pays_only_for_what_it_repeats(
     served: Ground,
 ) -> None:

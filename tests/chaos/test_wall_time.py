@@ -32,6 +32,7 @@ async def skipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         yield made
 
 
+@pytest.mark.long
 async def test_r38_pause_and_outage_count_as_wall_time(skipping: Ground) -> None:
     """Half an hour of pause and half an hour without worker spend a budget of one hour."""
     site = skipping.site
@@ -49,6 +50,7 @@ async def test_r38_pause_and_outage_count_as_wall_time(skipping: Ground) -> None
     assert len(skipping.provider.lines()) == 1
 
 
+@pytest.mark.long
 async def test_r04_an_hour_without_workers_is_no_failure(skipping: Ground) -> None:
     """What waits for a worker waits as long as it takes; no timeout is counted as an attempt."""
     site = skipping.site
@@ -65,6 +67,7 @@ async def test_r04_an_hour_without_workers_is_no_failure(skipping: Ground) -> No
     assert len(skipping.provider.lines()) == 2
 
 
+@pytest.mark.long
 async def test_r38_a_resumed_run_has_what_is_left(skipping: Ground) -> None:
     """Ten hours of pause leave a run of eleven hours time to end."""
     site = skipping.site

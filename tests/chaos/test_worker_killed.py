@@ -33,6 +33,7 @@ async def replace_when_dead(ground: Ground, process: object, times: int = 1) -> 
         await process.start()  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", POINTS)
 async def test_r01_a_kill_at_any_point_is_recovered(chaos: Ground, point: str) -> None:
     chaos.provider.plays = two_turns()
@@ -69,6 +70,7 @@ async def test_r01_kills_at_random_points(chaos: Ground, seed: int) -> None:
     await chaos.check(run, kills=1)
 
 
+@pytest.mark.long
 async def test_r01_kill_while_the_provider_stalls(chaos: Ground) -> None:
     chaos.provider.plays = [[Play(gate="later"), Play(text="second")]]
     async with chaos.process() as process:
@@ -82,6 +84,7 @@ async def test_r01_kill_while_the_provider_stalls(chaos: Ground) -> None:
     assert result.spend.model_calls == 2
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_many_kills_of_one_call_end_nothing(chaos: Ground) -> None:
     """Each death books its attempt and reserves anew; after five a person is asked, by name."""
@@ -103,6 +106,7 @@ async def test_many_kills_of_one_call_end_nothing(chaos: Ground) -> None:
     assert len(chaos.provider.lines()) == 6
 
 
+@pytest.mark.long
 async def test_r03_no_activity_twice_after_a_kill_in_the_workflow_task(chaos: Ground) -> None:
     chaos.provider.plays = two_turns()
     async with chaos.process("in_workflow_task:2") as process:
@@ -117,6 +121,7 @@ async def test_r03_no_activity_twice_after_a_kill_in_the_workflow_task(chaos: Gr
     assert len(chaos.provider.lines()) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("grace", [30.0, 0.0], ids=["inside the grace", "without grace"])
 async def test_r05_graceful_stop_in_a_call(chaos: Ground, grace: float) -> None:
     first = Play(text="first", delay_s=1.5) if grace else Play(text="first", gate="never")
@@ -132,6 +137,7 @@ async def test_r05_graceful_stop_in_a_call(chaos: Ground, grace: float) -> None:
     assert len(chaos.provider.lines()) == (1 if grace else 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("tool", "outcome", "effects"),
     [("effect.once", "effect_uncertain", 1), ("effect.again", "ok", 2)],
@@ -155,6 +161,7 @@ async def test_a_kill_in_a_tool(chaos: Ground, tool: str, outcome: str, effects:
     assert ("uncertain" in told) == (outcome == "effect_uncertain")
 
 
+@pytest.mark.long
 async def test_a_worker_that_goes_leaves_its_tool_uncertain(chaos: Ground) -> None:
     chaos.provider.plays = [
         Play(text="", calls=[("effect.once", {"word": "a", "seconds": 30})]),
@@ -193,6 +200,7 @@ async def test_planned_stops_count_against_no_tool(chaos: Ground, stops: int) ->
     assert [call.outcome for call in result.iterations[0].calls] == ["ok"]
 
 
+@pytest.mark.long
 async def test_r47_the_best_survives_a_regression_and_a_kill(chaos: Ground) -> None:
     draft = "alpha beta gamma delta"
     chaos.provider.plays = [

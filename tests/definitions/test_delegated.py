@@ -52,6 +52,7 @@ def test_every_one_is_looked_at() -> None:
     assert set(SHOWN) == set(NAMES)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 async def test_each_runs_with_its_example(name: str, site: Installation, tmp_path: Path) -> None:
     submission = await example(name, tmp_path)

@@ -126,6 +126,7 @@ OWN = {
 }
 
 
+@pytest.mark.long
 async def test_an_edit_never_changes_a_run_that_is_under_way(
     site: Installation, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ async def site(bare: Installation, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         yield allowed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REFINED)
 async def test_each_runs_with_its_example(name: str, site: Installation, tmp_path: Path) -> None:
     submission = await example(name, tmp_path)

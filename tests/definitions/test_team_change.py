@@ -57,6 +57,7 @@ async def finished(site: Installation, folder: Path) -> tuple[RunResult, RolesSp
     return await site.gateway.result(await site.gateway.start(spec)), spec
 
 
+@pytest.mark.long
 async def test_a_team_changes_a_repository_until_its_review_approves(
     site: Installation, tmp_path: Path
 ) -> None:

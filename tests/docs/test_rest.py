@@ -47,6 +47,7 @@ async def door(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Res
         yield made
 
 
+@pytest.mark.long
 async def test_the_walk_through_works_as_it_stands(door: Rest) -> None:
     (script,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     script = script.replace("http://127.0.0.1:8237", door.url)

@@ -46,6 +46,7 @@ async def site(
         yield allowed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(SHOWN))
 async def test_the_page_shows_what_is_printed(
     name: str, site: Installation, tmp_path: Path

@@ -32,6 +32,7 @@ async def _stray(site: Installation) -> str:
     return await site.parts.stores.blobs.put(random.randbytes(40))
 
 
+@pytest.mark.long
 async def test_runs_that_rest_for_longer_than_blobs_are_young_go_on(
     kept: Installation, holding: Holding
 ) -> None:
@@ -54,6 +55,7 @@ async def test_runs_that_rest_for_longer_than_blobs_are_young_go_on(
         assert await results_of(kept, runs) == undisturbed
 
 
+@pytest.mark.long
 async def test_steps_under_way_keep_what_they_stored(kept: Installation, holding: Holding) -> None:
     """A call that streams for days has stored what nothing names yet."""
     async with kept.worker():
@@ -80,6 +82,7 @@ async def _load(site: Installation, *, rounds: int) -> None:
         assert [await task for task in ending] == [undisturbed] * AT_ONCE
 
 
+@pytest.mark.long
 async def test_collections_at_random_moments_under_load(kept: Installation) -> None:
     async with kept.worker():
         await _load(kept, rounds=1)

@@ -57,6 +57,7 @@ def refusal(answer: object) -> tuple[int, str]:
     return answer.status_code, str(told["code"])  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 async def test_a_start_that_no_store_takes_starts_nothing_and_may_be_sent_again(
     rest: Rest, store: FullStore
 ) -> None:
@@ -81,6 +82,7 @@ async def test_a_start_that_no_store_takes_starts_nothing_and_may_be_sent_again(
     assert (again.status_code, again.json()["id"]) == (200, answer.json()["id"])
 
 
+@pytest.mark.long
 async def test_every_door_says_that_the_store_is_away(
     rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ async def test_calls_in_flight_at_a_deploy_are_paid_for_once(drill: Ground) -> N
     assert len(drill.provider.lines()) == 6
 
 
+@pytest.mark.long
 async def test_a_second_signal_ends_a_worker_at_once(drill: Ground) -> None:
     drill.provider.plays = [[Play(text="first", gate="never"), Play(text="second")]]
     longer = {**drill.environment(), "PERDURE_SHUTDOWN_GRACE_S": "3600"}

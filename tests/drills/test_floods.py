@@ -47,6 +47,7 @@ async def _at_rest(site: Installation, run: str) -> bool:
     return status.lifecycle == "paused" and status.step is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", KINDS)
 async def test_a_thousand_messages_while_nobody_looks(
     bare: Installation, resting: str, what: str

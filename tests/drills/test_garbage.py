@@ -212,6 +212,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.long
 async def test_what_cannot_be_read_is_refused_in_words(target: Target) -> None:
     for count, (what, (name, payloads, words)) in enumerate(UNREADABLE.items(), start=1):
         await target.signal(name, payloads)
@@ -237,6 +238,7 @@ async def test_a_stop_without_input_stops(target: Target) -> None:
     assert (await target.lives()).outcome == "stopped"
 
 
+@pytest.mark.long
 async def test_updates_and_queries_of_any_shape_are_answered(target: Target) -> None:
     for what, (name, payloads, words) in UNREADABLE.items():
         if name in VERBS:

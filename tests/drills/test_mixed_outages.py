@@ -102,6 +102,7 @@ def drill(outage: Callable[[str, Path], Opened], seconds: int, *, of_each: int =
     return pytest.param(outage, seconds, of_each, id=f"{name} {seconds} s", marks=marks)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fragile", "seconds", "of_each"),
     [
@@ -140,6 +141,7 @@ async def test_runs_of_every_kind_end_as_undisturbed(
         await eventually(lambda: nothing_is_open(site))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fragile",
     [

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 from installation import Installation
 
 from perdure.domain.errors import NoReadyWorker
@@ -42,6 +43,7 @@ async def _perdure(site: Installation, *words: str, **more: str) -> tuple[int, s
     return process.returncode or 0, said.decode()
 
 
+@pytest.mark.long
 async def test_a_run_starts_nothing_of_ours_beside_a_named_server(bare: Installation) -> None:
     code, said = await _perdure(bare, "run", "say hello", "--model", "local", "--detach")
     assert code == NoReadyWorker.exit_code, said
@@ -49,6 +51,7 @@ async def test_a_run_starts_nothing_of_ours_beside_a_named_server(bare: Installa
     assert _of_home(bare.home) == []
 
 
+@pytest.mark.long
 async def test_the_default_model_is_the_workers(bare: Installation) -> None:
     script = await bare.script({"replies": [{"text": "done"}], "exhausted": "repeat_last"})
     async with bare.worker(model=script):
@@ -60,6 +63,7 @@ async def test_the_default_model_is_the_workers(bare: Installation) -> None:
     assert spec.models.executor == script
 
 
+@pytest.mark.long
 async def test_a_name_that_only_the_workers_know_is_theirs_to_judge(
     bare: Installation,
 ) -> None:

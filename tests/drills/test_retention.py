@@ -36,6 +36,7 @@ async def _forget(drill: Ground, run: str) -> None:
     await eventually(gone)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "chosen",
     [

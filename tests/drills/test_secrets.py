@@ -77,6 +77,7 @@ async def told_everywhere(drill: Ground, run: str, result: RunResult) -> dict[st
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "plays",
     [
@@ -146,6 +147,7 @@ def receiver(status: int) -> Generator[tuple[str, list[bytes]]]:
             thread.join()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("status", "question"),
     [

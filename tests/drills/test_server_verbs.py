@@ -163,6 +163,7 @@ async def agrees(drill: Ground, result: RunResult) -> None:
     assert status.budget.reserved_tokens == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("level", "point", "orphans"),
     [
@@ -222,6 +223,7 @@ async def test_a_child_that_was_never_opened_before_a_reset_is_ended(
         await agrees(drill, result)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "level",
     [
@@ -290,6 +292,7 @@ REFINES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [pytest.param({}, id="agent"), pytest.param(REFINES, id="refine", marks=pytest.mark.slow)],
@@ -329,6 +332,7 @@ async def test_what_older_lives_spent_is_spent(drill: Ground) -> None:
     assert len(drill.provider.lines()) == 1, "the one permitted call was made in the older life"
 
 
+@pytest.mark.long
 async def test_a_child_that_was_reset_after_its_end_does_nothing_again(drill: Ground) -> None:
     async with drill.site.worker():
         run = await managers(drill)

@@ -52,6 +52,7 @@ def two_turns(body: dict[str, object]) -> list[Play]:
 
 
 # The store may be away for several heartbeats: nobody takes the waiting workers for dead.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("outage", "seconds"),
     [
@@ -140,6 +141,7 @@ async def tried_again(drill: Ground, run: str) -> bool:
     return re.search(r"; tried \d+ times", status.trouble or "") is not None
 
 
+@pytest.mark.long
 async def test_a_worker_that_waits_for_its_store_ends_when_it_is_told_to(
     drill: Ground, tmp_path: Path
 ) -> None:

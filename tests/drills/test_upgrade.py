@@ -66,6 +66,7 @@ async def _perdure(drill: Ground, tree: Path, *words: str) -> tuple[int, str]:
     return process.returncode or 0, said.decode() + told.decode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("upgrade", [True, False], ids=["upgrade", "rollback"])
 @pytest.mark.parametrize(
     "cut",
@@ -100,6 +101,7 @@ async def test_runs_go_on_in_the_other_version(
         assert result.spend.tokens >= billed
 
 
+@pytest.mark.long
 async def test_a_new_door_starts_runs_on_old_workers_and_reads_old_rows(
     drill: Ground, ahead: Path
 ) -> None:
@@ -115,6 +117,7 @@ async def test_a_new_door_starts_runs_on_old_workers_and_reads_old_rows(
     assert told.outcome == "accepted"
 
 
+@pytest.mark.long
 async def test_an_old_door_starts_runs_on_new_workers_and_reads_their_rows(
     drill: Ground, ahead: Path
 ) -> None:

@@ -77,6 +77,7 @@ WAITERS = ((("operate", "read"), True, 0), (("read", "answer"), False, 1))
 SIGNALS = {"retry", "escalate", "amend", "add_input", "pause", "resume"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", get_args(GateKind))
 async def test_no_verb_but_answer_settles_a_gate(site: Installation, kind: GateKind) -> None:
     given, replies = SCENES[kind]
@@ -119,6 +120,7 @@ async def test_no_verb_but_answer_settles_a_gate(site: Installation, kind: GateK
     assert not noted & {"gate_answered", "tool_started"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [

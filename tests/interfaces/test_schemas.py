@@ -34,6 +34,7 @@ def test_what_the_models_write_fits_the_schemas() -> None:
         jsonschema.validate({"kind": "agent", "goal": "g", "gaol": 1}, schema_of("agent"))
 
 
+@pytest.mark.long
 def test_a_folder_out_of_date_is_told_file_by_file(tmp_path: Path) -> None:
     write_schemas(tmp_path)
     (tmp_path / "run.schema.json").write_text("{}")

@@ -30,6 +30,7 @@ async def _collect(site: Installation, *, now: datetime, dry_run: bool) -> Colle
     return await collect(parts.stores, site.gateway, parts.workspaces, now=now, dry_run=dry_run)
 
 
+@pytest.mark.long
 async def test_what_a_retained_run_leads_to_stays(site: Installation) -> None:
     run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
     await site.gateway.result(run)
@@ -59,6 +60,7 @@ async def test_young_blobs_stay_because_a_step_may_be_about_to_name_them(
     assert await site.parts.stores.blobs.exists(young)
 
 
+@pytest.mark.long
 async def test_what_a_fork_starts_from_stays(site: Installation) -> None:
     run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
     await site.gateway.result(run)
@@ -68,6 +70,7 @@ async def test_what_a_fork_starts_from_stays(site: Installation) -> None:
     assert (await site.gateway.result(fork)).output == "Empty."
 
 
+@pytest.mark.long
 async def test_what_a_run_made_stays_as_long_as_the_run(site: Installation) -> None:
     stores = site.parts.stores
     run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
@@ -93,6 +96,7 @@ async def test_nothing_is_dropped_where_a_root_cannot_be_read(site: Installation
     assert await blobs.exists(leaf) and await blobs.exists(stray)
 
 
+@pytest.mark.long
 async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installation) -> None:
     """Its row says ended until the new execution ends; the folder is in use."""
     run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)

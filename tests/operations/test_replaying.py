@@ -41,6 +41,7 @@ async def perdure(site: Installation, *words: str) -> tuple[int | None, str, str
     return process.returncode, out.decode(), errors.decode()
 
 
+@pytest.mark.long
 async def test_a_finished_run_and_a_file_are_replayed(site: Installation) -> None:
     run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
     await site.gateway.result(run)
@@ -55,6 +56,7 @@ async def test_a_finished_run_and_a_file_are_replayed(site: Installation) -> Non
     assert all(item["events"] > 20 for item in replayed)
 
 
+@pytest.mark.long
 async def test_a_history_that_does_not_hold_is_told_and_fails(site: Installation) -> None:
     history = json.loads(KEPT.read_text())
     for event in history["events"]:
@@ -88,6 +90,7 @@ async def test_a_history_of_another_product_is_told() -> None:
         [item async for item in replay({"old.json": foreign}, None)]
 
 
+@pytest.mark.long
 async def test_a_broken_file_ends_the_command_with_a_sentence(
     bare: Installation, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ RULE = (
 )
 
 
+@pytest.mark.long
 async def test_this_code_plays_every_history_as_it_was() -> None:
     departed = [f"{name}: {why}" async for name, why in departures(ALL)]
     assert not departed, "\n".join([RULE.format(version=VERSION), *departed])
@@ -59,6 +60,7 @@ async def test_another_end_is_seen(name: str, query: str, field: str, value: obj
     assert why.startswith(f"{query} tells something else at its end: {field}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("query", TOLD)
 async def test_every_kept_answer_is_compared(query: str) -> None:
     kept = [one for one in ALL if one.expected is not None and one.expected[query]]

@@ -205,6 +205,7 @@ def test_what_a_mutation_changes_is_there(mutation: Mutation) -> None:
     assert mutation.before in (ROOT / mutation.file).read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "mutation",
     [

@@ -50,6 +50,7 @@ def exceeded(result: RunResult, budget: dict[str, float]) -> list[str]:
     return [name for name, limit in budget.items() if spent.get(name, 0) > limit]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("budget", "replies", "reason", "output"),
     [
@@ -253,6 +254,7 @@ async def test_a_model_without_a_price_is_not_called_under_a_cost_limit(
     assert (free.outcome, free.spend.cost_usd) == ("accepted", None)
 
 
+@pytest.mark.long
 async def test_a_call_in_flight_holds_its_reservation(probe: Installation) -> None:
     run = await probe.start(task(), script({"text": "Done.", "delay_s": 3}))
 
@@ -264,6 +266,7 @@ async def test_a_call_in_flight_holds_its_reservation(probe: Installation) -> No
     assert (await probe.status(run)).budget.reserved_tokens == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "budget",
     [

@@ -19,6 +19,7 @@ def cut(text: str, stop: str = "max_tokens") -> dict[str, object]:
     return {"text": text, "stop_reason": stop}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("replies", "expected", "output", "truncated"),
     [
@@ -90,6 +91,7 @@ async def test_a_cut_text(probe: Installation, replies, expected, output, trunca
     assert result.quality_met == (result.outcome == "accepted")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("replies", "expected", "output", "done"),
     [

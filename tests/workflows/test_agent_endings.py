@@ -12,6 +12,7 @@ FORCED = {"text": "Closing."}
 ILLEGAL = calls(call("no.such", a=1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("agent", "replies", "expected", "output"),
     [
@@ -147,6 +148,7 @@ async def test_a_nudge_says_what_is_wanted_and_comes_once(probe: Installation) -
     ]
 
 
+@pytest.mark.long
 async def test_a_forced_text_is_an_iteration_of_its_own_without_tools(probe: Installation) -> None:
     usage = {"input_tokens": 40, "output_tokens": 5, "cache_read_tokens": 30}
     result = await probe.run(
@@ -162,6 +164,7 @@ async def test_a_forced_text_is_an_iteration_of_its_own_without_tools(probe: Ins
     assert result.exhausted is not None and result.exhausted.dimension == "max_iterations"
 
 
+@pytest.mark.long
 async def test_text_beside_calls_stays_in_the_transcript(probe: Installation) -> None:
     result = await probe.run(task(), script(echo("a", text="First I look."), DONE))
     assert "assistant: First I look." in await shown(probe, result)
@@ -197,6 +200,7 @@ async def test_records_and_result_name_what_happened(probe: Installation) -> Non
     assert await probe.records(run) == list(result.iterations)
 
 
+@pytest.mark.long
 async def test_every_call_has_a_result_in_call_order(probe: Installation) -> None:
     asked = calls(
         call("probe.echo", text="one"),

@@ -38,6 +38,7 @@ def let_go(run: str) -> None:
     probe_tools.RELEASED.setdefault(run, asyncio.Event()).set()
 
 
+@pytest.mark.long
 async def test_input_comes_after_the_result_and_before_the_next_call(probe: Installation) -> None:
     run = await probe.start(task(), script(WAITING, DONE))
     await in_tool(probe, run)
@@ -68,6 +69,7 @@ async def test_input_at_the_closure_keeps_the_reply_and_goes_on(
     assert result.iterations[0].break_reason == "input"
 
 
+@pytest.mark.long
 async def test_input_on_the_last_iteration_comes_back_unread(
     probe: Installation, holding: Holding
 ) -> None:
@@ -92,6 +94,7 @@ async def test_input_that_no_call_could_take_comes_back_unread(
     assert result.unread_input == ("One more thing.",)
 
 
+@pytest.mark.long
 async def test_long_input_travels_by_reference(probe: Installation) -> None:
     run = await probe.start(task(), script(WAITING, DONE))
     await in_tool(probe, run)
@@ -112,6 +115,7 @@ async def test_guidance_is_said_once_in_the_next_prompt(probe: Installation) -> 
     assert texts.index("user: Guidance: Be brief.") == 1
 
 
+@pytest.mark.long
 async def test_guidance_taken_back_before_it_was_read_is_never_told(probe: Installation) -> None:
     run = await probe.start(task(), script(WAITING, echo("b"), DONE))
     await in_tool(probe, run)
@@ -122,6 +126,7 @@ async def test_guidance_taken_back_before_it_was_read_is_never_told(probe: Insta
     assert not [text for text in texts if "Be brief." in text]
 
 
+@pytest.mark.long
 async def test_guidance_taken_back_after_it_was_read_is_told_so(
     probe: Installation, holding: Holding
 ) -> None:
@@ -137,6 +142,7 @@ async def test_guidance_taken_back_after_it_was_read_is_told_so(
     assert texts.count("user: Guidance: This was taken back and holds no more: Be brief.") == 1
 
 
+@pytest.mark.long
 async def test_the_answer_to_an_escalation_guides_the_very_next_call(probe: Installation) -> None:
     run = await probe.start(task(), script(WAITING, echo("b"), DONE))
     await in_tool(probe, run)
@@ -152,6 +158,7 @@ async def test_the_answer_to_an_escalation_guides_the_very_next_call(probe: Inst
     assert "Guidance: Use the list." in [message.text for message in second]
 
 
+@pytest.mark.long
 async def test_a_question_of_the_model_waits_for_a_person(probe: Installation) -> None:
     asked = calls(
         call("human.ask", question="Tea or coffee?", choices=["tea", "coffee"]),
@@ -189,6 +196,7 @@ async def opened(probe: Installation, *replies):
     return run, gate
 
 
+@pytest.mark.long
 async def test_an_approved_call_runs(probe: Installation) -> None:
     run, gate = await opened(probe, PAY, DONE)
     assert "amount: 5" in gate.prompt and gate.args_hash is not None
@@ -212,6 +220,7 @@ async def test_a_denied_call_does_not_run_and_the_model_is_told(probe: Installat
     assert result.iterations[0].calls[0].outcome == "denied"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("hashed", "problem"),
     [("0" * 64, "asks about other arguments"), (None, "an approval names what it approves")],
@@ -228,6 +237,7 @@ async def test_an_approval_names_what_it_approves(probe: Installation, hashed, p
     assert run not in probe_tools.CALLS
 
 
+@pytest.mark.long
 async def test_approvals_of_one_batch_are_asked_together(probe: Installation) -> None:
     asked = calls(call("probe.approved", amount=1), call("probe.approved", amount=2))
     run, first = await opened(probe, asked, DONE)
@@ -240,6 +250,7 @@ async def test_approvals_of_one_batch_are_asked_together(probe: Installation) ->
     assert probe_tools.CALLS[run] == ["approved 2"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["graceful", "now"])
 async def test_a_stop_while_a_person_is_asked(probe: Installation, mode) -> None:
     run, _ = await opened(probe, PAY, {"text": "Stopped early."})
@@ -262,6 +273,7 @@ async def test_an_expired_gate_ends_the_run_with_every_call_answered(probe: Inst
     assert [block.outcome for block in await results(probe, result)] == ["interrupted"]
 
 
+@pytest.mark.long
 async def test_stopped_at_once_the_deferred_text_is_kept(probe: Installation) -> None:
     run = await probe.start(task(), script({**WAITING, "text": "So far so good."}, DONE))
     await in_tool(probe, run)

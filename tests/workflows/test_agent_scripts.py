@@ -158,6 +158,7 @@ async def answered(site: Installation, result: RunResult) -> None:
         assert ids == [use.id for use in message.tool_uses], result.id
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seeds",
     [

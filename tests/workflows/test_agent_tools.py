@@ -84,6 +84,7 @@ async def test_the_normalised_name_is_what_is_stored_and_run(probe: Installation
     assert result.tools_used == {"probe.echo": 1}
 
 
+@pytest.mark.long
 async def test_the_fourth_equal_call_is_blocked_and_the_loop_goes_on(probe: Installation) -> None:
     result = await probe.run(task(), script(*[echo("a")] * 5, DONE))
     assert (result.outcome, result.output) == ("accepted", "Done.")
@@ -97,12 +98,14 @@ async def test_the_fourth_equal_call_is_blocked_and_the_loop_goes_on(probe: Inst
     assert "tool_refused" in await event_types(probe, result.id)
 
 
+@pytest.mark.long
 async def test_an_exempt_tool_may_poll(probe: Installation) -> None:
     wanted = task(tools={"repeat_exempt": ["probe.echo"]}, agent={"max_iterations": 60})
     result = await probe.run(wanted, script(echo("a", times=35), DONE))
     assert (result.outcome, result.tools_used) == ("accepted", {"probe.echo": 35})
 
 
+@pytest.mark.long
 async def test_the_same_result_again_and_again_is_pointed_out(probe: Installation) -> None:
     asked = [calls(call("probe.same", text=str(index))) for index in range(4)]
     result = await probe.run(task(), script(*asked, DONE))
@@ -114,6 +117,7 @@ async def test_the_same_result_again_and_again_is_pointed_out(probe: Installatio
 LEVELS = {"warning": 2, "critical": 3, "circuit_breaker": 4}
 
 
+@pytest.mark.long
 async def test_a_tool_that_brings_nothing_new_asks_a_person_and_then_ends(
     probe: Installation,
 ) -> None:
@@ -255,6 +259,7 @@ def _gateway_knows_the_tools(site: Installation) -> None:
     host._tools |= {"probe.slow": probe_tools.slow}
 
 
+@pytest.mark.long
 async def test_a_lost_call_with_effects_is_uncertain_and_not_repeated(bare: Installation) -> None:
     async with bare.worker_process(PERDURE_PLUGINS="probe_tools", PYTHONPATH=SUPPORT) as worker:
         run = await bare.start(task(tools=FULL), script(calls(call("probe.hang")), DONE))

@@ -109,6 +109,7 @@ async def _refused(site: Installation, run: str, count: int) -> bool:
     return len((await told(site, run)).refused) >= count
 
 
+@pytest.mark.long
 async def test_one_request_id_has_one_effect(site: Installation, holding: Holding) -> None:
     run = await site.start(spec(), {"replies": [HELD_LIST, DONE]})
     await holding.begun()
@@ -121,6 +122,7 @@ async def test_one_request_id_has_one_effect(site: Installation, holding: Holdin
     assert (await types(site, run)).count("input_added") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "calls"), [("graceful", 2), ("now", 1)])
 async def test_stop_ends_with_what_there_is(
     site: Installation, holding: Holding, mode: str, calls: int
@@ -140,6 +142,7 @@ async def test_stop_ends_with_what_there_is(
         await site.gateway.verb(run, Pause())
 
 
+@pytest.mark.long
 async def test_cancelling_is_a_stop_with_a_result(site: Installation) -> None:
     run = await site.start(spec(), {"replies": [{**DONE, "delay_s": 20}]})
     await in_call(site, run)
@@ -150,6 +153,7 @@ async def test_cancelling_is_a_stop_with_a_result(site: Installation) -> None:
     assert described.status == WorkflowExecutionStatus.COMPLETED
 
 
+@pytest.mark.long
 async def test_a_terminated_run_is_told_as_such(site: Installation) -> None:
     run = await site.start(spec(), {"replies": [{**DONE, "delay_s": 20}]})
     await in_call(site, run)
@@ -193,6 +197,7 @@ async def test_an_escalation_asks_and_obeys(
     assert attributes["PerdureOutcome"] == outcome
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("on_expiry", "outcome", "reason"),
     [("end", "unanswered", "gate_expired"), ("default:accept", "accepted", "approved")],
@@ -209,6 +214,7 @@ async def test_a_gate_that_nobody_answers(
     assert (result.outcome, result.reason) == (outcome, reason)
 
 
+@pytest.mark.long
 async def test_a_gate_that_waits_beyond_its_deadline_burns_nothing(
     site: Installation, holding: Holding
 ) -> None:
@@ -242,6 +248,7 @@ async def test_amended_limits_and_guidance(site: Installation, holding: Holding)
     assert sum("Guidance: be brief" in message.text for message in messages) == 1
 
 
+@pytest.mark.long
 async def test_the_wall_clock_ends_a_step_in_flight(site: Installation) -> None:
     run = await site.start(spec(budget={"wall_time": 2.0}), {"replies": [{**DONE, "delay_s": 30}]})
     result = await site.gateway.result(run)
@@ -276,6 +283,7 @@ async def test_a_failed_root_run_is_failed_with_its_result(site: Installation) -
     assert cause.details[0]["outcome"] == "failed"
 
 
+@pytest.mark.long
 async def test_the_panel_and_events_tell_the_run(site: Installation) -> None:
     run = await site.start(spec(goal="count the sheep"), {"replies": [LIST, DONE]})
     await site.gateway.result(run)
@@ -286,6 +294,7 @@ async def test_the_panel_and_events_tell_the_run(site: Installation) -> None:
     assert events[-1].type == "ended"
 
 
+@pytest.mark.long
 async def test_live_text_is_there_during_the_call_and_gone_after(site: Installation) -> None:
     run = await site.start(spec(), {"replies": [{"text": "word " * 200, "delay_s": 2}]})
     records = site.parts.stores.records

@@ -26,6 +26,7 @@ async def rolling(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[
         yield made
 
 
+@pytest.mark.long
 async def test_a_paused_run_lives_through_a_flood_and_remembers(
     rolling: Installation, holding: Holding
 ) -> None:
@@ -54,6 +55,7 @@ async def test_a_paused_run_lives_through_a_flood_and_remembers(
     assert (await types(site, run)).count("input_added") <= 1
 
 
+@pytest.mark.long
 async def test_a_gate_keeps_its_id_over_a_roll(rolling: Installation, holding: Holding) -> None:
     """R20: a question is answered in the execution after the one that asked it."""
     site = rolling
@@ -74,6 +76,7 @@ async def test_a_gate_keeps_its_id_over_a_roll(rolling: Installation, holding: H
     assert (await site.gateway.result(run)).outcome == "accepted"
 
 
+@pytest.mark.long
 async def test_rolling_at_every_checkpoint_changes_nothing(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ async def test_the_manager_reads_one_line_of_each_worker(site: Installation) -> 
     assert result.outcome == "accepted"
 
 
+@pytest.mark.long
 async def test_a_plan_orders_the_work(site: Installation) -> None:
     plan = decides(
         "plan",
@@ -135,6 +136,7 @@ async def test_giving_up(
     await books_of_the_tree_agree(site, result)
 
 
+@pytest.mark.long
 async def test_a_decision_in_words_is_read_after_it_was_asked_again(site: Installation) -> None:
     again = {
         "when": {"role": "manager", "contains": "could not be read"},
@@ -147,6 +149,7 @@ async def test_a_decision_in_words_is_read_after_it_was_asked_again(site: Instal
     assert "steel" in (result.output or "")
 
 
+@pytest.mark.long
 async def test_the_permitted_decisions_are_used_up(site: Installation) -> None:
     result = await site.run(
         delegation(delegation={"max_iterations": 2}),
@@ -165,6 +168,7 @@ async def test_the_permitted_decisions_are_used_up(site: Installation) -> None:
     assert "first" in (result.output or ""), "the best, not the last"
 
 
+@pytest.mark.long
 async def test_more_workers_than_an_iteration_takes_are_deferred(site: Installation) -> None:
     names = tuple(f"w{number}" for number in range(1, 9))
     result = await site.run(
@@ -230,6 +234,7 @@ async def test_a_reviewer_sends_work_back_once(site: Installation) -> None:
     await books_of_the_tree_agree(site, result)
 
 
+@pytest.mark.long
 async def test_a_worse_repair_is_discarded(site: Installation) -> None:
     review = {"when": {"role": "critic"}}
     defect = {"category": "wrong", "title": "No.", "fix": "", "critical": True}
@@ -246,6 +251,7 @@ async def test_a_worse_repair_is_discarded(site: Installation) -> None:
     assert result.iterations[0].score == 0.8
 
 
+@pytest.mark.long
 async def test_a_completion_passes_its_gates(site: Installation, tmp_path: Path) -> None:
     folder = tmp_path / "shop"
     folder.mkdir()
@@ -325,6 +331,7 @@ async def test_success_criteria_are_reviewed(site: Installation) -> None:
     assert (result.outcome, result.output) == ("accepted", "With a cork.")
 
 
+@pytest.mark.long
 async def test_stuck_work_switches_its_strategy_and_ends_stalled(site: Installation) -> None:
     said = [
         part

@@ -20,6 +20,7 @@ def told(role: str, *, worker: str | None = None) -> dict[str, str]:
     return {"role": role, "contains": SAID, **named}
 
 
+@pytest.mark.long
 async def test_what_is_said_holds_for_manager_workers_and_reviewers(
     site: Installation, holding: Holding
 ) -> None:

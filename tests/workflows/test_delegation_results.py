@@ -58,6 +58,7 @@ async def test_the_results_of_several_workers_stand_under_their_names(site: Inst
     assert result.iterations[0].output_ref == result.output_ref
 
 
+@pytest.mark.long
 async def test_a_discarded_repair_is_no_part_of_the_result(site: Installation) -> None:
     result = await site.run(
         delegation(delegation={"critique": {"enabled": True, "repairs": 1}, "max_iterations": 1}),
@@ -83,6 +84,7 @@ async def test_a_refused_completion_is_no_good_result_whatever_its_manager_think
     assert result.quality_met is False
 
 
+@pytest.mark.long
 async def test_work_is_not_done_twice_while_a_person_is_asked_for_money(
     rolling: Installation,
 ) -> None:

@@ -173,6 +173,7 @@ async def test_the_judges_share_of_the_budget(site: Installation) -> None:
     await books_of_the_tree_agree(site, result)
 
 
+@pytest.mark.long
 async def test_sub_managers_are_not_measured_by_it(site: Installation) -> None:
     result = await site.run(
         task(TONE),
@@ -213,6 +214,7 @@ def shop(tmp_path: Path) -> dict[str, object]:
 WOOD = sha256(b"wood").hexdigest()
 
 
+@pytest.mark.long
 async def test_files_are_part_of_what_is_scored(
     site: Installation, shop: dict[str, object]
 ) -> None:
@@ -231,6 +233,7 @@ async def test_files_are_part_of_what_is_scored(
     assert "+steel and cork" in await site.parts.stores.blobs.get_text(patch)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap: make sandbox-setup")
 async def test_programs_look_at_the_files(bare: Installation, shop: dict[str, object]) -> None:
     found = {"check": "command", "argv": ["grep", "-q", "cork", "a.md"]}

@@ -1,5 +1,6 @@
 """Skills on a real server: written in one iteration, named and followed in the next."""
 
+import pytest
 from delegating import completes, decides, delegates, delegation, script, works
 from installation import Installation
 from remembering import avoid
@@ -16,6 +17,7 @@ def told(reply, *, contains: str):
     return {**reply, "when": {**reply["when"], "contains": contains}}
 
 
+@pytest.mark.long
 async def test_a_skill_of_one_iteration_is_followed_in_the_next(site: Installation) -> None:
     skills = [{"markdown": COUNTING}, {"markdown": SHORT}, {"markdown": "  "}]
     result = await site.run(
@@ -52,6 +54,7 @@ async def test_a_manager_sees_a_line_of_a_skill_and_never_its_body(site: Install
     assert result.outcome == "accepted"
 
 
+@pytest.mark.long
 async def test_skills_pass_through_the_tree_in_both_directions(site: Installation) -> None:
     result = await site.run(
         delegation(),

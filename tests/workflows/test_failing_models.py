@@ -1,11 +1,13 @@
 """A model that failed for one run is skipped by new runs for a minute."""
 
+import pytest
 from installation import Installation
 
 FAILS = {"replies": [{"error": {"status": 500}, "times": 8}]}
 ANSWERS = {"replies": [{"text": "from the second", "times": 5}]}
 
 
+@pytest.mark.long
 async def test_a_new_run_begins_behind_a_model_that_just_failed(site: Installation) -> None:
     chain = [await site.script(FAILS), await site.script(ANSWERS)]
     spec = {"kind": "agent", "goal": "say it", "models": {"executor": chain}}

@@ -106,6 +106,7 @@ async def test_a_fork_under_another_rubric_scores_the_best_anew(site: Installati
     assert result.output == draft(0.6, "number2")
 
 
+@pytest.mark.long
 async def test_a_fork_restores_the_files_of_its_iteration(
     site: Installation, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ async def test_a_long_output_is_cut_beside_its_reference(
         assert (raw["output"], raw["excerpt"]) == (("naïv", True) if limit else (None, False))
 
 
+@pytest.mark.long
 async def test_a_run_above_reads_the_store(site: Installation) -> None:
     replies = (delegates("a"), works("a", "alabaster"), completes("All."))
     run = await site.start(delegation(), script(*replies))

@@ -133,6 +133,7 @@ async def test_switched_off_nothing_is_kept(site: Installation) -> None:
     assert await kept(site) == []
 
 
+@pytest.mark.long
 async def test_it_outlives_the_run_that_started_it(site: Installation) -> None:
     slow = [{**learner([LESSON])[0], "delay_s": 2}]
     run = await site.start(task(TONE), {"replies": [*HARD, *slow]})
@@ -144,6 +145,7 @@ async def test_it_outlives_the_run_that_started_it(site: Installation) -> None:
     assert await site.gateway.resolve(run[:-2]) == run
 
 
+@pytest.mark.long
 async def test_a_stop_of_all_runs_reaches_it_and_keeps_what_the_rules_found(
     site: Installation,
 ) -> None:
@@ -160,6 +162,7 @@ async def test_a_stop_of_all_runs_reaches_it_and_keeps_what_the_rules_found(
     assert [entry.kind for entry in await kept(site, "episode", "learning")] == ["episode"]
 
 
+@pytest.mark.long
 async def test_a_worker_lost_in_the_middle_doubles_nothing(bare: Installation) -> None:
     slow = [{**learner([LESSON])[0], "delay_s": 5}]
     script = {"price": PRICE, "replies": [*HARD, *slow]}
@@ -206,6 +209,7 @@ async def test_a_review_that_is_repeated_says_and_keeps_the_same(site: Installat
     assert await kept(site) == before
 
 
+@pytest.mark.long
 async def test_it_continues_as_new_between_rules_and_model(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ TASK = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("turns", "rolls"),
     [

@@ -74,6 +74,7 @@ async def test_an_orchestrator_starts_a_loop_and_sees_it_end(looped: Installatio
     assert (await looped.gateway.result(below)).outcome == "accepted"
 
 
+@pytest.mark.long
 async def test_a_status_may_wait_for_the_end(looped: Installation) -> None:
     run = await looped.start(task(tools=ASKING), played(calls(start()), DONE))
     await looped.gateway.result(run)
@@ -126,6 +127,7 @@ async def test_without_depth_nothing_is_started(looped: Installation) -> None:
     assert await started_by(looped, result.id) == []
 
 
+@pytest.mark.long
 async def test_a_run_steers_the_loops_that_it_started_and_no_others(looped: Installation) -> None:
     slow = {"replies": [{"text": "slow", "delay_s": 60, "times": 9}]}
     roles = {"definition": "pair", "parameters": TOPIC}
@@ -161,6 +163,7 @@ async def test_a_grant_that_does_not_orchestrate_is_refused_where_the_tool_runs(
     assert (given.outcome, given.code) == ("denied", "denied")
 
 
+@pytest.mark.long
 async def test_a_repeated_start_is_one_run(looped: Installation) -> None:
     run = await looped.start(task(tools=ASKING), played(DONE))
     await looped.gateway.result(run)
@@ -181,6 +184,7 @@ async def test_a_repeated_start_is_one_run(looped: Installation) -> None:
     await looped.gateway.result(first.text.split()[1])
 
 
+@pytest.mark.long
 async def test_loops_are_paid_from_the_envelope_of_the_run_that_starts_them(
     looped: Installation,
 ) -> None:
@@ -200,6 +204,7 @@ async def test_loops_are_paid_from_the_envelope_of_the_run_that_starts_them(
     assert all(limits) and sum(limit for limit in limits if limit) <= Decimal("0.2")
 
 
+@pytest.mark.long
 async def test_what_loops_hold_is_not_spent_by_the_run_that_started_them(
     looped: Installation,
 ) -> None:

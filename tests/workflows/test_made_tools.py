@@ -43,6 +43,7 @@ def calls(worker: str, text: str = "one two three", name: str = "text.count") ->
     return {"when": {"role": "worker", "worker": worker}, "tool_calls": [call]}
 
 
+@pytest.mark.long
 async def test_a_tool_is_made_repaired_and_used_by_a_later_worker(site: Installation) -> None:
     result = await site.run(
         delegation(tools=TOOLS),
@@ -73,6 +74,7 @@ async def test_a_tool_is_made_repaired_and_used_by_a_later_worker(site: Installa
     await books_of_the_tree_agree(site, result)
 
 
+@pytest.mark.long
 async def test_the_manager_never_sees_what_went_wrong(site: Installation) -> None:
     result = await site.run(
         delegation(tools=TOOLS),
@@ -98,6 +100,7 @@ async def test_a_repair_that_cannot_be_read_ends_the_attempts(site: Installation
     assert (result.outcome, result.tools_created) == ("accepted", ())
 
 
+@pytest.mark.long
 async def test_a_final_refusal_asks_nobody_for_a_repair(site: Installation) -> None:
     result = await site.run(
         delegation(tools=TOOLS),
@@ -150,6 +153,7 @@ async def test_a_tool_that_a_person_denies_is_not_offered(site: Installation) ->
     assert (result.outcome, result.tools_created) == ("accepted", ())
 
 
+@pytest.mark.long
 async def test_what_a_sub_managers_worker_made_flows_back(site: Installation) -> None:
     result = await site.run(
         delegation(tools=TOOLS),
@@ -169,6 +173,7 @@ async def test_what_a_sub_managers_worker_made_flows_back(site: Installation) ->
     await books_of_the_tree_agree(site, result)
 
 
+@pytest.mark.long
 async def test_another_run_needs_a_persons_approval(site: Installation) -> None:
     first = await site.run(
         delegation(tools=TOOLS), script(delegates("w1"), wants("w1"), completes())
@@ -192,6 +197,7 @@ async def test_another_run_needs_a_persons_approval(site: Installation) -> None:
     assert (result.outcome, result.tools_used) == ("accepted", {"text.count": 1})
 
 
+@pytest.mark.long
 async def test_a_question_about_a_tool_outlasts_execution_and_worker(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:

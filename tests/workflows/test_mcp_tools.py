@@ -54,6 +54,7 @@ async def worker_with(bare: Installation, **servers: object):
         yield bare
 
 
+@pytest.mark.long
 async def test_an_agent_run_uses_a_git_server_in_its_own_working_copy(
     bare: Installation, repository: Path
 ) -> None:
@@ -75,6 +76,7 @@ async def test_an_agent_run_uses_a_git_server_in_its_own_working_copy(
     await books_agree(site, result)
 
 
+@pytest.mark.long
 async def test_a_stage_of_a_loop_uses_it_within_its_access(
     bare: Installation, repository: Path
 ) -> None:

@@ -97,6 +97,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.long
 @needs_bubblewrap
 @pytest.mark.parametrize("order", ATTACKS, ids=str)
 async def test_an_order_in_a_file_has_no_effect(
@@ -172,6 +173,7 @@ async def test_an_address_that_nobody_listed_waits_for_a_person(site: Installati
     assert result.outcome == "accepted"
 
 
+@pytest.mark.long
 async def test_a_note_that_an_order_made_reaches_no_other_run_by_itself(
     site: Installation,
 ) -> None:
@@ -188,6 +190,7 @@ async def test_a_note_that_an_order_made_reaches_no_other_run_by_itself(
     assert found.text == "Memory holds nothing about that."
 
 
+@pytest.mark.long
 async def test_stages_share_notes_and_a_reader_that_obeys_them_still_cannot_write(
     site: Installation, workspace: Path
 ) -> None:

@@ -37,6 +37,7 @@ async def habit(site: Installation) -> Pattern:
     return next(item for item in found if item.sort == "category")
 
 
+@pytest.mark.long
 async def test_what_three_runs_asked_for_becomes_a_skill_of_the_next(site: Installation) -> None:
     await asked_for(site, "Name ten trees.", "Name trees again.", "Trees, please.")
     found = await habit(site)
@@ -58,6 +59,7 @@ async def test_what_three_runs_asked_for_becomes_a_skill_of_the_next(site: Insta
     assert [item.state for item in await patterns(memory) if item.id == found.id] == ["approved"]
 
 
+@pytest.mark.long
 async def test_a_rejected_pattern_stays_rejected(site: Installation) -> None:
     await asked_for(site, "Name ten trees.", "Name trees again.", "Trees, please.")
     await site.gateway.mine()
@@ -104,6 +106,7 @@ async def test_an_interval_out_of_bounds_is_refused(bare: Installation, seconds:
     assert await bare.gateway.mining_schedule() is None
 
 
+@pytest.mark.long
 async def test_without_a_worker_nobody_looks(bare: Installation) -> None:
     with pytest.raises(NoReadyWorker, match="Nobody works on the queue"):
         await bare.gateway.mine()

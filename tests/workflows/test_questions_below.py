@@ -77,6 +77,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_question_two_levels_down_is_seen_and_answered(
     site: Installation, way: Callable[[Installation, str, Question], Awaitable[None]]
@@ -107,6 +108,7 @@ async def test_a_question_two_levels_down_is_seen_and_answered(
     assert (await site.status(run)).blocked_on is None
 
 
+@pytest.mark.long
 async def test_answers_that_mean_nothing_below_are_refused_at_once(site: Installation) -> None:
     run = await site.start(
         delegation(**ASKING),
@@ -138,6 +140,7 @@ async def test_a_question_goes_with_the_run_that_asked(site: Installation) -> No
     assert (status.questions, status.blocked_on) == ((), None)
 
 
+@pytest.mark.long
 async def test_only_an_open_child_is_heard_and_about_its_own_tree(site: Installation) -> None:
     run = await site.start(
         delegation(**ASKING), script(delegates("w1"), asks("w1"), works("w1"), completes())

@@ -89,6 +89,7 @@ async def _within_budget(site: Installation, result: RunResult, given: dict[str,
     assert result.spend.cost_usd <= Decimal(str(limits.get("cost_usd", 2)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_any_script_ends_within_budget_with_the_best(site: Installation, seed: int) -> None:
     given, script = random_run(random.Random(seed))

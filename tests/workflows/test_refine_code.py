@@ -75,6 +75,7 @@ def task(folder: Path, *rubric: object, **refine: object) -> dict[str, object]:
     }
 
 
+@pytest.mark.long
 async def test_the_best_snapshot_is_returned_and_applied(
     coding: Installation, folder: Path
 ) -> None:
@@ -99,6 +100,7 @@ async def test_the_best_snapshot_is_returned_and_applied(
     assert (folder / "calc.py").read_text() == GOOD
 
 
+@pytest.mark.long
 async def test_passing_tests_that_decide_end_the_run(coding: Installation, folder: Path) -> None:
     rubric = {**SUITE, "decides": True}
     result = await coding.run(
@@ -108,6 +110,7 @@ async def test_passing_tests_that_decide_end_the_run(coding: Installation, folde
     assert len(result.iterations) == 1
 
 
+@pytest.mark.long
 async def test_a_program_gets_the_text_and_works_on_a_copy(
     coding: Installation, folder: Path
 ) -> None:
@@ -128,6 +131,7 @@ async def test_a_program_gets_the_text_and_works_on_a_copy(
     assert not Path(copy).exists()
 
 
+@pytest.mark.long
 async def test_a_run_that_only_reads_is_verified_on_the_folder_as_it_is(
     coding: Installation, folder: Path
 ) -> None:
@@ -142,6 +146,7 @@ async def test_a_run_that_only_reads_is_verified_on_the_folder_as_it_is(
     assert "exit code 1" in str(result.open_findings[0]["title"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("evaluator", "said"),
     [

@@ -123,6 +123,7 @@ async def test_an_identical_output_is_not_evaluated_again(site: Installation) ->
     assert result.best.iteration == 2
 
 
+@pytest.mark.long
 async def test_an_output_seen_before_the_last_one_ends_too(site: Installation) -> None:
     texts = [draft(0.5, "a"), draft(0.6, "b"), f"{draft(0.5, 'a')}  \n"]
     result = await site.run(
@@ -183,6 +184,7 @@ async def test_a_spent_budget_ends_with_the_best(
     assert not result.quality_met
 
 
+@pytest.mark.long
 async def test_a_last_token_spent_on_a_good_answer_is_quality_met(site: Installation) -> None:
     given = {**spec(), "budget": {"model_calls": 1}}
     result = await site.run(given, {"replies": drafts(1.0)})
@@ -201,6 +203,7 @@ async def test_a_judge_that_cannot_be_paid_is_a_spent_budget(site: Installation)
     assert record.dimensions["words"].score == 1.0
 
 
+@pytest.mark.long
 async def test_active_time_ends_the_run_with_the_best(site: Installation) -> None:
     replies = [{"text": draft(0.5, "a")}, {"text": draft(0.6, "b"), "delay_s": 30}]
     given = {**spec(improvement_threshold=None), "budget": {"active_time": 1.0}}
@@ -210,6 +213,7 @@ async def test_active_time_ends_the_run_with_the_best(site: Installation) -> Non
     assert result.output == draft(0.5, "a")
 
 
+@pytest.mark.long
 async def test_wall_time_ends_a_step_in_flight(site: Installation) -> None:
     replies = [{"text": draft(0.5, "a")}, {"text": draft(0.6, "b"), "delay_s": 60}]
     given = {**spec(improvement_threshold=None), "budget": {"wall_time": 2}}

@@ -44,6 +44,7 @@ def told(result: RunResult) -> tuple[Usage, Decimal | None, int]:
     return spend.usage, spend.cost_usd, spend.model_calls
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("replies", "budget"),
     [
@@ -68,6 +69,7 @@ async def test_spend_equals_the_journal(
     assert told(result) == await booked(site, result.id)
 
 
+@pytest.mark.long
 async def test_a_judge_lost_with_its_worker_is_asked_again(bare: Installation) -> None:
     slow = [{**judged(verdict(0.9))[0], "delay_s": 5}]
     replies = [*written(draft(0.9)), *slow]
@@ -102,6 +104,7 @@ def writing(path: str, content: str) -> dict[str, object]:
 WRITES = {"tools": {"access": "full", "allow": ["fs.write"]}}
 
 
+@pytest.mark.long
 async def test_a_writing_run_ends_on_the_tree_of_its_best_iteration(site: Installation) -> None:
     replies = [
         writing("one.txt", "first"),
@@ -121,6 +124,7 @@ async def test_a_writing_run_ends_on_the_tree_of_its_best_iteration(site: Instal
     assert "two.txt" not in patch
 
 
+@pytest.mark.long
 async def test_a_stop_at_once_still_delivers_the_best_tree(site: Installation) -> None:
     replies = [
         writing("one.txt", "first"),
@@ -142,6 +146,7 @@ async def test_a_stop_at_once_still_delivers_the_best_tree(site: Installation) -
     assert "two.txt" not in await site.parts.stores.blobs.get_text(kept["patch"])
 
 
+@pytest.mark.long
 async def test_records_reach_the_store_as_the_run_goes(site: Installation) -> None:
     replies = [*drafts(0.3, 0.4), {"text": draft(0.5, "c"), "delay_s": 30}]
     run = await site.start(spec(**OPEN), {"replies": replies})
@@ -178,6 +183,7 @@ async def test_the_record_of_an_iteration_has_what_the_contract_names(site: Inst
 ROLLING = Timing(heartbeat=2.0, roll_events=12)
 
 
+@pytest.mark.long
 async def test_a_run_that_continues_as_new_loses_nothing(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:

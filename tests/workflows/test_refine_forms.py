@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import pytest
 from installation import Installation
 from refining import judged, prompt_of, spec, verdict
 from waiting import eventually
@@ -39,6 +40,7 @@ async def request_of(site: Installation, result: RunResult, iteration: int) -> s
 TREES = [part("Oak", "oak"), part("Elm", "elm"), part("Ash", "ash")]
 
 
+@pytest.mark.long
 async def test_only_failing_sections_are_asked_for(site: Installation) -> None:
     draft = "Trees:\n\n## Oak\n\nAn oak.\n\n## Elm\nnone\n"
     script = said(draft, "## Elm\n\nAn elm.", "An ash.\n## Oak\n\nhijacked")
@@ -104,6 +106,7 @@ async def test_a_reply_that_is_no_json_is_refused_and_the_old_value_kept(
     assert result.output == '{"name": "Ann", "skills": ["a", "b", "c"], "years": 1}'
 
 
+@pytest.mark.long
 async def test_keys_without_gain_end_after_patience(site: Installation) -> None:
     script = said('{"name": "Ann", "skills": [], "years": 1}', *["no"] * 3)
     result = await site.run(task("json_keys", *KEYS, max_iterations=9), script)
@@ -137,6 +140,7 @@ async def test_a_judge_names_the_section_that_is_written_anew(site: Installation
     assert "Say why people love it." in asked
 
 
+@pytest.mark.long
 async def test_a_worker_killed_between_parts_loses_none(bare: Installation) -> None:
     replies = [
         {"text": "## Oak\nnone\n## Elm\nnone\n## Ash\nAn ash."},

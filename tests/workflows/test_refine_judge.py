@@ -282,6 +282,7 @@ async def test_another_model_judges_what_one_refuses(site: Installation) -> None
     assert (result.outcome, result.iterations[0].score) == ("accepted", 0.9)
 
 
+@pytest.mark.long
 async def test_two_runs_of_one_script_score_alike(site: Installation) -> None:
     replies = [
         *written("one", "two", "three"),

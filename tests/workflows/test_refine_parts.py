@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import pytest
 from installation import Installation
 from refining import at_call, prompt_of, spec
 
@@ -56,6 +57,7 @@ async def test_a_worse_line_is_not_taken(site: Installation) -> None:
     assert result.iterations[1].evaluation == "skipped_identical"
 
 
+@pytest.mark.long
 async def test_rounds_without_gain_end_after_patience(site: Installation) -> None:
     script = said("an oak\nan elm\nnothing", *["wrong"] * 3)
     result = await site.run(parts(max_iterations=9, patience=2), script)
@@ -64,6 +66,7 @@ async def test_rounds_without_gain_end_after_patience(site: Installation) -> Non
     assert result.output == "an oak\nan elm\nnothing"
 
 
+@pytest.mark.long
 async def test_a_failing_model_leaves_the_merge_of_what_came(site: Installation) -> None:
     replies = [
         {"text": "an oak\nnone\nnothing"},
@@ -76,6 +79,7 @@ async def test_a_failing_model_leaves_the_merge_of_what_came(site: Installation)
     assert result.output == "an oak\nan elm\nan ash"
 
 
+@pytest.mark.long
 async def test_input_goes_along_with_the_next_line(site: Installation) -> None:
     replies = [
         {"text": "an oak\nnone\nnothing"},

@@ -146,6 +146,7 @@ async def test_a_graceful_stop_still_scores_the_draft_in_flight(
     assert result.best.score == 0.6
 
 
+@pytest.mark.long
 async def test_a_stop_at_once_returns_the_best_so_far(site: Installation, holding: Holding) -> None:
     replies = [{"text": draft(0.5, "a")}, {"text": draft(0.6, "b"), "delay_s": HELD}]
     result = await stopped(site, holding, replies, Stop(mode="now"))
@@ -155,6 +156,7 @@ async def test_a_stop_at_once_returns_the_best_so_far(site: Installation, holdin
     assert (result.last.iteration, result.last.score) == (2, None)
 
 
+@pytest.mark.long
 async def test_a_stop_while_the_judge_reads_keeps_the_unscored_draft(site: Installation) -> None:
     slow = [{**entry, "delay_s": 60} for entry in judged(verdict(0.9))]
     run = await site.start(spec([TONE]), {"replies": [*written("a draft"), *slow]})

@@ -1,5 +1,6 @@
 """Before the first draft: a plan that the executor sees, or a question that needs none."""
 
+import pytest
 from installation import Installation
 from refining import TONE, events, judged, open_gate, prompt_of, spec, verdict, written
 
@@ -37,6 +38,7 @@ async def test_the_executor_sees_the_plan_until_it_sees_its_own_draft(site: Inst
     assert story["planned"] == {"steps": ["List ten"]}
 
 
+@pytest.mark.long
 async def test_fix_steps_stand_in_the_status(site: Installation) -> None:
     stiff = {"severity": "important", "dimension": "tone", "title": "stiff", "fix": "warm up"}
     replies = [
@@ -59,6 +61,7 @@ async def test_a_plan_is_asked_for_again_once(site: Installation) -> None:
     assert (await site.status(run)).plan == ("List ten",)
 
 
+@pytest.mark.long
 async def test_no_plan_is_no_reason_to_stop(site: Installation) -> None:
     replies = [*planned("no", "no again"), *written("x"), *judged(verdict(0.9))]
     run = await site.start(spec([TONE], plan="on"), {"replies": replies})

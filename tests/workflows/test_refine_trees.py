@@ -55,6 +55,7 @@ async def test_trees(
 GOAL = {"type": "goal_bound", "max_iterations": 3}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("tones", "ended"),
     [
@@ -84,6 +85,7 @@ def read_back(path: str, content: str) -> list[dict[str, object]]:
     ]
 
 
+@pytest.mark.long
 async def test_the_number_of_a_tool_ends_the_run(site: Installation) -> None:
     replies: list[object] = []
     for name, content in (("a", "4 errors"), ("b", "none"), ("c", "3 errors")):
@@ -105,6 +107,7 @@ async def test_a_condition_on_a_tool_that_the_run_lacks_is_refused(site: Install
     assert "refine.termination.tool" in str(refused.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("policy", "ended"),
     [
@@ -126,6 +129,7 @@ async def test_an_escalation_that_nobody_answers(
     assert (result.outcome, result.reason) == ended
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wall", [True, False], ids=["by the clock", "of work"])
 async def test_a_timeout_in_the_tree_ends_the_step_in_flight(
     site: Installation, wall: bool

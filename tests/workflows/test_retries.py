@@ -25,6 +25,7 @@ async def retried(site: Installation, run: str, note: str = "") -> RunResult:
     return await site.gateway.result(run)
 
 
+@pytest.mark.long
 async def test_an_agent_run_goes_on_where_its_model_failed(site: Installation) -> None:
     run = await site.start(task(), failing(echo("one"), BROKEN, {"text": "answer"}))
     failed = await site.gateway.result(run)
@@ -50,6 +51,7 @@ async def test_an_agent_run_goes_on_where_its_model_failed(site: Installation) -
     assert run not in [row.id for row in failed_ones.runs]
 
 
+@pytest.mark.long
 async def test_a_refine_run_is_retried_twice_with_one_account(site: Installation) -> None:
     replies = [*drafts(0.3), BROKEN, BROKEN, BROKEN, BROKEN, {"text": draft(1.0, "done")}]
     run = await site.start(spec(max_iterations=4), failing(*replies))
@@ -70,6 +72,7 @@ async def test_a_refine_run_is_retried_twice_with_one_account(site: Installation
     assert "first note" not in told
 
 
+@pytest.mark.long
 async def test_a_run_that_failed_at_once_starts_anew(site: Installation) -> None:
     run = await site.start(spec(), failing(BROKEN, {"text": draft(1.0, "done")}))
     failed = await site.gateway.result(run)
@@ -79,6 +82,7 @@ async def test_a_run_that_failed_at_once_starts_anew(site: Installation) -> None
     await books_agree(site, result)
 
 
+@pytest.mark.long
 async def test_a_repeated_request_has_one_effect(site: Installation) -> None:
     run = await site.start(spec(max_iterations=1), failing(BROKEN, BROKEN, BROKEN))
     await site.gateway.result(run)
@@ -102,6 +106,7 @@ async def test_a_repeated_request_has_one_effect(site: Installation) -> None:
     assert len({row.key.partition("/")[0] for row in rows}) == 2
 
 
+@pytest.mark.long
 async def test_only_failed_runs_are_retried(site: Installation) -> None:
     run = await site.start(spec(max_iterations=1), {"replies": drafts(0.3)})
     await site.gateway.result(run)
@@ -115,6 +120,7 @@ async def test_only_failed_runs_are_retried(site: Installation) -> None:
         await site.gateway.verb("no-such-run", Retry(by="t"))
 
 
+@pytest.mark.long
 async def test_a_run_whose_execution_broke_goes_on_from_its_newest_state(
     site: Installation,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from installation import Installation, installation
 from invariants import executions
 from stages import open_gate, reached, told
@@ -81,6 +82,7 @@ async def test_reviews_that_are_always_empty_end_without_an_approval(site: Insta
     assert (result.output, result.iteration_count) == ("draft", 3)
 
 
+@pytest.mark.long
 async def test_a_manual_loop_ends_by_stop_alone(site: Installation) -> None:
     spec = task(team(stage("coder"), condition={"type": "manual"}))
     replies = [says("coder", "one"), says("coder", "two"), says("coder", "three", delay_s=60)]
@@ -158,6 +160,7 @@ async def test_stages_are_told_what_came_before(site: Installation) -> None:
     assert await site.parts.stores.blobs.get_text(kept[0].ref) == long
 
 
+@pytest.mark.long
 async def test_a_roll_in_the_middle_of_a_stage_loses_nothing(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:
@@ -187,6 +190,7 @@ async def test_a_roll_in_the_middle_of_a_stage_loses_nothing(
         assert sum((row.usage for row in rows), Usage()) == result.spend.usage
 
 
+@pytest.mark.long
 async def test_a_run_can_be_forked_and_learned_from(site: Installation) -> None:
     replies = [
         says("coder", "first"),

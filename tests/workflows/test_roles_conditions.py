@@ -143,6 +143,7 @@ async def test_each_condition_ends_the_loop(
     assert result.output in {"draft", "looked"}
 
 
+@pytest.mark.long
 async def test_a_time_limit_ends_a_long_stage(site: Installation) -> None:
     spec = task(team(*PAIR, condition={"type": "time_bound", "seconds": 1.5}))
     replies = [says("coder", "draft"), says("reviewer", "slow", delay_s=60)]

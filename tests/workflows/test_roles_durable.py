@@ -18,6 +18,7 @@ from perdure.domain.usage import Usage
 HOUR_S = 3_600.0
 
 
+@pytest.mark.long
 async def test_a_worker_lost_in_a_stage_costs_one_lost_attempt(bare: Installation) -> None:
     replies = [says("coder", "draft"), says("reviewer", APPROVED, delay_s=8)]
     async with bare.worker_process() as worker:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from delegating import completes, delegates, works
 from installation import Installation
 from teams import APPROVED, PAIR, asks, says, script, stage, task, team
@@ -19,6 +20,7 @@ def nesting(*inner: dict[str, object], **fields: object) -> dict[str, object]:
     return team(loop, stage("reviewer", role="critic"), nested={"build": below})
 
 
+@pytest.mark.long
 async def test_a_stage_may_be_a_loop_and_its_spend_is_counted_once(site: Installation) -> None:
     replies = [
         says("coder", "the parser"),
@@ -51,6 +53,7 @@ async def test_a_loop_deeper_than_the_budget_allows_fails_its_stage(site: Instal
     assert result.spend.model_calls == 0
 
 
+@pytest.mark.long
 async def test_files_of_a_loop_below_are_those_of_the_run(site: Installation) -> None:
     writes = {"path": "one.txt", "content": "made below", "expected_hash": "absent"}
     replies = [
@@ -73,6 +76,7 @@ async def test_files_of_a_loop_below_are_those_of_the_run(site: Installation) ->
     assert {artifact.kind for artifact in result.artifacts} == {"tree", "patch"}
 
 
+@pytest.mark.long
 async def test_a_stage_may_be_a_delegation(site: Installation) -> None:
     loop = {"name": "build", "prompt": "Build the parser.", "loop": {"kind": "delegation"}}
     above = team(loop, stage("reviewer", role="critic"))
@@ -90,6 +94,7 @@ async def test_a_stage_may_be_a_delegation(site: Installation) -> None:
     assert result.spend.model_calls == 4
 
 
+@pytest.mark.long
 async def test_a_worker_lost_in_a_loop_below_costs_one_lost_attempt(bare: Installation) -> None:
     replies = [
         says("coder", "the parser"),

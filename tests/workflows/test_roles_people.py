@@ -60,6 +60,7 @@ async def test_a_stage_that_must_decide_is_told_so(site: Installation) -> None:
     assert "Nobody can be asked" in await told(site, result.iterations[0].stages[0].transcript)
 
 
+@pytest.mark.long
 async def test_the_same_findings_again_ask_a_person(site: Installation) -> None:
     replies = [
         says("coder", "draft", times=9),
@@ -283,6 +284,7 @@ async def test_a_run_that_ended_blocked_is_retried_at_the_blocked_stage(
     assert "access is there" in await told(site, record.stages[1].transcript)
 
 
+@pytest.mark.long
 async def test_a_run_that_ended_for_its_rework_is_retried_with_one_more_iteration(
     site: Installation,
 ) -> None:

@@ -88,6 +88,7 @@ async def test_loop_tools_of_a_server_are_never_a_stages(served: Installation) -
     assert not (served.home / "started").exists()
 
 
+@pytest.mark.long
 async def test_a_server_that_changes_a_tool_in_mid_run_is_not_called_with_the_old_one(
     served: Installation,
 ) -> None:

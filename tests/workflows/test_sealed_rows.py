@@ -76,6 +76,7 @@ def _skill() -> Skill:
     )
 
 
+@pytest.mark.long
 async def test_no_row_file_or_history_has_a_word_of_a_sealed_run(
     server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,7 @@ async def test_a_failure_after_a_stop_is_no_failed_run(
     assert (result.outcome, result.reason) == ("stopped", "stopped")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", ["stop now", "deadline"])
 async def test_an_end_at_once_is_told_as_it_was_asked(

@@ -26,6 +26,7 @@ from perdure.domain.run import Timing
 from perdure.interfaces.gateway import RunFilter
 
 
+@pytest.mark.long
 async def test_sub_managers_have_workers_of_their_own(site: Installation) -> None:
     result = await site.run(
         delegation(),
@@ -46,6 +47,7 @@ async def test_sub_managers_have_workers_of_their_own(site: Installation) -> Non
     assert below.output == "m1 did it"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("more", "sub_managers"),
     [
@@ -66,6 +68,7 @@ async def test_who_may_not_manage_works_alone(
     assert result.spend.sub_managers == sub_managers
 
 
+@pytest.mark.long
 async def test_r46_the_third_half_of_the_budget_is_refused(site: Installation) -> None:
     told = {"role": "manager", "contains": "add up to more than there is"}
     result = await site.run(
@@ -128,6 +131,7 @@ async def test_r45_fifty_calls_at_once_never_pass_the_one_budget(
     await books_of_the_tree_agree(site, result)
 
 
+@pytest.mark.long
 async def test_r25_thirty_workers_with_large_contexts(site: Installation) -> None:
     names = [f"w{number}" for number in range(30)]
     work = [
@@ -156,6 +160,7 @@ async def test_r25_thirty_workers_with_large_contexts(site: Installation) -> Non
     assert description.status == WorkflowExecutionStatus.COMPLETED
 
 
+@pytest.mark.long
 async def test_a_manager_that_rolls_keeps_its_course(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:
@@ -181,6 +186,7 @@ async def test_a_manager_that_rolls_keeps_its_course(
         assert description.run_id != first, "it did roll"
 
 
+@pytest.mark.long
 async def test_writers_work_on_copies_and_are_merged_in_order(
     site: Installation, tmp_path: Path
 ) -> None:
@@ -239,6 +245,7 @@ async def test_a_failed_run_is_retried_with_its_course_and_its_spend(site: Insta
     await books_of_the_tree_agree(site, result)
 
 
+@pytest.mark.long
 async def test_a_fork_goes_on_from_a_decision_with_children_of_its_own(site: Installation) -> None:
     told = {"role": "manager", "contains": "w1 found steel"}
     replies = ({**completes(), "when": told}, delegates("w1"), works("w1"))

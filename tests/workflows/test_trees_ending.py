@@ -43,6 +43,7 @@ async def quick(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[In
         yield made
 
 
+@pytest.mark.long
 async def test_r18_a_terminated_child_gives_its_reservation_back_once(site: Installation) -> None:
     told = {"role": "manager", "contains": "TerminatedError"}
     run = await site.start(
@@ -66,6 +67,7 @@ async def test_r18_a_terminated_child_gives_its_reservation_back_once(site: Inst
     await books_of_the_tree_agree(site, result)
 
 
+@pytest.mark.long
 async def test_r18_a_terminated_sub_manager_takes_its_tree_along(quick: Installation) -> None:
     run = await quick.start(
         delegation(),
@@ -86,6 +88,7 @@ async def test_r18_a_terminated_sub_manager_takes_its_tree_along(quick: Installa
     assert result.spend.workers == 3
 
 
+@pytest.mark.long
 async def test_r16_a_cancelled_manager_ends_with_everything_below_it(quick: Installation) -> None:
     slow = [works(name, delay_s=SLOW_S) for name in "abc"]
     run = await quick.start(
@@ -154,6 +157,7 @@ async def test_a_stopped_tree_ends_with_its_best(quick: Installation, mode: str)
     await books_of_the_tree_agree(quick, result)
 
 
+@pytest.mark.long
 async def test_a_paused_tree_rests_and_goes_on(site: Installation) -> None:
     looks = [{**calls(call("fs.list", path=".")), "when": {"role": "worker", "worker": "b"}}]
     run = await site.start(

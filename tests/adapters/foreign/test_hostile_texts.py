@@ -63,6 +63,7 @@ async def test_equal_lines_are_merged_or_left_to_a_person():
     assert set(merged) == {"f.txt"}
 
 
+@pytest.mark.long
 async def test_a_patch_of_equal_lines_is_whole():
     blobs: Any = MemoryBlobs()
     old, new = await trees(blobs, f"a\n{EQUAL}b\n", f"c\n{EQUAL}d\n{EQUAL}e\n")
@@ -118,6 +119,7 @@ async def test_schemas_are_followed_in_time(case):
     assert said
 
 
+@pytest.mark.long
 async def test_the_loop_goes_on_meanwhile():
     turns = 0
     working = asyncio.ensure_future(work("schema", BOMB, "x"))

@@ -39,6 +39,7 @@ async def served(probe, port):
         await process.wait()
 
 
+@pytest.mark.long
 async def test_calls_and_headers_reach_a_remote_server_which_may_come_back(probe):
     port = free_port()
     async with served(probe, port) as url:

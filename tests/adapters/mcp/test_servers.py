@@ -94,6 +94,7 @@ async def test_an_error_of_the_tool_is_a_result(probe):
     assert "no luck" in given.text
 
 
+@pytest.mark.long
 async def test_long_output_is_cut_at_the_hard_cap(probe):
     servers = probe.servers()
     grant = await probe.pinned(servers)
@@ -123,6 +124,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(probe):
     await eventually(lambda: (probe.state / "cancelled").exists())
 
 
+@pytest.mark.long
 async def test_a_server_that_dies_in_a_call_leaves_the_effect_uncertain_and_is_restarted(probe):
     servers = probe.servers(tools={"pid": {"access": "read"}})
     grant = await probe.pinned(servers)
@@ -151,6 +153,7 @@ async def test_a_server_that_died_between_calls_is_started_again(probe):
     assert int(given.text) != first
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("state", "said"), [("changed", "changed on"), ("gone", "is gone from")])
 async def test_a_tool_that_is_not_what_was_pinned_is_not_called(probe, state, said):
     grant = await probe.pinned(probe.servers())
@@ -210,6 +213,7 @@ async def test_closing_ends_the_programs(probe):
     assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.long
 async def test_too_many_tools_are_refused_with_the_way_out(probe, monkeypatch):
     monkeypatch.setattr("perdure.adapters.mcp.servers.TOOLS_AT_MOST", 3)
     with pytest.raises(InvalidInput, match="Pick some with `allow`"):

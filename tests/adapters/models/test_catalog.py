@@ -196,6 +196,7 @@ print(asyncio.run(loads(False)), asyncio.run(loads(True)))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["sk-test", ""], ids=["with a key", "without"])
 def test_workers_import_the_sdk_before_the_first_call_waits_for_it(
     tmp_path: Path, key: str

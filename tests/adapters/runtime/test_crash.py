@@ -25,6 +25,7 @@ from tests.adapters.runtime.support import (
 MakeRuntime = Callable[..., EmbeddedRuntime]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the parent-death signal")
 async def test_parts_follow_a_killed_supervisor(runtime: EmbeddedRuntime) -> None:
     await runtime.ensure()
@@ -34,6 +35,7 @@ async def test_parts_follow_a_killed_supervisor(runtime: EmbeddedRuntime) -> Non
     await eventually(lambda: not any(is_alive(process) for process in processes_of(state)))
 
 
+@pytest.mark.long
 async def test_next_start_ends_what_a_killed_supervisor_left(
     runtime_of: MakeRuntime, home: Path
 ) -> None:
@@ -140,6 +142,7 @@ async def bystander() -> AsyncIterator[int]:
         await process.wait()
 
 
+@pytest.mark.long
 async def test_a_reused_process_id_is_not_ended(
     runtime: EmbeddedRuntime, home: Path, bystander: int
 ) -> None:

@@ -49,6 +49,7 @@ async def _start_run(endpoints: Endpoints, run: str) -> None:
         await asyncio.sleep(0.02)  # visibility follows a moment later
 
 
+@pytest.mark.long
 async def test_all_parts_serve_and_down_leaves_no_process(
     runtime_of: MakeRuntime, home: Path
 ) -> None:
@@ -69,6 +70,7 @@ async def test_all_parts_serve_and_down_leaves_no_process(
     assert not await runtime.down()
 
 
+@pytest.mark.long
 async def test_with_a_key_the_web_ui_has_a_codec_server(
     runtime_of: MakeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +85,7 @@ async def test_with_a_key_the_web_ui_has_a_codec_server(
     assert answered.headers["access-control-allow-origin"] == endpoints.ui_url
 
 
+@pytest.mark.long
 async def test_namespace_is_prepared(runtime: EmbeddedRuntime) -> None:
     client = await _client(await runtime.ensure())
     namespace = await client.workflow_service.describe_namespace(
@@ -94,6 +97,7 @@ async def test_namespace_is_prepared(runtime: EmbeddedRuntime) -> None:
         assert (await client.count_workflows(f"{name} IS NULL")).count == 0
 
 
+@pytest.mark.long
 async def test_a_second_ensure_finds_the_first_and_says_nothing(runtime: EmbeddedRuntime) -> None:
     first = await runtime.ensure()
     told: list[str] = []
@@ -101,6 +105,7 @@ async def test_a_second_ensure_finds_the_first_and_says_nothing(runtime: Embedde
     assert told == []
 
 
+@pytest.mark.long
 async def test_killed_server_comes_back_on_its_port_with_its_runs(
     runtime: EmbeddedRuntime,
 ) -> None:
@@ -118,6 +123,7 @@ async def test_killed_server_comes_back_on_its_port_with_its_runs(
     assert (await client.get_workflow_handle("kept").describe()).id == "kept"
 
 
+@pytest.mark.long
 async def test_killed_worker_is_replaced(runtime: EmbeddedRuntime) -> None:
     await runtime.ensure()
     before = await runtime.state()
@@ -131,6 +137,7 @@ async def test_killed_worker_is_replaced(runtime: EmbeddedRuntime) -> None:
     assert restarted is not None and restarted.restarts >= 1
 
 
+@pytest.mark.long
 async def test_next_start_finds_ports_and_runs_again(runtime: EmbeddedRuntime) -> None:
     endpoints = await runtime.ensure()
     await _start_run(endpoints, "kept")
@@ -140,6 +147,7 @@ async def test_next_start_finds_ports_and_runs_again(runtime: EmbeddedRuntime) -
     assert (await client.get_workflow_handle("kept").describe()).id == "kept"
 
 
+@pytest.mark.long
 async def test_a_taken_port_moves(runtime_of: MakeRuntime) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -150,6 +158,7 @@ async def test_a_taken_port_moves(runtime_of: MakeRuntime) -> None:
     assert (await _client(endpoints)).namespace == "default"
 
 
+@pytest.mark.long
 async def test_two_commands_at_once_start_one_supervisor(
     home: Path, runtime: EmbeddedRuntime
 ) -> None:
@@ -175,6 +184,7 @@ async def test_two_commands_at_once_start_one_supervisor(
     assert len(any_of_home(home)) == 5  # one supervisor, watcher, server, worker, API
 
 
+@pytest.mark.long
 async def test_a_worker_that_fails_is_named_with_its_last_words(runtime_of: MakeRuntime) -> None:
     broken = runtime_of(worker_command=python("import sys; sys.exit('no such plugin: foo')"))
     with pytest.raises(RuntimeUnavailable, match=r"(?s)'worker' does not start.*no such plugin"):
@@ -182,6 +192,7 @@ async def test_a_worker_that_fails_is_named_with_its_last_words(runtime_of: Make
     assert await broken.state() is None
 
 
+@pytest.mark.long
 async def test_search_attribute_of_another_type_is_an_error(runtime: EmbeddedRuntime) -> None:
     from temporalio.api.enums.v1 import IndexedValueType
     from temporalio.api.operatorservice.v1 import (
@@ -204,6 +215,7 @@ async def test_search_attribute_of_another_type_is_an_error(runtime: EmbeddedRun
         await register_search_attributes(client)
 
 
+@pytest.mark.long
 async def test_idle_services_end_and_an_open_run_keeps_them(runtime_of: MakeRuntime) -> None:
     runtime = runtime_of(idle_minutes=0.5 / 60)
     endpoints = await runtime.ensure()
@@ -221,6 +233,7 @@ async def test_idle_services_end_and_an_open_run_keeps_them(runtime_of: MakeRunt
     assert any_of_home(endpoints.home) == []
 
 
+@pytest.mark.long
 async def test_other_settings_restart_unless_a_run_is_open(
     runtime: EmbeddedRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +259,7 @@ async def test_other_settings_restart_unless_a_run_is_open(
     ]
 
 
+@pytest.mark.long
 async def test_settings_of_another_shell_stay_until_up_is_said_without_them(
     runtime: EmbeddedRuntime, runtime_of: MakeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +308,7 @@ async def test_a_full_disk_is_named_when_the_services_do_not_start(
         await EmbeddedRuntime(settings_of()).ensure()
 
 
+@pytest.mark.long
 async def test_a_named_server_is_used(
     runtime: EmbeddedRuntime,
     runtime_of: MakeRuntime,

@@ -50,6 +50,7 @@ async def test_up_shows_every_state_and_ends_all_parts(settings_of: MakeSettings
     assert [state.status for state in seen if state.status != "starting"][-1] == "stopped"
 
 
+@pytest.mark.long
 async def test_up_refuses_next_to_running_services(
     runtime: EmbeddedRuntime, settings_of: MakeSettings
 ) -> None:

@@ -85,6 +85,7 @@ async def test_a_part_that_fails_is_told_with_the_words_of_this_start_alone(
     assert "last week" not in caught.value.message
 
 
+@pytest.mark.long
 async def test_a_start_may_take_long_as_it_gets_on(tmp_path: Path, keep: Keep) -> None:
     done = tmp_path / "done"
     script = (
@@ -102,6 +103,7 @@ async def test_a_start_may_take_long_as_it_gets_on(tmp_path: Path, keep: Keep) -
     assert kept.state.restarts == 0
 
 
+@pytest.mark.long
 async def test_a_start_that_does_nothing_is_given_up(tmp_path: Path) -> None:
     with pytest.raises(RuntimeUnavailable, match="idle for 1 s"):
         await part(tmp_path, WAITS, never).keep()

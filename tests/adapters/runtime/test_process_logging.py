@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from installation import Installation
 
 PROGRAM = """
@@ -26,6 +27,7 @@ raise RuntimeError("nobody catches me")
 """
 
 
+@pytest.mark.long
 def test_every_line_of_a_process_is_json(tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "PERDURE_LOG_FORMAT": "json", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
@@ -44,6 +46,7 @@ def test_every_line_of_a_process_is_json(tmp_path: Path) -> None:
     assert "trace_id" not in by_event["ended"]
 
 
+@pytest.mark.long
 async def test_a_worker_says_when_it_polls_what_and_its_core_speaks_json(
     bare: Installation,
 ) -> None:

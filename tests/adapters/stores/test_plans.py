@@ -112,6 +112,7 @@ def _reads_all(node: Mapping[str, object]) -> bool:
     return node["Node Type"] == "Seq Scan" or (by_index and "Index Cond" not in node)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 async def test_no_statement_of_a_run_reads_a_growing_table_in_full(large: Installation) -> None:
     found = await _plans(large, rows=20_000)

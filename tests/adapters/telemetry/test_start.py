@@ -34,6 +34,7 @@ def test_without_an_endpoint_nothing_is_there_and_nothing_is_said(address: str) 
     assert done.stderr == ""
 
 
+@pytest.mark.long
 def test_with_an_endpoint_traces_and_metrics_arrive(address: str) -> None:
     with collector() as collected:
         process = subprocess.Popen(

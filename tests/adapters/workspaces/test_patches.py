@@ -90,6 +90,7 @@ async def test_equal_trees_have_an_empty_patch(blobs):
     assert await unified_patch(blobs, tree, tree) == ""
 
 
+@pytest.mark.long
 async def test_large_rewrites_stay_quick_and_correct(blobs, tmp_path):
     before = "".join(f"{n}\n" for n in range(9_000))
     after = "".join(f"{n * 7 % 9_001}\n" for n in range(9_000))

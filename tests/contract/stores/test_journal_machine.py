@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from decimal import Decimal
 from typing import TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -135,6 +136,7 @@ def _tokens(account: Account) -> tuple[int, int]:
     return account.usage.output_tokens, account.unconfirmed.output_tokens
 
 
+@pytest.mark.long
 def test_any_order_books_what_the_model_books(database_url: str) -> None:
     # Its own loop: the machine's rules are plain functions.
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:

@@ -74,6 +74,7 @@ async def recall(memory: SqlMemory, asked: tuple[str, ...], *, limit: int) -> tu
     return rank(asked, await memory.candidates(asked, kinds=KINDS, limit=limit), now=NOW)
 
 
+@pytest.mark.long
 async def test_the_same_order_in_both_databases(both: tuple[SqlMemory, ...]) -> None:
     chance = random.Random(20260102)
     entries = corpus(chance)
@@ -96,6 +97,7 @@ async def test_the_same_order_in_both_databases(both: tuple[SqlMemory, ...]) -> 
     assert len(set(sizes)) > 10
 
 
+@pytest.mark.long
 async def test_the_best_of_a_store_is_the_best_of_all_entries(both: tuple[SqlMemory, ...]) -> None:
     chance = random.Random(7)
     entries = corpus(chance)

@@ -31,6 +31,7 @@ async def run_program(name: str, *arguments: str) -> tuple[int, str]:
     return process.returncode or 0, output.decode().strip()
 
 
+@pytest.mark.long
 async def test_four_processes_lose_no_write(database_url: str, tmp_path: Path) -> None:
     """They also make the database at once: all start on none."""
     home = tmp_path / "home"

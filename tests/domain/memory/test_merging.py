@@ -123,6 +123,7 @@ def test_many_origins_keep_the_first_and_the_newest() -> None:
     assert (len(runs), runs[0], runs[-1]) == (ORIGINS_KEPT, "refine-a", "r49")
 
 
+@pytest.mark.long
 @given(learnings(), learnings())
 def test_merging_again_changes_nothing_and_never_weakens(one, other) -> None:
     both = reinforced(one, other)

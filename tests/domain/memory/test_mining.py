@@ -90,6 +90,7 @@ def test_what_is_found(
     assert found(events(*given)) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("seen", "accepted", "certain"),
     [

@@ -65,6 +65,7 @@ def operations() -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.long
 async def test_every_operation_needs_its_scope_and_no_other_opens_it(door: Rest) -> None:
     assert set(NEEDED) == operations()
     for scope in get_args(Scope):
@@ -128,6 +129,7 @@ BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
 }
 
 
+@pytest.mark.long
 async def test_no_body_takes_a_field_that_it_does_not_have(door: Rest) -> None:
     paths = (await door.client.get("/api/v1/openapi.json")).json()["paths"]
     told = {
@@ -149,6 +151,7 @@ async def test_no_body_takes_a_field_that_it_does_not_have(door: Rest) -> None:
             assert wanted == 404 or field in answer.text
 
 
+@pytest.mark.long
 async def test_no_page_is_larger_than_allowed(door: Rest) -> None:
     paths = (await door.client.get("/api/v1/openapi.json")).json()["paths"]
     lists = [
@@ -170,6 +173,7 @@ async def test_no_filter_carries_a_query(door: Rest, field: str, value: str) -> 
     assert answer.status_code in {404, 422} or answer.json()["items"] == [], answer.text
 
 
+@pytest.mark.long
 async def test_a_body_without_a_length_is_bounded_too(unmanned: Installation) -> None:
     sent = 0
 
@@ -190,6 +194,7 @@ async def test_a_body_without_a_length_is_bounded_too(unmanned: Installation) ->
             assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
@@ -231,6 +236,7 @@ async def stopped(rest: Rest, run: str) -> None:
     await rest.ended(run)
 
 
+@pytest.mark.long
 async def test_runs_of_another_installation_do_not_exist(
     asking: Rest, server: WorkflowEnvironment, tmp_path: Path
 ) -> None:
@@ -284,6 +290,7 @@ async def test_who_started_the_run_above_does_not_approve(asking: Rest) -> None:
     await stopped(asking, run)
 
 
+@pytest.mark.long
 async def test_the_server_decides_what_is_too_late(asking: Rest) -> None:
     late = {"gates": {"timeout_s": 1, "on_expiry": "default:deny"}}
     run = await asking.start(APPROVED | late)

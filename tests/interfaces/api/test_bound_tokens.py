@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import httpx2
+import pytest
 from fastapi.routing import APIRoute
 from rest import TASK, Rest, client_of
 
@@ -36,6 +37,7 @@ async def test_a_token_of_one_run_reaches_no_other(rest: Rest) -> None:
         await rest.ended(run)
 
 
+@pytest.mark.long
 async def test_a_token_of_a_folder_starts_and_sees_runs_there_alone(
     rest: Rest, tmp_path: Path
 ) -> None:
@@ -70,6 +72,7 @@ ROUTES = [
 ]
 
 
+@pytest.mark.long
 async def test_what_is_of_all_runs_is_closed(door: Rest) -> None:
     """Over every route, so that a new one is closed until somebody thinks of it."""
     async with await bound(door, runs=("nothing-000000",)) as caller:

@@ -23,6 +23,7 @@ async def test_built_in_ones_are_listed_page_by_page(door: Rest) -> None:
     assert second["cursor"] is None
 
 
+@pytest.mark.long
 async def test_a_definition_lives(door: Rest) -> None:
     made = await door.client.post(PATH, json=MINE, headers=NEW)
     assert made.status_code == 201, made.text
@@ -76,6 +77,7 @@ async def test_stages_with_full_access_need_execute(door: Rest) -> None:
         assert "harness" in answer.json()["detail"]
 
 
+@pytest.mark.long
 async def test_folders_that_nobody_serves_are_not_read(door: Rest) -> None:
     async with door.caller("operate") as caller:
         answer = await caller.get(f"{PATH}?workspace=/etc")

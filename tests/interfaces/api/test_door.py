@@ -43,6 +43,7 @@ async def test_without_a_token_nothing_answers(door: Rest, path: str) -> None:
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
+@pytest.mark.long
 async def test_health_answers_everybody_and_tells_little(door: Rest) -> None:
     async with door.caller() as nobody:
         assert (await nobody.get("/healthz")).text == "ok\n"
@@ -208,6 +209,7 @@ async def test_a_filter_is_a_known_word_or_refused(door: Rest, query: str) -> No
     assert refusal(await door.client.get(f"{LOOPS}?{query}")) == (422, "invalid_input")
 
 
+@pytest.mark.long
 async def test_without_a_worker_nothing_is_started(door: Rest) -> None:
     headers = {"idempotency-key": "k"}
     spec = {"kind": "agent", "goal": "say it"}
@@ -239,6 +241,7 @@ async def test_a_long_body_is_refused_unread(unmanned: Installation) -> None:
         assert refusal(await door.client.post(LOOPS, json=spec)) == (413, "body_too_large")
 
 
+@pytest.mark.long
 async def test_a_defect_tells_nothing_of_itself(
     door: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

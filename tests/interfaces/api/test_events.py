@@ -111,6 +111,7 @@ def numbers(found: list[tuple[str, int | None, dict[str, object]]]) -> list[int]
     return [number for _, number, _ in found if number is not None]
 
 
+@pytest.mark.long
 async def test_events_come_in_order_and_are_taken_up_again(slow: Rest) -> None:
     run = await slow.start(TASK)
     before = await followed(slow, run, until="iteration_started")
@@ -157,6 +158,7 @@ async def test_many_followers_share_one_reader(
     assert readers == [run]
 
 
+@pytest.mark.long
 async def test_all_followers_see_the_same(slow: Rest) -> None:
     run = await slow.start(TASK)
     streams = await asyncio.gather(*(followed(slow, run) for _ in range(3)))
@@ -210,6 +212,7 @@ async def _never() -> dict[str, object]:
     return {}
 
 
+@pytest.mark.long
 async def test_the_reader_ends_with_its_last_follower(slow: Rest) -> None:
     feeds = Feeds(slow.api.services)
     run = await slow.start(TASK)
@@ -221,6 +224,7 @@ async def test_the_reader_ends_with_its_last_follower(slow: Rest) -> None:
     assert slow.api.version  # the door outlives its streams
 
 
+@pytest.mark.long
 async def test_a_browser_that_leaves_is_forgotten(slow: Rest) -> None:
     run = await slow.start(TASK)
     async with slow.client.stream("GET", f"{LOOPS}/{run}/events") as stream:
@@ -240,6 +244,7 @@ def test_each_application_has_its_own_feeds(slow: Rest) -> None:
     assert first.state.feeds is not second.state.feeds
 
 
+@pytest.mark.long
 async def test_the_door_closes_under_open_streams(slow: Rest) -> None:
     run = await slow.start(TASK)
     await slow.client.post(f"{LOOPS}/{run}/pause")

@@ -19,6 +19,7 @@ async def listed(rest: Rest, query: str) -> list[str]:
     return [item["id"] for item in answer.json()["items"]]
 
 
+@pytest.mark.long
 async def test_the_same_key_starts_one_run(rest: Rest) -> None:
     async def post() -> tuple[int, str]:
         answer = await rest.client.post(LOOPS, json=TASK, headers={"idempotency-key": "k"})
@@ -40,6 +41,7 @@ async def test_the_same_key_starts_one_run(rest: Rest) -> None:
     await rest.ended(answers[0][1])
 
 
+@pytest.mark.long
 async def test_runs_are_found_by_filter_text_and_page(rest: Rest) -> None:
     runs = [await rest.start(TASK | {"goal": f"find tree {n}"}) for n in range(3)]
     other = await rest.start(TASK | {"goal": "something else", "metadata": {"label": "odd"}})

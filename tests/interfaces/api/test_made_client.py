@@ -86,6 +86,7 @@ async def api(rest: Rest) -> dict[str, Call]:
     return made_client(document, rest.client)
 
 
+@pytest.mark.long
 async def test_a_made_client_leads_a_run_through_its_life(api: dict[str, Call]) -> None:
     spec = {"kind": "agent", "goal": "say something", "learn": False}
     status, started = await api["post_loops"](body=spec, headers={"idempotency-key": "k"})
@@ -110,6 +111,7 @@ async def test_a_made_client_leads_a_run_through_its_life(api: dict[str, Call]) 
     assert (await api["get_loops_run"](run=run))[0] == 404
 
 
+@pytest.mark.long
 async def test_each_example_of_the_document_is_a_specification(rest: Rest) -> None:
     document = (await rest.client.get("/api/v1/openapi.json")).json()
     post = document["paths"]["/api/v1/loops"]["post"]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import pytest
 from fastapi.routing import APIRoute
 from rest import TASK, Rest
 
@@ -44,6 +45,7 @@ def places_in(answer: httpx2.Response, home: Path) -> list[str]:
     return [place for place in known if place in answer.text]
 
 
+@pytest.mark.long
 async def test_no_error_names_a_folder_of_the_server(rest: Rest) -> None:
     home = rest.site.home
     (home / "loops").mkdir(exist_ok=True)

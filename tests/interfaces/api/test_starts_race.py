@@ -22,6 +22,7 @@ async def post(rest: Rest, key: str, **more: object) -> tuple[int, str]:
     return answer.status_code, answer.json().get("id", answer.text)
 
 
+@pytest.mark.long
 async def test_one_key_is_one_run_and_one_of_all_is_told_so(rest: Rest) -> None:
     answers = await asyncio.gather(*(post(rest, "same") for _ in range(MANY)))
     assert Counter(code for code, _ in answers) == {201: 1, 200: MANY - 1}
@@ -31,6 +32,7 @@ async def test_one_key_is_one_run_and_one_of_all_is_told_so(rest: Rest) -> None:
     assert await post(rest, "same") == (200, answers[0][1])
 
 
+@pytest.mark.long
 async def test_different_keys_are_as_many_runs_and_none_is_refused(rest: Rest) -> None:
     answers = await asyncio.gather(*(post(rest, f"key {n}") for n in range(MANY)))
     assert Counter(code for code, _ in answers) == {201: MANY}

@@ -38,6 +38,7 @@ def state_of(answer: httpx2.Response) -> tuple[int, str | None]:
     return answer.status_code, answer.json().get("state")
 
 
+@pytest.mark.long
 async def test_pause_and_resume_name_the_state(slow: Rest) -> None:
     run = await slow.start(TASK)
     verb = f"{LOOPS}/{run}"
@@ -53,6 +54,7 @@ async def test_pause_and_resume_name_the_state(slow: Rest) -> None:
         assert state_of(await slow.client.post(f"{verb}/{name}")) == (409, "completed")
 
 
+@pytest.mark.long
 async def test_a_repeated_verb_has_one_effect(slow: Rest) -> None:
     run = await slow.start(TASK)
     headers = {"idempotency-key": "one"}
@@ -86,6 +88,7 @@ async def test_wrong_bodies_name_their_place(
     assert words in {error["path"] for error in answer.json()["errors"]}
 
 
+@pytest.mark.long
 async def test_an_edit_shows_at_every_door(slow: Rest) -> None:
     run = await slow.start(TASK | {"metadata": {"team": {"name": "web"}}})
     path = f"{LOOPS}/{run}"
@@ -114,6 +117,7 @@ async def test_an_edit_shows_at_every_door(slow: Rest) -> None:
     assert state_of(late) == (409, "completed")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "body", [{}, {"status": "completed"}, {"spend": 0}, {"max_iterations": 0}, {"goal": ""}]
 )
@@ -124,6 +128,7 @@ async def test_what_the_server_owns_is_not_edited(slow: Rest, body: dict[str, ob
     await slow.ended(run)
 
 
+@pytest.mark.long
 async def test_a_lower_limit_ends_the_run(slow: Rest) -> None:
     run = await slow.start(TASK)
     answer = await slow.client.patch(f"{LOOPS}/{run}", json={"max_iterations": 1})
@@ -131,6 +136,7 @@ async def test_a_lower_limit_ends_the_run(slow: Rest) -> None:
     assert (await slow.ended(run))["reason"] == "max_iterations"
 
 
+@pytest.mark.long
 async def test_an_approval_needs_the_arguments_and_somebody_else(asking: Rest) -> None:
     run = await asking.start(APPROVED)
 
@@ -163,6 +169,7 @@ async def test_an_approval_needs_the_arguments_and_somebody_else(asking: Rest) -
     assert (await asking.ended(run))["outcome"] == "accepted"
 
 
+@pytest.mark.long
 async def test_an_unknown_gate_is_not_found(asking: Rest) -> None:
     run = await asking.start(APPROVED)
     answer = await asking.client.post(

@@ -53,6 +53,7 @@ async def suite(folder: Path) -> int:
     )
 
 
+@pytest.mark.long
 async def test_a_team_is_led_over_http_alone(door: Rest, tmp_path: Path) -> None:
     await lay_out(EXAMPLE, tmp_path / "example")
     repository = tmp_path / "example" / "repository"

@@ -33,6 +33,7 @@ def environment(site: Installation) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 async def test_a_person_answers_where_they_watch(
     site: Installation, environment: dict[str, str]
 ) -> None:

@@ -60,6 +60,7 @@ def test_programs_are_told_the_code(tmp_path: Path) -> None:
     assert (code, told["code"]) == (3, "store_away"), told
 
 
+@pytest.mark.long
 def test_a_process_of_its_own_ends_the_same_way(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-P", "-m", "perdure", "status", RUN],

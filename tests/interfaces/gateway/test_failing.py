@@ -24,6 +24,7 @@ async def _of_unknown_type(site: Site) -> str:
     return handle.id
 
 
+@pytest.mark.long
 async def test_a_run_of_a_type_that_no_worker_knows_is_found_and_told_in_words(site: Site) -> None:
     await site.work()
     run = await _of_unknown_type(site)

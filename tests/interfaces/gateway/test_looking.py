@@ -35,6 +35,7 @@ async def test_a_running_run_is_asked_and_linked(site: Site) -> None:
     assert status.links == {"temporal": f"http://ui:1/namespaces/default/workflows/{run}"}
 
 
+@pytest.mark.long
 async def test_without_a_worker_the_store_and_the_server_answer_and_say_so(site: Site) -> None:
     await site.work()
     run = await site.gateway.start(spec())

@@ -147,6 +147,7 @@ async def hogged(site: Site) -> AsyncIterator[Site]:
         await handle.result()
 
 
+@pytest.mark.long
 async def test_a_run_starts_behind_a_worker_without_a_free_slot(hogged: Site) -> None:
     run = await hogged.gateway.start(spec())
     row = await hogged.records.run(run)

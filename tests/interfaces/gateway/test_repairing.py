@@ -24,6 +24,7 @@ async def _is_failing(site: Site, run: str) -> bool:
     return run in [one.run for one in (await site.gateway.failing(limit=100)).runs]
 
 
+@pytest.mark.long
 async def test_a_run_whose_tasks_fail_is_found_told_and_repaired(site: Site) -> None:
     await site.work()
     run = await _poisoned(site)

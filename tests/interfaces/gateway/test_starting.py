@@ -33,6 +33,7 @@ async def test_a_run_is_started_with_a_readable_id_row_and_labels(site: Site) ->
     assert RunStatus.model_validate_json(row.status or "").budget.limits.tokens == 5_000
 
 
+@pytest.mark.long
 async def test_without_a_worker_nothing_is_started_and_every_missing_queue_is_named(
     site: Site,
 ) -> None:
@@ -49,6 +50,7 @@ async def test_without_a_worker_nothing_is_started_and_every_missing_queue_is_na
     assert site.records.rows == {}
 
 
+@pytest.mark.long
 async def test_one_missing_queue_is_enough_to_refuse(site: Site) -> None:
     await site.work(tools=False)
     with pytest.raises(NoReadyWorker, match="1 of the 3 queues"):

@@ -97,6 +97,7 @@ async def test_a_verb_on_all_runs_of_a_kind_reaches_each(site: Site) -> None:
     assert (await site.gateway.verb_all(AddInput(text="x"), kind="roles")).matched == 0
 
 
+@pytest.mark.long
 async def test_open_gates_are_listed_oldest_first_and_unread_ones_named(site: Site) -> None:
     await site.work()
     runs = [await site.gateway.start(spec("ask")) for _ in range(2)]

@@ -173,6 +173,7 @@ def test_tasks_that_only_come_again_are_no_trouble(newest: list[HistoryEvent]) -
     assert failing_code(newest, run="r1", attempt=2) is None
 
 
+@pytest.mark.long
 async def test_code_that_fails_is_told_while_following_and_in_the_status(site: Site) -> None:
     await site.work()
     run = await site.gateway.start(spec("broken"))

@@ -155,6 +155,7 @@ async def test_a_broken_store_lets_nobody_in(guarded, monkeypatch):
         assert (answer.status_code, answer.json()["error"]) == (503, "store_error")
 
 
+@pytest.mark.long
 async def test_loops_of_another_installation_are_not_reached(guarded, server, tmp_path, over):
     address = server.client.service_client.config.target_host
     slow = await guarded.site.script({"replies": [{"text": "slow", "delay_s": 60, "times": 9}]})
@@ -188,6 +189,7 @@ async def test_lengths_connections_and_names_are_checked(guarded):
             assert (await known.post(url, json=PING)).status_code < 413
 
 
+@pytest.mark.long
 async def test_a_bound_token_reaches_its_folder_alone(guarded, tmp_path):
     (tmp_path / "ours").mkdir()
     text = await token(guarded, "read", "operate", folders=(str(tmp_path / "ours"),))

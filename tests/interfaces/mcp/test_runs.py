@@ -106,6 +106,7 @@ async def test_a_question_that_nobody_answers_stays_open(door: Door, person: Per
     await door.site.handle(run).terminate()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scopes", "asked"), [(("operate",), 0), (("operate", "answer"), 1)], ids=["operate", "answer"]
 )

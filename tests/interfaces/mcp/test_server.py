@@ -108,6 +108,7 @@ async def test_what_is_refused_says_what_to_do(door, tool, arguments, said):
     assert "validation error" not in answer
 
 
+@pytest.mark.long
 async def test_all_open_loops_are_paused_and_stopped_and_no_run_of_another_kind(door):
     site = door.site
     script = {"replies": [{"text": "slow", "delay_s": 60}]}
@@ -162,6 +163,7 @@ async def test_over_http_there_must_be_a_token_at_all(guarded):
         await serve_http(guarded.mcp, port=0, on_ready=lambda _: None, stop=asyncio.Event())
 
 
+@pytest.mark.long
 async def test_over_standard_streams_as_agents_start_it(acted):
     environment = {
         **os.environ,

@@ -92,6 +92,7 @@ async def test_a_run_notes_so_much(caller: Caller, monkeypatch: pytest.MonkeyPat
     assert (refused.outcome, refused.code) == ("error", "refused")
 
 
+@pytest.mark.long
 async def test_skills_are_listed_and_read(caller: Caller, stores: Stores) -> None:
     await stores.memory.put(_skill("Release"))
     listed = await caller.ok("skill.list")

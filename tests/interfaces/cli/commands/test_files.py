@@ -105,6 +105,7 @@ def test_an_example_goes_with_a_ready_made_task(perdure: Installation) -> None:
     assert laid_out.name.startswith("interview-analysis-")
 
 
+@pytest.mark.long
 def test_schemas_are_printed_written_and_checked(perdure: Installation) -> None:
     assert perdure.run("schema", "refine") == 0
     assert "rubric" in json.loads(perdure.out)["properties"]

@@ -156,6 +156,7 @@ def environment(bare: RealSite) -> dict[str, str]:
     return {**os.environ, **own, "TEMPORAL_ADDRESS": bare.address, "TERM": "xterm"}
 
 
+@pytest.mark.long
 async def test_on_a_real_terminal(bare: RealSite, environment: dict[str, str]) -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))

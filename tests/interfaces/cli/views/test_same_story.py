@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from installation import Installation
 from ready_made import example
 from refining import drafts, spec
@@ -17,6 +18,7 @@ from perdure.interfaces.cli.views.result import done_line, result_view
 from perdure.interfaces.submission import store
 
 
+@pytest.mark.long
 async def test_three_doors_tell_one_story(site: Installation, tmp_path: Path) -> None:
     submission = await example("release-notes", tmp_path)
     run = await site.gateway.start(await store(submission, site.parts.stores.blobs))
