@@ -24,7 +24,7 @@ from perdure.domain.gates import END, Gate
 from perdure.domain.lacking import lacking
 from perdure.domain.outcomes import lifecycle
 from perdure.domain.redaction import redacted
-from perdure.domain.result import IterationRecord, RunResult, with_value
+from perdure.domain.result import IterationRecord, RunResult, with_reply_facts, with_value
 from perdure.domain.run import LoopInput
 from perdure.domain.state import RECORDS_KEPT
 from perdure.domain.steps import (
@@ -296,7 +296,7 @@ class Loop(Opening):
 
     async def finish(self, result: RunResult, records: tuple[IterationRecord, ...]) -> RunResult:
         """Store the end, show it, and return it; a failed root run fails its execution."""
-        ended = result.model_copy(update={"ended_at": workflow.now()})
+        ended = with_reply_facts(result.model_copy(update={"ended_at": workflow.now()}))
         rules.end(self.core.control)
         self.core.phase, self.core.step = "ended", None
         self.core.outcome, self.core.reason = ended.outcome, ended.reason

@@ -215,6 +215,7 @@ class RunResult(Frozen):
     `truncated`: the model's answer was cut at its limit. `excerpt`: `output` is only the beginning
     of what `output_ref` holds. With an output schema `value` is the answer as a value, where it is
     here whole; `fits_schema` whether it fits (None without a schema), `misfits` what is wrong.
+    `model` and `request_id` are those of the reply that the output is from, or else of the last.
     """
 
     type: Literal["result"] = "result"
@@ -250,6 +251,8 @@ class RunResult(Frozen):
     learnings_started: bool = False
     unread_input: tuple[str, ...] = ()
     confidence: float | None = None
+    model: str | None = None
+    request_id: str | None = None
     models_used: tuple[str, ...] = ()
     truncated: bool = False
     error: str | None = None
@@ -263,6 +266,18 @@ def with_value(result: RunResult) -> RunResult:
     if not result.fits_schema or result.output is None or result.excerpt:
         return result
     return result.model_copy(update={"value": read_json(result.output)})
+
+
+def with_reply_facts(result: RunResult) -> RunResult:
+    """The result with the model and the provider's request id of the reply it is from."""
+    replied = [record for record in result.iterations if record.model is not None]
+    returned = result.best.iteration if result.best and result.kind == "refine" else None
+    own = [record for record in replied if record.index == returned] or replied
+    if not own:
+        stages = [stage.model for record in result.iterations for stage in record.stages]
+        model = next((name for name in reversed(stages) if name), None)
+        return result.model_copy(update={"model": model})
+    return result.model_copy(update={"model": own[-1].model, "request_id": own[-1].request_id})
 
 
 def exit_code(outcome: Outcome) -> int:

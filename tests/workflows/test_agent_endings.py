@@ -194,6 +194,7 @@ async def test_records_and_result_name_what_happened(probe: Installation) -> Non
     assert last.transcript == result.transcript
     assert (result.tools_used, result.iteration_count) == ({"probe.echo": 1}, 2)
     assert result.models_used == (first.model,)
+    assert (result.model, result.request_id) == (first.model, result.iterations[-1].request_id)
     assert (result.spend.tokens, result.spend.tool_calls) == (262, 1)
     assert result.spend.by_phase["executing"]["model_calls"] == 2
     assert result.quality_met and not result.partial

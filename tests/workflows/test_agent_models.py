@@ -68,6 +68,7 @@ async def test_the_next_model_takes_over_for_the_rest_of_the_run(
     assert result.iterations[1].adaptation is None
     assert result.iterations[0].model_calls == attempts + 1
     assert result.models_used == (models[1],)
+    assert result.model == models[1]
     assert (await event_types(probe, result.id)).count("model_failed_over") == 1
     await books_agree(probe, result)
 
