@@ -30,6 +30,15 @@ _PIECES = {
     "tool_use": {"input_json_delta"},
     "thinking": {"thinking_delta", "signature_delta"},
 }
+# Without its head an answer has no model and no account of its prompt; what else is lost, nobody
+# can tell.
+_AFTER_THE_HEAD = {
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+}
 _KNOWN_PIECES = frozenset[str]().union(*_PIECES.values())
 
 
@@ -54,6 +63,7 @@ class Reading:
     (`usage_told`) the output is what was streamed, by our own count.
     """
 
+    begun: bool = False
     model: str | None = None
     usage: Usage = field(default_factory=Usage)
     usage_told: bool = False
@@ -62,12 +72,15 @@ class Reading:
 
     def feed(self, event: RawMessageStreamEvent) -> str | None:
         """Take one event; returns the text that it adds."""
+        if not self.begun and event.type in _AFTER_THE_HEAD:
+            raise ValueError(f"a {event.type} came before the message began")
         match event.type:
             case "message_start":
                 if not event.message.id:
                     raise ValueError("message without id")
-                if self.model is not None:
+                if self.begun:
                     raise ValueError("a second message began inside the first")
+                self.begun = True
                 self.model = event.message.model
                 self.usage = _first_usage(event.message.usage)
             case "content_block_start":

@@ -67,10 +67,13 @@ class Told:
     closed: set[int] = field(default_factory=set[int])
     stops: list[str] = field(default_factory=list[str])
     accounted: bool = False
+    begun: bool = False
 
     def take(self, event: Event) -> None:
         at = event.get("index", 0)
         match event:
+            case {"type": "message_start"}:
+                self.begun = True
             case {"type": "content_block_start", "content_block": {"type": "text", "text": text}}:
                 self.texts[at] = text
             case {"type": "content_block_start", "content_block": {"type": "tool_use"}}:
@@ -193,6 +196,7 @@ async def answered(
 
 
 def claims_no_more(reply: ModelReply, streamed: str, told: Told) -> None:
+    assert told.begun, "a reply without a beginning"
     assert told.stops, "a reply without an end"
     assert len({*told.stops}) == 1, "an end that contradicts itself"
     said = [text for _, text in sorted(told.texts.items()) if text]

@@ -168,7 +168,10 @@ def ok(content: bytes, media: str) -> httpx2.Response:
         pytest.param(
             stream_of(b'event: message_start\ndata: {"type": "message_start"}\n\n'), id="bare"
         ),
-        pytest.param(events(*text_block(0, "x")[1:]), id="delta without block"),
+        pytest.param(events(start(), *text_block(0, "x")[1:]), id="delta without block"),
+        pytest.param(events(*hello()[1:]), id="answer without a beginning"),
+        pytest.param(events(*end()), id="nothing but an end"),
+        pytest.param(events(*text_block(0, "x"), start(), *end()), id="late beginning"),
         pytest.param(
             events({**start(), "message": {**start()["message"], "id": None}}),
             id="message without id",
