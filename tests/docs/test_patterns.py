@@ -32,22 +32,21 @@ class Played:
     iterations: int
 
 
-# A draft that is no better than the one before ends the pattern `improvement`.
+# A full score, like a draft that is no better than the one before, ends the pattern `improvement`.
 PLAYED = {
     "Write a reply": Played(
-        ["Sorry about order 4711.", "Sorry about order 4711. A new cup leaves on Friday.",
-         "We are sorry about order 4711. A new cup is sent on Friday."],
-        "plateau", 3,
+        ["Sorry about order 4711.", "Sorry about order 4711. A new cup leaves on Friday."],
+        "quality_met", 2,
     ),
     "Put a roadmap in order": Played(
         ['["payments", "login", "reports", "search"]',
-         *2 * ['["search", "login", "payments", "reports"]']],
-        "repeated_output", 3,
+         '["search", "login", "payments", "reports"]'],
+        "quality_met", 2,
     ),
     "Find gaps in skills": Played(
         ['{"missing": ["Airflow"], "weak": [], "plan": []}',
-         *2 * ['{"missing": ["Airflow"], "weak": ["Python"], "plan": ["a course", "a project"]}']],
-        "repeated_output", 3,
+         '{"missing": ["Airflow"], "weak": ["Python"], "plan": ["a course", "a project"]}'],
+        "quality_met", 2,
     ),
     "Fill in an application": Played(
         ['{"name": "Ada Bakker", "email": "ada@example.com", "start": "March", '

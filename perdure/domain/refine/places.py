@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from perdure.domain.checks import ContainsCheck, LengthCheck
 from perdure.domain.evaluation import DimensionScore, Evaluation, Finding, failing
+from perdure.domain.evaluators import HumanEvaluator, JudgeEvaluator
 from perdure.domain.refine.changes import Lines, overlaps
 from perdure.domain.rubric import Dimension, Rubric
 
@@ -45,21 +46,26 @@ def pointed_lines(
 ) -> frozenset[int] | None:
     """The lines that must be seen to mend what is open; None: all of them.
 
-    What is said to be missing points nowhere, for it is to be added. What is wrong without a place
-    may be wrong anywhere.
+    What is said to be missing points nowhere, for it is to be added. What is judged wrong without
+    a place shows the passages that its dimension was about before, and the whole text only where
+    nothing else is known to be wrong; what a check finds so may be anywhere.
     """
     found: set[int] = set()
+    is_unplaced = False
     below = failing(rubric, evaluation, threshold)
     for item in evaluation.dimensions:
         dimension = rubric.get(item.name)
         open_ones = [one for one in item.findings if one.severity != "suggestion"]
         if dimension is None or not (open_ones or item.name in below):
             continue
-        lines = _dimension_lines(item, open_ones, text)
-        if lines is None and not _asks_for_more(dimension, item):
-            return None
-        found |= lines or frozenset()
-    return frozenset(found)
+        lines, all_placed = _dimension_lines(item, open_ones, text)
+        if not all_placed and not _asks_for_more(dimension, item):
+            if not isinstance(dimension.evaluator, JudgeEvaluator | HumanEvaluator):
+                return None
+            is_unplaced = True
+            lines |= frozenset[int]().union(*(lines_of(one, text) for one in item.evidence))
+        found |= lines
+    return None if is_unplaced and not found else frozenset(found)
 
 
 def touched_dimensions(
@@ -75,12 +81,13 @@ def touched_dimensions(
 
 def _dimension_lines(
     item: DimensionScore, findings: Sequence[Finding], text: str
-) -> frozenset[int] | None:
-    """None when one of the findings, or the gap where there is none, names no place."""
+) -> tuple[frozenset[int], bool]:
+    """The lines of the findings, or of the gap where there is none, and whether each names some."""
     if not findings:
-        return lines_of(item.gap, text) or None if _QUOTED.search(item.gap) else None
+        lines = lines_of(item.gap, text) if _QUOTED.search(item.gap) else frozenset[int]()
+        return lines, bool(lines)
     places = [finding_lines(finding, text) for finding in findings]
-    return None if not all(places) else frozenset[int]().union(*places)
+    return frozenset[int]().union(*places), all(places)
 
 
 def _asks_for_more(dimension: Dimension, item: DimensionScore) -> bool:

@@ -76,3 +76,36 @@ def test_evidence_that_was_touched() -> None:
     evidence = {"tone": ("line 3",), "logic": ("`login`", "nowhere"), "other": ("line 8",)}
     assert touched_dimensions(evidence, TEXT, [(4, 5)]) == ("logic",)
     assert touched_dimensions(evidence, TEXT, []) == ()
+
+
+@pytest.mark.parametrize(
+    ("items", "pointed"),
+    [
+        pytest.param(
+            [dimension("tone", 0.5), dimension("logic", 0.5, location="line 3")],
+            {3},
+            id="another gap has a place",
+        ),
+        pytest.param(
+            [dimension("tone", 0.5).model_copy(update={"evidence": ("line 8",)})],
+            {8},
+            id="its dimension had one before",
+        ),
+        pytest.param([dimension("tone", 0.5), dimension("logic", 0.9)], None, id="none has any"),
+        pytest.param(
+            [dimension("short", 0, "30 words, limit 9"), dimension("tone", 0.5, location="line 3")],
+            None,
+            id="a check without a place is about all of it",
+        ),
+    ],
+)
+def test_a_gap_without_a_place_costs_no_whole_draft(
+    items: list[DimensionScore], pointed: set[int] | None
+) -> None:
+    judged = [{"name": "tone", "evaluator": {"judge": {}}},
+              {"name": "logic", "evaluator": {"judge": {}}}]  # fmt: skip
+    short = {"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 9}}
+    rubric = Rubric.model_validate([*judged, short])
+    assert (
+        pointed_lines(rubric, Evaluation(dimensions=tuple(items)), TEXT, threshold=0.8) == pointed
+    )

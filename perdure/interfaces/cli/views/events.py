@@ -46,8 +46,8 @@ def iteration_line(index: int, data: Data, *, limit: int | None = None) -> Text:
     value, error = _number(data, "score"), _word(data, "error")
     head = f"score {score(value)}" if value is not None else error or _word(data, "decision")
     tried = _word(data, "adaptation")
-    if any(text in tried for text in _words(data, "missing")):
-        tried = ""  # what is to change next is what is missing, and said below
+    if (_words(data, "missing") or error) and not tried.startswith("strategy "):
+        tried = ""  # what is to change next is what is missing or failed, and said once
     pieces = [f"{head or 'done'}{_evaluation(data)}", *([one_line(tried)] if tried else [])]
     pieces.extend(filter(None, (_missing(data),)))
     of = f"/{limit}" if limit else ""
