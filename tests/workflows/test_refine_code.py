@@ -80,7 +80,9 @@ async def test_the_best_snapshot_is_returned_and_applied(
     coding: Installation, folder: Path
 ) -> None:
     replies = [*writes(HALF), *writes(GOOD, over=HALF), *writes(BROKEN, over=GOOD)]
-    result = await coding.run(task(folder, max_iterations=3), {"replies": replies})
+    result = await coding.run(
+        task(folder, max_iterations=3, min_iterations=3), {"replies": replies}
+    )
     scores = [record.score for record in result.iterations]
     assert scores == [pytest.approx(1 / 3), 1.0, 0.0]
     first, second, third = result.iterations
