@@ -37,6 +37,7 @@ from perdure.domain.delegation.steps import (
     WorkRead,
 )
 from perdure.domain.refs import Ref
+from perdure.domain.result import RunResult
 from perdure.domain.standing import demands, in_force
 from perdure.domain.steps import SayEntry
 from workflows import options
@@ -346,19 +347,26 @@ class Working(Skilled, Equipping):
 def _done(envelope: Envelope, end: ChildEnd | NotStarted, *, acceptance: str = "") -> WorkDone:
     result = end.result if isinstance(end, ChildEnd) else None
     manages = result is not None and result.kind == "delegation"
-    best = result.best.score if result is not None and result.best is not None else None
-    own = result.confidence if result is not None else None
     return WorkDone(
         worker=envelope.worker,
         output=result.output_ref if result is not None else None,
         tool_calls=result.spend.tool_calls if result is not None else 0,
         tool_successes=result.tool_successes if result is not None else 0,
-        confidence=(best if own is None else own) if manages else None,
+        confidence=_sureness(result) if result is not None and manages else None,
         manages=manages,
         error=_error_of(end),
         envelope=envelope.model_copy(update={"inputs": {}}),
         acceptance=acceptance,
     )
+
+
+def _sureness(result: RunResult) -> float | None:
+    """How sure a manager below is of its work; one that did not complete it has not done it."""
+    if result.confidence is not None:
+        return result.confidence
+    if result.best is not None and result.best.score is not None:
+        return result.best.score
+    return None if result.outcome == "accepted" else 0.0
 
 
 def _error_of(end: ChildEnd | NotStarted) -> str:
