@@ -361,12 +361,12 @@ def _done(envelope: Envelope, end: ChildEnd | NotStarted, *, acceptance: str = "
 
 
 def _sureness(result: RunResult) -> float | None:
-    """How sure a manager below is of its work; one that did not complete it has not done it."""
+    """How sure a manager below is of its work; one that gave up has not done it."""
+    if result.reason == "gave_up":
+        return 0.0
     if result.confidence is not None:
         return result.confidence
-    if result.best is not None and result.best.score is not None:
-        return result.best.score
-    return None if result.outcome == "accepted" else 0.0
+    return result.best.score if result.best is not None else None
 
 
 def _error_of(end: ChildEnd | NotStarted) -> str:
