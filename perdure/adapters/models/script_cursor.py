@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 from perdure.adapters.models.kinds import refused
 from perdure.adapters.models.script import Entry, Script, When
+from perdure.adapters.stores.patient import patiently
 from perdure.domain.models import CallContext, ModelRequest
+from perdure.domain.patience import impatient
 from perdure.domain.ports import RecordStore
 from perdure.domain.transcript import Message, TextBlock, ToolResultBlock, ToolUseBlock
 
@@ -33,15 +35,22 @@ class ScriptCursor:
         Raises:
             ModelError: kind `bad_request`: the script has nothing left for this call.
         """
+        return await patiently(lambda: self._take(script, request, address=address))
+
+    async def _take(
+        self, script: Script, request: ModelRequest, *, address: str
+    ) -> tuple[int, Entry]:
         context = request.context
         call, attempt = _names(context, address)
+        # Nobody waits for the store with the lock in hand: who waits for that would seem to work.
         async with self._lock:
-            index = await self._held(script, context.run, attempt, call)
-            if index is None:
-                uses = await self._uses(context.run, address)
-                index = _next(script, uses, request)
-                key = attempt if script.replies[index].failure else call
-                await self._records.take_script_entry(context.run, key, index)
+            with impatient():
+                index = await self._held(script, context.run, attempt, call)
+                if index is None:
+                    uses = await self._uses(context.run, address)
+                    index = _next(script, uses, request)
+                    key = attempt if script.replies[index].failure else call
+                    await self._records.take_script_entry(context.run, key, index)
         return index, script.replies[index]
 
     async def peek(self, script: Script, request: ModelRequest, *, address: str) -> int | None:
