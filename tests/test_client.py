@@ -196,6 +196,7 @@ async def test_connect_composes_by_name_and_closes(
 
     composition = SimpleNamespace(
         Settings=SimpleNamespace(load=lambda **given: given),
+        SETTING_NAMES=frozenset({"home"}),
         access_from=lambda settings: settings,
         default_model=lambda access: "local",
         services=services,
@@ -211,7 +212,7 @@ async def test_connect_composes_by_name_and_closes(
 
 def test_the_composition_root_has_what_the_client_asks_for() -> None:
     compose = pytest.importorskip("perdure.compose")
-    for name in ("Settings", "services", "access_from", "default_model"):
+    for name in ("Settings", "SETTING_NAMES", "services", "access_from", "default_model"):
         assert hasattr(compose, name), name
 
 

@@ -311,7 +311,8 @@ async def test_git_can_write_nothing(hostile, tmp_path):
         cwd=str(hostile.root),
         extra={"GIT_DIR": str(hostile.root / ".git")},
     )
-    assert output.code != 0
+    # Where the limit's signal is ignored, git itself may overlook that it wrote nothing.
+    assert output.stdout == b""
     written = tmp_path / "written"
     assert not written.exists() or written.read_bytes() == b""
 
