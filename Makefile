@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -P -m pytest
+# Tests wait for servers more than they compute: three at once on two cores.
+PARALLEL := -n 3
 QUICK := not slow and not browser and not model
 SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
@@ -49,10 +51,10 @@ bench: .venv/.model  ## run the side-by-side measurements
 	@$(BIN)/python -P -m benchmarks
 
 test: .venv/.model  ## the quick tests
-	@$(PYTEST) -n 2 -m "$(QUICK) and not long" $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m "$(QUICK) and not long" $(ARGS)
 
 test-long: .venv/.model  ## those in which something is killed, waited for or started: seconds each
-	@$(PYTEST) -n 2 -m "$(QUICK) and long" $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m "$(QUICK) and long" $(ARGS)
 
 drills: .venv/.model  ## the life of an installation: upgrades, outages, collections, floods, resets, restores
 	@$(PYTEST) -m "not browser" tests/drills $(ARGS)
