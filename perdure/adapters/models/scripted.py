@@ -15,7 +15,7 @@ from perdure.adapters.models.kinds import kind_of, refused
 from perdure.adapters.models.retry_after import retry_after_of
 from perdure.adapters.models.script import Entry, Script, ScriptError, parse_script
 from perdure.adapters.models.script_cursor import LABEL, ScriptCursor, visible_text
-from perdure.domain.errors import InvalidInput, StoreError
+from perdure.domain.errors import InvalidInput, StoreAway, StoreError
 from perdure.domain.errors import NotFound as BlobNotFound
 from perdure.domain.model_errors import ModelError, ModelFacts
 from perdure.domain.models import ModelCard, ModelReply, ModelRequest, StopReason
@@ -107,6 +107,8 @@ class ScriptedModel:
             raise refused(message, kind="unknown_model") from error
         except InvalidInput as error:
             raise refused(str(error)) from error
+        except StoreAway:
+            raise  # waited for like every other absence of the store, not a failure of the model
         except StoreError as error:
             raise refused(f"The script cannot be read: {error}", kind="unavailable") from error
 

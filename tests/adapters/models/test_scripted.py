@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.adapters.models.scripted import ScriptedModel
+from perdure.domain.errors import StoreAway
 from perdure.domain.transcript import ToolUseBlock, user_text
 from perdure.domain.usage import Usage
 from tests.adapters.models.support import (
@@ -374,3 +375,17 @@ async def test_a_failure_reports_no_more_than_it_was_allowed() -> None:
     play = Play("replies: [{error: server, text: part, usage: {output_tokens: 99}}]")
     facts = await play.facts(max_tokens=10)
     assert facts.usage == Usage(output_tokens=10)
+
+
+async def test_a_store_that_is_away_is_waited_for_and_no_failure_of_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def away(_: MemoryBlobs, address: str) -> str:
+        raise StoreAway("The database cannot be reached.")
+
+    play = Play("replies: [{text: a}]")
+    monkeypatch.setattr(MemoryBlobs, "get_text", away)
+    with pytest.raises(StoreAway):
+        await play.model.card(play.name)
+    with pytest.raises(StoreAway):
+        await play.ask()
