@@ -38,7 +38,16 @@ def read_words(text: str) -> Reading:
     unclear, so the reviewer is asked for the structure.
     """
     read = read_review(text)
-    return "unclear" if read == "approved" and not _is_plain_approval(text) else read
+    if read == "rejected":
+        return read
+    is_plain = _is_plain_approval(text) and (read == "approved" or _is_yes_and_leave(text))
+    return "approved" if is_plain else "unclear"
+
+
+def _is_yes_and_leave(text: str) -> bool:
+    """Whether the reply is one sentence such as "Yes, go on": it answers what was asked."""
+    said = [clause.text for clause in clauses(text)]
+    return len(said) == 1 and bool(words.YES_AND_LEAVE.match(said[0]))
 
 
 def _is_plain_approval(text: str) -> bool:
@@ -52,7 +61,9 @@ def _is_plain_approval(text: str) -> bool:
 
 def _is_plain(said: str) -> bool:
     """Whether a clause is an approval and nothing else, or says nothing against one."""
-    bare = words.LABEL.sub("", said).strip(" .!:")
+    if words.YES_AND_LEAVE.match(said):
+        return True
+    bare = words.LEAVE.sub("", words.LABEL.sub("", said)).strip(" .!:")
     form = words.STATED.match(bare) or words.PASSIVE.match(bare) or words.FIRST_PERSON.match(bare)
     rest = bare if form is None else bare[form.end() :]
     return words.says_nothing_else(rest)
@@ -107,6 +118,7 @@ def _sense(clause: Clause, *, follows_approval: bool) -> _Sense:
 
 def _about_approval(clause: Clause, said: str) -> _Sense:
     """Whether a clause with a word of approval approves, doubts, or speaks of something else."""
+    said = words.LEAVE.sub("", said)
     if words.NEGATION.search(said) or words.CONDITION.search(said):
         return "doubts"
     found = words.ANY_WORD.search(said)

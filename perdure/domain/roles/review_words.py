@@ -88,6 +88,15 @@ _FULFILLED = re.compile(
     r" (?:met|fulfilled|satisfied|achieved|reached|pass|passes|passed|green|covered)\b"
     r"|\b(?:the )?quality (?:is |was )?(?:good|fine|high|excellent|ok|passes)\b"
 )
+_TO_GO_ON = (
+    r"(?:(?:please |kindly |you can |you may |feel free to )?"
+    r"(?:go ahead|go on|proceed|merge|ship)(?: (?:it|this))?(?: (?:now|and merge(?: it)?"
+    r"|and ship(?: it)?|with the (?:merge|release)))?)"
+)
+# What a reviewer lets others do once it is approved; anything after it would be a condition.
+LEAVE = re.compile(rf"(?:^|\s*[,;:-]\s*(?:and |so )?|\s+and )(?:now )?{_TO_GO_ON}[ .!]*$")
+# A whole reply that approves without a word of approval.
+YES_AND_LEAVE = re.compile(rf"^(?:yes|ok|okay)\s*[,:-]?\s+{_TO_GO_ON}[ .!]*$")
 _FILLERS = frozenset(
     (
         *("a", "and", "are", "found", "go", "have", "i", "is", "it", "looks", "of", "overall"),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.roles.verdict import read_verdict
+from tests.domain.roles.test_spoilt_approvals import SPOILT
 
 PLAIN = (
     "APPROVED",
@@ -25,6 +26,17 @@ PLAIN = (
     "Approved: all tests pass.",
     "APPROVED\n\nAll the acceptance criteria are met and the quality is good.",
     "Alright, looks good. Approved.",
+    "LGTM, go ahead",
+    "LGTM, go ahead.",
+    "Looks good, ship it",
+    "Looks good to me. Go ahead and merge.",
+    "Approved, please merge",
+    "Approved, you can merge this",
+    "Approved; feel free to merge it!",
+    "Looks good and please proceed",
+    "Yes, go on",
+    "Yes, please go ahead.",
+    "OK, ship it",
     "app\u200broved",
     "\uff21\uff30\uff30\uff32\uff2f\uff36\uff25\uff24",
 )
@@ -48,6 +60,26 @@ MORE = (
     "approved, unmet requirements met",
     "Approved, requirements met?",
     "LGTM, go back",
+    "LGTM, go ahead with the fix",
+    "LGTM, go ahead once CI is green",
+    "Approved, please merge after the rebase",
+    "Approved, please do not merge",
+    "Approved, go ahead?",
+    "If it looks good, go ahead",
+    "Looks good to the author, please merge",
+    "Approved or go ahead",
+    "Go on",
+    "Please merge",
+    "Yes, go on fixing it",
+    "Yes, but go on",
+    "Yes, go on. The tests fail.",
+    "Does it need work? Yes, go on.",
+    "No. Yes, go on",
+    "> Yes, go on",
+    '"Yes, go on"',
+    "Yes, go away",
+    "Rejected. Yes, go on",
+    "Not approved, go ahead",
 )
 
 
@@ -59,6 +91,13 @@ def test_a_plain_approval_approves(text: str) -> None:
 @pytest.mark.parametrize("text", MORE)
 def test_anything_beside_it_is_asked(text: str) -> None:
     assert read_verdict(text).decision in {"unclear", "rejected"}
+
+
+@pytest.mark.parametrize("approval", ["LGTM, go ahead", "approved, please merge", "Yes, go on"])
+def test_leave_to_go_on_survives_nothing_that_takes_it_back(approval: str) -> None:
+    for spoilt in SPOILT:
+        text = spoilt.format(a=approval)
+        assert read_verdict(text).decision != "approved", text
 
 
 @pytest.mark.parametrize("text", ["re\u00adjected", "un\u00adapproved", "not\u2060 approved"])
