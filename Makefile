@@ -65,7 +65,7 @@ test-slow: .venv/.model  ## the slow tests: real model, browser, failure injecti
 	@PERDURE_MAX_CACHED_WORKFLOWS=0 $(PYTEST) -m "$(QUICK)" tests/workflows $(ARGS)
 
 test-api: .venv/.installed  ## every operation of the REST API with requests that nobody would write by hand
-	@PERDURE_TEST_API=full $(PYTEST) -m slow tests/interfaces/api/test_every_request.py $(ARGS)
+	@PERDURE_TEST_API=full $(PYTEST) -m slow tests/interfaces/rest/test_every_request.py $(ARGS)
 
 test-all: test test-long test-slow test-api  ## everything
 

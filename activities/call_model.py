@@ -5,26 +5,30 @@ from collections.abc import Callable, Sequence
 from pydantic import JsonValue
 from temporalio import activity
 
-from activities.answer_shape import Misfits, shaped
-from activities.attempting import call_context, offers_of
-from activities.composing import Composer
-from activities.frames import Frames
-from activities.keep_records import RecordKeeper
-from activities.metering import Metered, MeteredModel, NotSent
-from activities.translate import translated
-from perdure.domain.agent.calls import CallAsked, canonical_json, normalize_name
-from perdure.domain.agent.closing_prompt import SYSTEM_SHARE, closing_messages, shortened
-from perdure.domain.agent.compaction import compact, target_tokens
-from perdure.domain.agent.records import whole
-from perdure.domain.cache_use import CacheUse, cache_use
-from perdure.domain.gates import arguments_hash
-from perdure.domain.models import UNFINISHED, ModelRequest, ToolOffer
+from perdure.activities.support.answer_shape import Misfits, shaped
+from perdure.activities.support.context_cache import Frames
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.journaled_model import Answered, JournaledModel, NotSent
+from perdure.activities.support.model_attempts import call_context, offers_of
+from perdure.activities.support.prompt_builder import PromptBuilder
+from perdure.activities.support.record_writer import RecordKeeper
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.cache_marks import CacheUse, cache_use
+from perdure.domain.llm.requests import UNFINISHED, ModelRequest, ToolOffer
+from perdure.domain.llm.transcript import Message, ToolUseBlock, TranscriptRef, message_tokens
 from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
-from perdure.domain.refs import Ref
-from perdure.domain.steps import Frame, ModelCallReport, ModelCallRequest, PairRequest
-from perdure.domain.tokens import estimate
-from perdure.domain.tools import ToolFact
-from perdure.domain.transcript import Head, Message, ToolUseBlock, message_tokens
+from perdure.domain.run.activity_messages import (
+    Frame,
+    ModelCallReport,
+    ModelCallRequest,
+    PairRequest,
+)
+from perdure.domain.run.iteration_record import whole
+from perdure.domain.tools.definitions import ToolDefinition, arguments_hash
+from perdure.domain.turns.closing_prompt import SYSTEM_SHARE, closing_messages, shortened
+from perdure.domain.turns.compaction import compact, target_tokens
+from perdure.domain.turns.tool_call_rules import RequestedCall, canonical_json, normalize_name
 
 # A tool's name and the arguments that a model gave, to the arguments as the tool mends them.
 Mended = Callable[[str, dict[str, JsonValue]], dict[str, JsonValue]]
@@ -44,9 +48,9 @@ class CallModel:
         blobs: BlobStore,
         transcripts: TranscriptStore,
         records: RecordStore,
-        metered: MeteredModel,
+        metered: JournaledModel,
         frames: Frames,
-        composer: Composer,
+        composer: PromptBuilder,
         mended: Mended,
         misfits: Misfits,
     ) -> None:
@@ -67,7 +71,7 @@ class CallModel:
 
     @activity.defn
     @translated
-    async def pair_results(self, step: PairRequest) -> Head:
+    async def pair_results(self, step: PairRequest) -> TranscriptRef:
         """Put the last results into a conversation that ends here: every call has its own."""
         frame = await self._frames.load(step.frame)
         composed = await self._composer.messages(step.append, frame=frame, small_model=False)
@@ -114,11 +118,13 @@ class CallModel:
                     prompt_estimate=told,
                     prompt_tokens=outcome.prompt_tokens,
                 )
-            case Metered():
+            case Answered():
                 report = await self._report(step, outcome, frame=frame, before=before, told=told)
                 return report if json_schema else await self._held(report, frame)
 
-    async def _write_records(self, step: ModelCallRequest, *, frame: Frame, before: Head) -> None:
+    async def _write_records(
+        self, step: ModelCallRequest, *, frame: Frame, before: TranscriptRef
+    ) -> None:
         """Write the finished iterations; a conversation is taken up again from what was said."""
         if not step.records:
             return
@@ -128,7 +134,7 @@ class CallModel:
         records = [whole(short, model=step.model, head=step.head) for short in step.records]
         await keeper.write(frame.run, records, state_ref=address)
 
-    async def _append(self, step: ModelCallRequest, *, frame: Frame) -> Head:
+    async def _append(self, step: ModelCallRequest, *, frame: Frame) -> TranscriptRef:
         composed = await self._composer.messages(
             step.append, frame=frame, small_model=frame.cards[step.model].small
         )
@@ -166,7 +172,13 @@ class CallModel:
         )
 
     async def _report(
-        self, step: ModelCallRequest, outcome: Metered, *, frame: Frame, before: Head, told: int
+        self,
+        step: ModelCallRequest,
+        outcome: Answered,
+        *,
+        frame: Frame,
+        before: TranscriptRef,
+        told: int,
     ) -> ModelCallReport:
         message = normalized(outcome.reply.message, frame=frame, mended=self._mended)
         if step.tools_off:
@@ -200,7 +212,7 @@ class CallModel:
         stored = answer if misfits else await self._blobs.put_text(text)
         return report.model_copy(update={"text": stored, "misfits": misfits})
 
-    async def _whole(self, step: ModelCallRequest, text: str) -> Ref:
+    async def _whole(self, step: ModelCallRequest, text: str) -> BlobRef:
         """Store the answer as it stands: what was said of it before, and this."""
         before = "" if step.continues is None else await self._blobs.get_text(step.continues)
         return await self._blobs.put_text(f"{before}{step.seam}{text}" if before else text)
@@ -247,7 +259,7 @@ def closing_request(request: ModelRequest, *, room: int) -> ModelRequest:
     return request.model_copy(update=short)
 
 
-def prompt_estimate(request: ModelRequest, *, head: Head, short: bool = False) -> int:
+def prompt_estimate(request: ModelRequest, *, head: TranscriptRef, short: bool = False) -> int:
     """Tokens of the whole prompt by our own count, before calibration."""
     said = sum(message_tokens(one).total for one in request.messages) if short else 0
     fixed = estimate(request.system).total
@@ -281,9 +293,9 @@ def without_calls(message: Message) -> Message:
     return message.model_copy(update={"blocks": kept})
 
 
-def _asked(use: ToolUseBlock, *, frame: Frame) -> CallAsked:
+def _asked(use: ToolUseBlock, *, frame: Frame) -> RequestedCall:
     inline = any(tool.name == use.name and _acted_on(tool) for tool in frame.tools)
-    return CallAsked(
+    return RequestedCall(
         id=use.id,
         name=use.name,
         args_hash=arguments_hash(use.name, use.arguments),
@@ -292,7 +304,7 @@ def _asked(use: ToolUseBlock, *, frame: Frame) -> CallAsked:
     )
 
 
-def _acted_on(tool: ToolFact) -> bool:
+def _acted_on(tool: ToolDefinition) -> bool:
     # A question is asked by the workflow itself.
     return tool.inline_arguments
 

@@ -3,17 +3,23 @@
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.asked_calls import AskedCalls
-from activities.beating import Finished, Interrupted, cancelled_by_shutdown, to_the_end, within
-from activities.frames import Frames
-from activities.stopwatch import Stopwatch
-from activities.translate import translated
-from perdure.domain.errors import PerdureError, StoreAway
+from perdure.activities.support.context_cache import Frames
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.heartbeat import (
+    Finished,
+    Interrupted,
+    cancelled_by_shutdown,
+    to_the_end,
+    within,
+)
+from perdure.activities.support.requested_calls import AskedCalls
+from perdure.activities.support.timer import Stopwatch
+from perdure.domain.evaluation.termination import leading_number
+from perdure.domain.foundation.errors import PerdureError, StoreAway
+from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.ports import BlobStore, ToolHost, TranscriptStore
-from perdure.domain.refs import Ref
-from perdure.domain.steps import ToolCallReport, ToolCallRequest
-from perdure.domain.termination import leading_number
-from perdure.domain.tools import ToolOutput
+from perdure.domain.run.activity_messages import ToolCallReport, ToolCallRequest
+from perdure.domain.tools.definitions import ToolOutput
 
 EFFECT_UNCERTAIN = "effect_uncertain"
 
@@ -49,7 +55,7 @@ class CallTool:
             held=given.held,
         )
 
-    async def _kept(self, name: str, text: str) -> Ref:
+    async def _kept(self, name: str, text: str) -> BlobRef:
         """Store what a tool gave: it has run, and this is the only word of its effect.
 
         The store is waited for with the result in hand. Where that fails for good, an attempt that

@@ -2,12 +2,12 @@
 
 from temporalio import activity
 
-from activities.asked_calls import AskedCalls
-from activities.translate import translated
-from perdure.domain.agent.questions import SHOWN_CHARACTERS, call_shown
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.requested_calls import AskedCalls
 from perdure.domain.ports import BlobStore, ToolHost
-from perdure.domain.steps import ToolCallRequest
-from perdure.domain.tools import CheckCallReport
+from perdure.domain.run.activity_messages import ToolCallRequest
+from perdure.domain.tools.definitions import CheckCallReport
+from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS, call_shown
 
 
 class CheckCall:

@@ -6,23 +6,20 @@ from functools import partial
 
 from temporalio import activity
 
-from activities.attempting import call_context
-from activities.frames import Frames
-from activities.structured import StructuredCalls
-from activities.translate import translated
-from perdure.domain.evaluation import DimensionScore
-from perdure.domain.evaluation_reply import (
-    Asked,
-    BadReply,
-    Judgement,
-    read_judgement,
-)
-from perdure.domain.judge_shape import judge_schema
-from perdure.domain.ports import Journal
-from perdure.domain.refine.frame import refine_frame
+from perdure.activities.support.context_cache import Frames
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.model_attempts import call_context
+from perdure.activities.support.structured_calls import StructuredCalls
+from perdure.domain.budget.journal import Journal
+from perdure.domain.evaluation.judge_cache import KeptVerdict, VerdictStore, kept, scope_of
+from perdure.domain.evaluation.judge_reply import Asked, Judgement, read_judgement
+from perdure.domain.evaluation.judge_reply_shape import judge_schema
+from perdure.domain.evaluation.scores import DimensionScore
+from perdure.domain.llm.structured_replies import BadReply
 from perdure.domain.refine.prompts import JUDGE_SYSTEM
-from perdure.domain.steps import Frame, JudgeEntry, JudgeReport, JudgeRequest, ModelCallReport
-from perdure.domain.verdicts import KeptVerdict, VerdictStore, kept, scope_of
+from perdure.domain.refine.state import refine_frame
+from perdure.domain.run.activity_messages import Frame, JudgeReport, JudgeRequest, ModelCallReport
+from perdure.domain.turns.entries import JudgeEntry
 
 KNOWN = "known verdict"
 

@@ -7,20 +7,14 @@ from collections.abc import Sequence
 
 from temporalio import activity
 
-from activities.frames import Frames
-from activities.structured import StructuredCalls
-from activities.translate import translated
-from perdure.domain.errors import NotAllowed, NotFound
-from perdure.domain.memory.course import Course, EndedRun, course_of
+from perdure.activities.support.context_cache import Frames
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.structured_calls import StructuredCalls
+from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.foundation.tolerance import read
 from perdure.domain.memory.entries import Learning, Skill
-from perdure.domain.memory.extraction import (
-    LEARNER_SYSTEM,
-    learner_prompt,
-    learner_schema,
-    learnings_of,
-    read_learnings,
-)
-from perdure.domain.memory.learning import (
+from perdure.domain.memory.learn_messages import (
     ExtractReport,
     ExtractRequest,
     KeepReport,
@@ -28,14 +22,20 @@ from perdure.domain.memory.learning import (
     ReviewReport,
     ReviewRequest,
 )
-from perdure.domain.memory.lessons import episode_of, lessons_of, worth_asking
-from perdure.domain.memory.proposals import approved, proposals
+from perdure.domain.memory.learner_reply import (
+    LEARNER_SYSTEM,
+    learner_prompt,
+    learner_schema,
+    learnings_of,
+    read_learnings,
+)
+from perdure.domain.memory.rule_lessons import episode_of, lessons_of, worth_asking
+from perdure.domain.memory.run_history import EndedRun, RunHistory, course_of
+from perdure.domain.memory.skill_proposals import approved, proposals
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import BlobStore, RecordStore
-from perdure.domain.result import IterationRecord
-from perdure.domain.steps import Frame
-from perdure.domain.tokens import estimate
-from perdure.domain.tolerance import read
+from perdure.domain.run.activity_messages import Frame
+from perdure.domain.turns.records import IterationRecord
 
 SKILLS_LOOKED_AT = 1_000
 NO_MODEL = "the run names no learner model"
@@ -90,7 +90,7 @@ class Review:
             await self._memory.forget(waiting.id)
 
     async def _with_question(
-        self, report: ReviewReport, step: ReviewRequest, course: Course
+        self, report: ReviewReport, step: ReviewRequest, course: RunHistory
     ) -> ReviewReport:
         if not worth_asking(course):
             return report

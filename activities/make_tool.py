@@ -2,24 +2,24 @@
 
 from temporalio import activity
 
-from activities.beating import Finished, within
-from activities.stopwatch import Stopwatch
-from activities.translate import translated
-from perdure.domain.delegation.tools.code import Checked
-from perdure.domain.delegation.tools.draft import PIPELINE, ToolDraft
-from perdure.domain.delegation.tools.pipeline import check_admission, check_text
-from perdure.domain.delegation.tools.record import MadeTool, Maker, describe
-from perdure.domain.delegation.tools.refusals import ToolRefused, refused
-from perdure.domain.delegation.tools.repair import repair_question
-from perdure.domain.delegation.tools.steps import MakeToolReport, MakeToolRequest
-from perdure.domain.delegation.tools.store import MadeToolStore
-from perdure.domain.delegation.tools.synthetic import synthetic_arguments
-from perdure.domain.delegation.tools.trials import (
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.heartbeat import Finished, within
+from perdure.activities.support.timer import Stopwatch
+from perdure.domain.generated_tools.code import Checked
+from perdure.domain.generated_tools.draft import PIPELINE, ToolDraft
+from perdure.domain.generated_tools.dry_run import (
     TRIAL_SECONDS,
     ToolSandbox,
     check_dry_run,
     check_smoke,
 )
+from perdure.domain.generated_tools.messages import MakeToolReport, MakeToolRequest
+from perdure.domain.generated_tools.pipeline import check_admission, check_text
+from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor, describe
+from perdure.domain.generated_tools.rejections import ToolRefused, refused
+from perdure.domain.generated_tools.repair import repair_question
+from perdure.domain.generated_tools.sample_arguments import synthetic_arguments
+from perdure.domain.generated_tools.tool_store import MadeToolStore
 from perdure.domain.ports import BlobStore, ToolHost
 
 SHOWN_CHARACTERS = 2_500
@@ -86,8 +86,10 @@ class MakeTool:
         trial = await self._sandbox.run(draft.code, name, arguments, seconds=TRIAL_SECONDS)
         return check_dry_run(arguments, trial)
 
-    async def _freeze(self, draft: ToolDraft, checked: Checked, step: MakeToolRequest) -> MadeTool:
-        tool = MadeTool(
+    async def _freeze(
+        self, draft: ToolDraft, checked: Checked, step: MakeToolRequest
+    ) -> GeneratedTool:
+        tool = GeneratedTool(
             hash=draft.hash,
             name=draft.name,
             description=describe(draft, checked.handler.summary),
@@ -99,9 +101,9 @@ class MakeTool:
         )
         return await self._keep(tool, step)
 
-    async def _keep(self, tool: MadeTool, step: MakeToolRequest) -> MadeTool:
+    async def _keep(self, tool: GeneratedTool, step: MakeToolRequest) -> GeneratedTool:
         at = activity.info().scheduled_time
-        maker = Maker(run=step.run, root=step.root, worker=step.worker, at=at)
+        maker = ToolAuthor(run=step.run, root=step.root, worker=step.worker, at=at)
         return await self._store.keep(tool, maker)
 
     async def _refused(self, draft: ToolDraft, failure: ToolRefused) -> MakeToolReport:
@@ -112,7 +114,7 @@ class MakeTool:
 
 
 def _report(
-    tool: MadeTool, draft: ToolDraft, step: MakeToolRequest, *, cached: bool
+    tool: GeneratedTool, draft: ToolDraft, step: MakeToolRequest, *, cached: bool
 ) -> MakeToolReport:
     shown = draft.code if step.settings.approve else ""
     return MakeToolReport(

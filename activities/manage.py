@@ -2,15 +2,15 @@
 
 from temporalio import activity
 
-from activities.structured import StructuredCalls
-from activities.translate import translated
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.delegation.decisions import Complete
 from perdure.domain.delegation.key_findings import is_usable
+from perdure.domain.delegation.messages import ManageReport, ManageRequest
+from perdure.domain.delegation.parse_decision import read_decision
 from perdure.domain.delegation.prompts import MANAGER_SYSTEM
-from perdure.domain.delegation.reading import read_decision
 from perdure.domain.delegation.schemas import decision_schema
-from perdure.domain.delegation.steps import ManageReport, ManageRequest
-from perdure.domain.json_text import as_text
+from perdure.domain.foundation.json_extraction import as_text
 from perdure.domain.ports import BlobStore
 
 

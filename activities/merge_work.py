@@ -2,10 +2,10 @@
 
 from temporalio import activity
 
-from activities.stopwatch import Stopwatch
-from activities.translate import translated
-from perdure.domain.delegation.steps import MergeReport, MergeRequest
-from perdure.domain.ports import Workspaces
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.timer import Stopwatch
+from perdure.domain.delegation.messages import MergeReport, MergeRequest
+from perdure.domain.tools.workspaces import Workspaces
 
 PATHS_NAMED = 40
 

@@ -5,27 +5,27 @@ from datetime import timedelta
 
 from temporalio import activity
 
-from activities.translate import translated
-from perdure.domain.agent.calls import Tallies
-from perdure.domain.agent.failover import SKIPPED_AFTER_FAILURE_S
-from perdure.domain.agent.output_schema import schema_prompt
-from perdure.domain.agent.prompts import SYSTEM_PROMPT, input_address, input_text, task_text
-from perdure.domain.agent.recounting import recounted, resumable
-from perdure.domain.models import ModelCard
-from perdure.domain.ports import (
-    BlobStore,
-    Journal,
-    Models,
-    RecordStore,
-    StoredRun,
-    TranscriptStore,
-)
+from perdure.activities.support.error_mapping import translated
+from perdure.domain.budget.journal import Journal
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.llm.transcript import Message, TextBlock, TranscriptRef, closed, user_text
+from perdure.domain.ports import BlobStore, Models, RecordStore, TranscriptStore
 from perdure.domain.refine.prompts import executor_system
-from perdure.domain.roles.seat_steps import OpenedSeat, SeatOrder
-from perdure.domain.steps import Frame, OpenRunReport, OpenRunRequest
-from perdure.domain.tokens import estimate
-from perdure.domain.tools import ToolFact
-from perdure.domain.transcript import Head, Message, TextBlock, closed, user_text
+from perdure.domain.run.activity_messages import (
+    Frame,
+    OpenRunReport,
+    OpenRunRequest,
+    StageContext,
+    StageSetup,
+)
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.tools.definitions import ToolDefinition
+from perdure.domain.turns.failover import SKIPPED_AFTER_FAILURE_S
+from perdure.domain.turns.output_schema import schema_prompt
+from perdure.domain.turns.prompts import SYSTEM_PROMPT, input_address, input_text, task_text
+from perdure.domain.turns.rebuild_counters import recounted, resumable
+from perdure.domain.turns.tool_call_rules import ToolCounters
 
 
 class OpenRun:
@@ -88,7 +88,7 @@ class OpenRun:
     async def _put(self, frame: Frame) -> str:
         return await self._blobs.put(frame.model_dump_json().encode())
 
-    async def _seat(self, run: Frame, order: SeatOrder) -> OpenedSeat:
+    async def _seat(self, run: Frame, order: StageSetup) -> StageContext:
         """The frame of a stage: the run's, with its own words, tools and grant."""
         tools = tuple(tool for tool in run.tools if tool.name in order.grant.allowed)
         own = {
@@ -99,7 +99,7 @@ class OpenRun:
             "aliases": _aliases(tools),
         }
         frame = run.model_copy(update=own)
-        return OpenedSeat(
+        return StageContext(
             frame=await self._put(frame),
             system_tokens=_fixed_tokens(frame),
             task_tokens=task_tokens(frame),
@@ -130,12 +130,12 @@ class OpenRun:
         return tuple(name for name in names if name in failing)
 
     @staticmethod
-    def _system(step: OpenRunRequest, cards: dict[str, ModelCard]) -> str:
+    def _system(step: OpenRunRequest, cards: dict[str, ModelProfile]) -> str:
         if step.converses:
             return SYSTEM_PROMPT
         return executor_system(small_model=cards[step.chains["executor"][0]].small)
 
-    async def _card(self, name: str, step: OpenRunRequest) -> ModelCard:
+    async def _card(self, name: str, step: OpenRunRequest) -> ModelProfile:
         card = await self._models.resolve(name).card(name)
         if card.price is None and step.assume_price is not None:
             stand_in = await self._models.resolve(step.assume_price).card(step.assume_price)
@@ -154,7 +154,7 @@ class OpenRun:
 
     async def _conversation(
         self, step: OpenRunRequest, inputs: dict[str, str]
-    ) -> tuple[Head | None, Tallies | None]:
+    ) -> tuple[TranscriptRef | None, ToolCounters | None]:
         """The transcript that the first call goes on from."""
         if step.resume is not None:
             return await self._resumed(step.resume, goes_on=step.goes_on)
@@ -162,7 +162,9 @@ class OpenRun:
             return None, None
         return await self._opening(step, inputs), None
 
-    async def _resumed(self, head: Head, *, goes_on: bool) -> tuple[Head, Tallies]:
+    async def _resumed(
+        self, head: TranscriptRef, *, goes_on: bool
+    ) -> tuple[TranscriptRef, ToolCounters]:
         """A transcript whose open calls are closed, and in which it is the model's turn."""
         said = await self._transcripts.load(head.hash)
         if goes_on:
@@ -174,8 +176,8 @@ class OpenRun:
             head = await self._transcripts.append(None, ready)
         return head, recounted(ready)
 
-    async def _opening(self, step: OpenRunRequest, inputs: dict[str, str]) -> Head:
-        head: Head | None = None
+    async def _opening(self, step: OpenRunRequest, inputs: dict[str, str]) -> TranscriptRef:
+        head: TranscriptRef | None = None
         if step.transcript is not None:
             given_before = await self._transcripts.load(step.transcript)
             head = await self._transcripts.append(None, closed(given_before))
@@ -195,7 +197,7 @@ def _with_schema(step: OpenRunRequest, system: str) -> str:
     return f"{system}\n\n{schema_prompt(step.output_schema)}".strip()
 
 
-def _aliases(tools: Iterable[ToolFact]) -> dict[str, str]:
+def _aliases(tools: Iterable[ToolDefinition]) -> dict[str, str]:
     return {alias: tool.name for tool in tools for alias in tool.aliases}
 
 

@@ -5,22 +5,25 @@ from dataclasses import dataclass
 
 from temporalio import activity
 
-from activities.beating import Finished, within
-from activities.stopwatch import Stopwatch
-from activities.translate import translated
-from perdure.domain.admission import Needs
-from perdure.domain.agent.calls import ToolTerms
-from perdure.domain.agent.levels import changes_files, may_change_files, offers
-from perdure.domain.agent.orchestrating import steers_loops
-from perdure.domain.agent.selection import Selection, select
-from perdure.domain.commands import named_program
-from perdure.domain.errors import InvalidInput, NotAllowed
-from perdure.domain.ports import MadeCatalog, ToolHost, ToolServers, Workspaces
-from perdure.domain.roles.seat_steps import SeatTools
-from perdure.domain.servers import PinnedServer
-from perdure.domain.steps import OpenWorkspaceReport, OpenWorkspaceRequest
-from perdure.domain.tools import Grant, ToolFact
-from perdure.domain.verification import Verifier
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.heartbeat import Finished, within
+from perdure.activities.support.timer import Stopwatch
+from perdure.domain.evaluation.program_checks import named_program
+from perdure.domain.evaluation.rubric_requirements import WorkerRequirements
+from perdure.domain.evaluation.verifier_ports import Verifier
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed
+from perdure.domain.ports import MadeCatalog, ToolHost, ToolServers
+from perdure.domain.run.activity_messages import (
+    OpenWorkspaceReport,
+    OpenWorkspaceRequest,
+    StageTools,
+)
+from perdure.domain.tools.access_levels import changes_files, may_change_files, offers
+from perdure.domain.tools.definitions import ToolDefinition, ToolGrant
+from perdure.domain.tools.mcp_servers import PinnedServer
+from perdure.domain.tools.selection import Selection, select, steers_loops
+from perdure.domain.tools.workspaces import Workspaces
+from perdure.domain.turns.tool_call_rules import ToolPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class OpenWorkspace:
             raise NotAllowed("the workspace was not opened: the run was stopped")
         prepared = opened.value
         selection = prepared.selection
-        grant = Grant(
+        grant = ToolGrant(
             root=prepared.root,
             writable=prepared.writable,
             level=step.tools.access or "minimal",
@@ -135,7 +138,7 @@ class OpenWorkspace:
         if lacking:
             raise InvalidInput("; ".join(f"{name}: {why}" for name, why in lacking.items()))
 
-    def _unknown(self, needs: Needs) -> dict[str, str]:
+    def _unknown(self, needs: WorkerRequirements) -> dict[str, str]:
         have = ", ".join(self._checks) or "none"
         return {
             name: f"no check is named {check} on this worker; plugins there bring {have}. "
@@ -145,7 +148,7 @@ class OpenWorkspace:
         }
 
 
-def _seat(seat: SeatTools, tools: tuple[ToolFact, ...], grant: Grant) -> Grant:
+def _seat(seat: StageTools, tools: tuple[ToolDefinition, ...], grant: ToolGrant) -> ToolGrant:
     """The part of the run's grant that a stage has; it works in the same folder.
 
     Loops inside a loop are delegations or `loop:` stages, within depth and budget: no stage starts
@@ -166,7 +169,7 @@ def _seat(seat: SeatTools, tools: tuple[ToolFact, ...], grant: Grant) -> Grant:
 
 
 def _selected(
-    step: OpenWorkspaceRequest, catalog: Sequence[ToolFact], *, later: Sequence[str] = ()
+    step: OpenWorkspaceRequest, catalog: Sequence[ToolDefinition], *, later: Sequence[str] = ()
 ) -> Selection:
     """The tools of the run; raises `InvalidInput` for wishes that cannot be met."""
     wanted = step.tools.allow or ()
@@ -187,7 +190,7 @@ def _selected(
     return selection
 
 
-def _require_offered(step: OpenWorkspaceRequest, facts: Sequence[ToolFact]) -> None:
+def _require_offered(step: OpenWorkspaceRequest, facts: Sequence[ToolDefinition]) -> None:
     """Refuse a server none of whose tools the access level offers: they would be missing."""
     level = step.tools.access or "minimal"
     for server in step.tools.mcp:
@@ -200,15 +203,15 @@ def _require_offered(step: OpenWorkspaceRequest, facts: Sequence[ToolFact]) -> N
             )
 
 
-def _timeout(tool: ToolFact, step: OpenWorkspaceRequest) -> float:
+def _timeout(tool: ToolDefinition, step: OpenWorkspaceRequest) -> float:
     """How long a call may take: what the task says of the tool, else the profile's if shorter."""
     if step.tool_timeout_s is None or tool.name in step.tools.timeouts:
         return tool.timeout_s
     return min(tool.timeout_s, step.tool_timeout_s)
 
 
-def _terms(tool: ToolFact, step: OpenWorkspaceRequest) -> ToolTerms:
-    return ToolTerms(
+def _terms(tool: ToolDefinition, step: OpenWorkspaceRequest) -> ToolPolicy:
+    return ToolPolicy(
         name=tool.name,
         access=tool.access,
         idempotent=tool.idempotent,

@@ -2,8 +2,8 @@
 
 from temporalio import activity
 
-from activities.structured import StructuredCalls
-from activities.translate import translated
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.refine.planning import (
     PLANNER_SYSTEM,
     PlanReport,

@@ -2,13 +2,14 @@
 
 from temporalio import activity
 
-from activities.stopwatch import Stopwatch
-from activities.translate import translated
-from perdure.domain.memory.recalling import SKILL_LIMIT, TOLD_KINDS, recalled, report_of
-from perdure.domain.memory.steps import RecallReport, RecallRequest
-from perdure.domain.memory.words import question
-from perdure.domain.ports import BlobStore, MemoryStore
-from perdure.domain.refs import Ref
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.timer import Stopwatch
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.memory.recall import SKILL_LIMIT, TOLD_KINDS, recalled, report_of
+from perdure.domain.memory.recall_messages import RecallReport, RecallRequest
+from perdure.domain.memory.store import MemoryStore
+from perdure.domain.memory.tokenizer import question
+from perdure.domain.ports import BlobStore
 
 
 class Recall:
@@ -37,5 +38,5 @@ class Recall:
             seconds=watch.seconds,
         )
 
-    async def _stored(self, text: str) -> Ref | None:
+    async def _stored(self, text: str) -> BlobRef | None:
         return await self._blobs.put_text(text) if text else None

@@ -4,11 +4,11 @@ from functools import partial
 
 from temporalio import activity
 
-from activities.structured import StructuredCalls
-from activities.translate import translated
-from perdure.domain.delegation.tools.draft import ToolDraft
-from perdure.domain.delegation.tools.repair import REPAIR_SYSTEM, read_repair, repair_schema
-from perdure.domain.delegation.tools.steps import RepairToolReport, RepairToolRequest
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.structured_calls import StructuredCalls
+from perdure.domain.generated_tools.draft import ToolDraft
+from perdure.domain.generated_tools.messages import RepairToolReport, RepairToolRequest
+from perdure.domain.generated_tools.repair import REPAIR_SYSTEM, read_repair, repair_schema
 from perdure.domain.ports import BlobStore
 
 TEMPERATURE = 0.0

@@ -4,13 +4,13 @@ from functools import partial
 
 from temporalio import activity
 
-from activities.structured import StructuredCalls
-from activities.translate import translated
-from perdure.domain.delegation.criteria import read_criteria
-from perdure.domain.delegation.critique import read_critique
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.structured_calls import StructuredCalls
+from perdure.domain.delegation.criteria_reply import read_criteria
+from perdure.domain.delegation.messages import ReviewReport, ReviewRequest
 from perdure.domain.delegation.prompts import CRITERIA_SYSTEM, CRITIC_SYSTEM
 from perdure.domain.delegation.schemas import criteria_schema, critique_schema
-from perdure.domain.delegation.steps import ReviewReport, ReviewRequest
+from perdure.domain.delegation.worker_review import read_critique
 
 
 class ReviewWork:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from temporalio import activity
 
-from activities.stopwatch import Stopwatch
-from activities.translate import translated
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.timer import Stopwatch
 from perdure.domain.delegation.skills import (
     KnownSkill,
     OfferSkillsReport,
@@ -21,13 +21,13 @@ from perdure.domain.delegation.skills import (
     named_skills,
 )
 from perdure.domain.memory.entries import MemoryEntry, Skill, may_enter
-from perdure.domain.memory.proposals import plain_name, proposal, proposal_name
-from perdure.domain.memory.recalling import TOLD_KINDS, recalled, report_of
-from perdure.domain.memory.skill_markdown import catalog_line
+from perdure.domain.memory.recall import TOLD_KINDS, recalled, report_of
+from perdure.domain.memory.recall_messages import RecallReport, RecallRequest
+from perdure.domain.memory.skill_format import catalog_line
+from perdure.domain.memory.skill_proposals import plain_name, proposal, proposal_name
 from perdure.domain.memory.skills import select_skills
-from perdure.domain.memory.steps import RecallReport, RecallRequest
 from perdure.domain.memory.store import Candidates, MemoryStore
-from perdure.domain.memory.words import question
+from perdure.domain.memory.tokenizer import question
 from perdure.domain.ports import BlobStore
 
 LOOKED_AT = 200

@@ -4,16 +4,24 @@ from collections.abc import Mapping
 
 from temporalio import activity
 
-from activities.older_lives import children_started
-from activities.settle_child import Settling
-from activities.translate import translated
-from perdure.domain.child_steps import SettleChildRequest
-from perdure.domain.children import child_name, child_number, is_below
-from perdure.domain.lives import Orphan, TakeOverReport, TakeOverRequest, first_free, reopened
-from perdure.domain.ports import AttemptRow, Journal, RecordStore, StoredRun
-from perdure.domain.result import IterationRecord
-from perdure.domain.resuming import booked
-from perdure.domain.tolerance import read
+from perdure.activities.reconcile_child import Settling
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.older_executions import children_started
+from perdure.domain.budget.journal import AttemptRow, Journal
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.ports import RecordStore
+from perdure.domain.run.activity_messages import SettleChildRequest
+from perdure.domain.run.child_runs import child_name, child_number, is_below
+from perdure.domain.run.resume import booked
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.take_over import (
+    Orphan,
+    TakeOverReport,
+    TakeOverRequest,
+    first_free,
+    reopened,
+)
+from perdure.domain.turns.records import IterationRecord
 
 MOST_RUNS_BELOW = 10_000
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from benchmarks.tokens import PRICE, naive_prompts, plain_cost
-from perdure.domain.base import Frozen
-from perdure.domain.usage import Usage
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.llm.usage import Usage
 
 WHOLE_USD = Decimal("1.50")
 STEPS = (
@@ -23,7 +23,7 @@ STEPS = (
 )
 
 
-class Iteration(Frozen):
+class Iteration(FrozenModel):
     """The sizes of one iteration in tokens.
 
     `told` is the feedback that its draft was followed by, `task` what its prompt begins with.
@@ -39,7 +39,7 @@ class Iteration(Frozen):
     verdict: int
 
 
-class Step(Frozen):
+class Step(FrozenModel):
     """What the same loop costs after one saving more, in dollars."""
 
     name: str

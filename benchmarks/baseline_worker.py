@@ -17,7 +17,7 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from benchmarks.baselines import ACTIVITIES, WORKFLOWS
-from perdure.adapters.settings import Settings
+from perdure.adapters.settings.variables import Settings
 
 QUEUE = "baseline"
 MODELS_QUEUE = "baseline-models"

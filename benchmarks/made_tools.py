@@ -9,12 +9,12 @@ from statistics import median
 from benchmarks.boxes import Box, BoxName, boxes
 from benchmarks.pairing import Disagreement, Ratio, ratio
 from perdure.adapters.stores import Stores
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
 
 AT_ONCE = 8
 
 
-class BoxCost(Frozen):
+class BoxCost(FrozenModel):
     """One side: milliseconds of a call by itself, and calls a second with some at once."""
 
     box: BoxName
@@ -22,7 +22,7 @@ class BoxCost(Frozen):
     calls_per_s: float
 
 
-class BoxRatio(Frozen):
+class BoxRatio(FrozenModel):
     """One call of the product to one of the bare sandbox."""
 
     box: BoxName
@@ -30,7 +30,7 @@ class BoxRatio(Frozen):
     call: Ratio
 
 
-class ToolCalls(Frozen):
+class ToolCalls(FrozenModel):
     """The result of B8."""
 
     calls: int

@@ -14,7 +14,7 @@ from benchmarks.overhead import measure_overhead
 from benchmarks.report import Report, markdown
 from benchmarks.site import site
 from benchmarks.tokens import measure_tokens
-from perdure.interfaces.chart import line_chart, log_scale
+from perdure.interfaces.svg_chart import line_chart, log_scale
 
 IDS = ("B1", "B2", "B3", "B8")
 MARKDOWN, JSON, CHART = "benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"

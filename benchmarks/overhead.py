@@ -6,13 +6,13 @@ from statistics import median
 from benchmarks.pairing import Ratio, alternate, ratio
 from benchmarks.sides import DELTA, PERDURE, SPREAD, Played, SideName
 from benchmarks.site import Site
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
 
 SIDES = (PERDURE, DELTA, SPREAD)
 CPU_TICK_S = 0.01
 
 
-class Cost(Frozen):
+class Cost(FrozenModel):
     """The middle run of one side, in milliseconds a turn; the server noted the wall times.
 
     `turn` counts from the first question to the last, `run` from start to close.
@@ -25,7 +25,7 @@ class Cost(Frozen):
     activities: tuple[int, int, int]
 
 
-class Against(Frozen):
+class Against(FrozenModel):
     """The product's ratios to one baseline."""
 
     baseline: SideName
@@ -34,7 +34,7 @@ class Against(Frozen):
     cpu: Ratio
 
 
-class Overhead(Frozen):
+class Overhead(FrozenModel):
     """The result of B1."""
 
     turns: int

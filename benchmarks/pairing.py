@@ -10,14 +10,14 @@ from statistics import median
 from benchmarks.baselines import Order
 from benchmarks.sides import Played, Side, SideName
 from benchmarks.site import Site
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
 
 
 class Disagreement(Exception):
     """The sides did not do the same work, so their times say nothing."""
 
 
-class Ratio(Frozen):
+class Ratio(FrozenModel):
     """Paired ratios: the middle one, and how far they lie apart."""
 
     median: float

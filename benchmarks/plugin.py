@@ -8,11 +8,11 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from benchmarks.scene import ANSWER, TOOL, asks_for_tool, book, page
-from perdure.domain.models import ModelCard, ModelReply, ModelRequest, Price
+from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest, Price
+from perdure.domain.llm.transcript import Message, TextBlock, ToolUseBlock
+from perdure.domain.llm.usage import Usage
 from perdure.domain.ports import UsageSoFar, unheard
-from perdure.domain.transcript import Message, TextBlock, ToolUseBlock
-from perdure.domain.usage import Usage
-from perdure.tooling import ToolContext, tool
+from perdure.tool_decorator import ToolContext, tool
 
 NAME = "bench"
 ENTRY_POINT = f"{NAME} = benchmarks.plugin:BenchModel"
@@ -29,9 +29,9 @@ def model_name(turns: int) -> str:
 class BenchModel:
     """A `ModelClient` that answers at once."""
 
-    async def card(self, model: str) -> ModelCard:
+    async def card(self, model: str) -> ModelProfile:
         """Priced, so that the run keeps its books, with a window that never fills."""
-        return ModelCard(name=model, price=PRICE, window=WINDOW)
+        return ModelProfile(name=model, price=PRICE, window=WINDOW)
 
     async def count(self, request: ModelRequest) -> int | None:
         """None: the loop estimates, as it does for providers that cannot count for free."""

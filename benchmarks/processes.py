@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from perdure.adapters.settings import inherited_environment
+from perdure.adapters.settings.variables import inherited_environment
 
 START_S = 60.0
 GRACE_S = 20.0

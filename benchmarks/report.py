@@ -10,7 +10,7 @@ from benchmarks.made_tools import AT_ONCE, ToolCalls
 from benchmarks.overhead import Overhead
 from benchmarks.pairing import Ratio
 from benchmarks.tokens import Savings
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
 
 MOST_WALL, MOST_CPU = 1.25, 1.5
 MOST_DRIFT = 0.02
@@ -20,7 +20,7 @@ MOST_CALL = 1.2
 MOST_INPUT = {3: 0.75, 5: 0.55, 10: 0.35, 20: 0.20}
 
 
-class Report(Frozen):
+class Report(FrozenModel):
     """Everything that one measurement found."""
 
     conditions: Conditions

@@ -17,7 +17,7 @@ from benchmarks.plugin import model_name
 from benchmarks.processes import WorkerProcess
 from benchmarks.scene import INSTRUCTIONS, TOOL, booked
 from benchmarks.site import Site
-from perdure.domain.run import RUN_SPEC
+from perdure.domain.specs import RUN_SPEC
 
 MODEL, READ = "model", "tool"
 PLENTY_TOKENS = 1_000_000_000

@@ -16,11 +16,11 @@ from temporalio.testing import WorkflowEnvironment
 from benchmarks import plugin
 from benchmarks.processes import WorkerProcess, worker_process
 from benchmarks.scene import LEDGER_VARIABLE
-from perdure.adapters.converting import data_converter
-from perdure.adapters.runtime.search_attributes import register_search_attributes
-from perdure.adapters.runtime.services import DYNAMIC_CONFIG, SQLITE_PRAGMAS, temporal_binary
 from perdure.adapters.stores import Stores, open_stores
-from perdure.interfaces.gateway import Gateway, SiteFacts
+from perdure.adapters.temporal.data_converter import data_converter
+from perdure.gateway import Gateway, InstallationInfo
+from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.service_commands import DYNAMIC_CONFIG, SQLITE_PRAGMAS, temporal_binary
 
 ROOT = Path(__file__).resolve().parents[1]
 DISTRIBUTION = "perdure_benchmarks-0.dist-info"
@@ -57,7 +57,7 @@ async def site(folder: Path) -> AsyncGenerator[Site]:
             blobs=stores.blobs,
             records=stores.records,
             journal=stores.journal,
-            facts=SiteFacts(address=address),
+            facts=InstallationInfo(address=address),
         )
         async with _product(folder, address) as product, _baseline(folder, address) as baseline:
             yield Site(

@@ -13,14 +13,14 @@ import yaml
 from benchmarks.scene import padded
 from benchmarks.sides import PLENTY_S, PLENTY_TOKENS, PLENTY_USD
 from benchmarks.site import Site
-from perdure.domain.base import Frozen
-from perdure.domain.models import Price
-from perdure.domain.ports import AttemptRow
-from perdure.domain.result import RunResult
-from perdure.domain.run import RUN_SPEC
-from perdure.domain.tokens import estimate
-from perdure.domain.transcript import Message
-from perdure.domain.usage import Usage
+from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.requests import Price
+from perdure.domain.llm.transcript import Message
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.result import RunResult
+from perdure.domain.specs import RUN_SPEC
 
 AT = (3, 5, 10, 20)
 # About 2,000 tokens of input, 500 of demands, and 1,500 of output.
@@ -34,7 +34,7 @@ PRICE = Price(
 )
 
 
-class Saving(Frozen):
+class Saving(FrozenModel):
     """Ratios of our sums to the naive ones after `iterations`.
 
     `cached_ratio` is the cost where the provider keeps prompts in its cache, which suits a prompt
@@ -47,7 +47,7 @@ class Saving(Frozen):
     cached_ratio: float
 
 
-class Savings(Frozen):
+class Savings(FrozenModel):
     """The result of B3; sizes in tokens, by iteration."""
 
     prompts: tuple[int, ...]

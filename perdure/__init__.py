@@ -7,14 +7,18 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perdure.checking import CheckResult, check
+    from perdure.check_decorator import CheckResult, check
     from perdure.client import Client, RunHandle
-    from perdure.domain.errors import PerdureError
-    from perdure.domain.events import Event
-    from perdure.domain.result import RunResult
-    from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec, RunSpec
-    from perdure.domain.status import RunStatus
-    from perdure.tooling import tool
+    from perdure.domain.agent.spec import AgentSpec
+    from perdure.domain.delegation.spec import DelegationSpec
+    from perdure.domain.foundation.errors import PerdureError
+    from perdure.domain.refine.spec import RefineSpec
+    from perdure.domain.roles.spec import RolesSpec
+    from perdure.domain.run.events import Event
+    from perdure.domain.run.result import RunResult
+    from perdure.domain.run.status import RunStatus
+    from perdure.domain.specs import RunSpec
+    from perdure.tool_decorator import tool
 
 __all__ = [
     "AgentSpec",
@@ -35,20 +39,20 @@ __all__ = [
 
 # Loaded at first use: a module of tools needs neither the client nor Temporal.
 _HOMES = {
-    "AgentSpec": "perdure.domain.run",
-    "CheckResult": "perdure.checking",
+    "AgentSpec": "perdure.domain.run.spec",
+    "CheckResult": "perdure.check_decorator",
     "Client": "perdure.client",
-    "DelegationSpec": "perdure.domain.run",
-    "Event": "perdure.domain.events",
-    "PerdureError": "perdure.domain.errors",
-    "RefineSpec": "perdure.domain.run",
-    "RolesSpec": "perdure.domain.run",
+    "DelegationSpec": "perdure.domain.run.spec",
+    "Event": "perdure.domain.run.events",
+    "PerdureError": "perdure.domain.foundation.errors",
+    "RefineSpec": "perdure.domain.run.spec",
+    "RolesSpec": "perdure.domain.run.spec",
     "RunHandle": "perdure.client",
-    "RunResult": "perdure.domain.result",
-    "RunSpec": "perdure.domain.run",
-    "RunStatus": "perdure.domain.status",
-    "check": "perdure.checking",
-    "tool": "perdure.tooling",
+    "RunResult": "perdure.domain.run.result",
+    "RunSpec": "perdure.domain.run.spec",
+    "RunStatus": "perdure.domain.run.status",
+    "check": "perdure.check_decorator",
+    "tool": "perdure.tool_decorator",
 }
 
 

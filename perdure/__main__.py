@@ -3,8 +3,8 @@
 import signal
 import sys
 
-from perdure.domain.errors import PerdureError
-from perdure.domain.plain_text import printable
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.foundation.plain_text import printable
 
 
 def main() -> None:
@@ -12,7 +12,7 @@ def main() -> None:
     # Nothing is open yet: until a command listens itself, Ctrl-C simply ends the process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # Imported here so that a broken setting is told as a sentence, not as a traceback.
-    from perdure.context import app_context, bare_context
+    from perdure.cli_wiring import app_context, bare_context
     from perdure.interfaces.cli import app
 
     try:

@@ -15,10 +15,15 @@ from typing import Literal, Protocol, Self, cast
 
 from pydantic import JsonValue
 
-from perdure.domain.costs import CostReport
-from perdure.domain.events import Event
-from perdure.domain.gates import Gate
-from perdure.domain.messages import (
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.ports import BlobStore
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.run.cost_report import CostReport
+from perdure.domain.run.events import Event
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import (
     AddInput,
     Amend,
     Answer,
@@ -30,13 +35,12 @@ from perdure.domain.messages import (
     Retry,
     Stop,
 )
-from perdure.domain.ports import BlobStore
-from perdure.domain.result import IterationRecord, RunResult
-from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec
-from perdure.domain.status import RunStatus
-from perdure.interfaces.gateway import Spec
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import RunStatus
+from perdure.domain.turns.records import IterationRecord
+from perdure.gateway import Spec
 from perdure.interfaces.services import RunGateway, Services
-from perdure.interfaces.submission import (
+from perdure.submission import (
     Flags,
     Submission,
     Surroundings,
@@ -47,7 +51,7 @@ from perdure.interfaces.submission import (
     store,
 )
 
-COMPOSITION = "perdure.compose"
+COMPOSITION = "perdure.composition"
 DEFAULTS_FILE = "perdure.yaml"
 Task = Spec | str | Mapping[str, JsonValue]
 

@@ -4,17 +4,17 @@ import asyncio
 import signal
 
 from perdure.adapters.checks import check_problems
-from perdure.adapters.models.catalog import access_from, default_model, model_notes
-from perdure.adapters.process_logging import log_process
-from perdure.adapters.runtime import EmbeddedRuntime
-from perdure.adapters.settings import Settings
+from perdure.adapters.llm.registry import access_from, default_model, model_notes
+from perdure.adapters.logging.process_logs import log_process
+from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
-from perdure.compose import VERSION, services
-from perdure.interfaces.api.app import build_app
-from perdure.interfaces.api.facts import ApiRules, ApiSite
-from perdure.interfaces.api.serving import require_token_beyond_loopback, serve
+from perdure.composition import VERSION, services
+from perdure.interfaces.rest.app import build_app
+from perdure.interfaces.rest.server import require_token_beyond_loopback, serve
+from perdure.interfaces.rest.settings import ApiRules, ApiSite
 from perdure.interfaces.services import OnProgress
-from perdure.interfaces.submission import Surroundings
+from perdure.local_services import EmbeddedRuntime
+from perdure.submission import Surroundings
 
 DEFAULTS_FILE = "perdure.yaml"
 

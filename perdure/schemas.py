@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-from perdure.adapters.mcp.book import ServerBook
-from perdure.adapters.models.script import Script
+from perdure.adapters.llm.script import Script
+from perdure.adapters.mcp.server_config import AllowedServers
 from perdure.interfaces.schemas import Models, stale_schemas, write_schemas
 
-FILE_FORMATS: Models = {"script": Script, "mcp": ServerBook}
+FILE_FORMATS: Models = {"script": Script, "mcp": AllowedServers}
 USAGE = "usage: python -P -m perdure.schemas [--check] FOLDER\n"
 
 

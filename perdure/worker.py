@@ -18,85 +18,70 @@ from pathlib import Path
 import structlog
 from temporalio.client import Client
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 # Before all that it finds.
 import perdure.own_packages  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 # isort: split
 
-from activities.ask_verdict import AskVerdict
-from activities.asked_calls import AskedCalls
-from activities.brief import Brief
-from activities.call_model import CallModel
-from activities.call_tool import CallTool
-from activities.check import Check
-from activities.check_call import CheckCall
-from activities.composing import Composer
-from activities.frames import Frames
-from activities.inspect_work import InspectWork
-from activities.judge import Judge
-from activities.keep_books import Finish, Notify, Reconcile, Snapshot
-from activities.learn import Extract, KeepLearnings, Review
-from activities.make_tool import MakeTool
-from activities.manage import Manage
-from activities.merge_work import MergeWork
-from activities.metering import Backoff, MeteredModel
-from activities.mine import Mine
-from activities.open_run import OpenRun
-from activities.open_workspace import OpenWorkspace
-from activities.plan import Plan
-from activities.read_stage import ReadStage
-from activities.read_work import ReadWork
-from activities.ready import Ready
-from activities.recall import Recall
-from activities.reframe import Reframe
-from activities.repair_tool import RepairTool
-from activities.review_work import ReviewWork
-from activities.save_skills import OfferSkills, SaveSkills
-from activities.settle_child import SettleChild
-from activities.shelve import Shelve
-from activities.structured import StructuredCalls
-from activities.take_over import TakeOver
-from activities.verify import Verify
-from perdure.adapters.checks.similarity import similarity
-from perdure.adapters.foreign.schemas import misfits_of
-from perdure.adapters.models.catalog import access_from, lacking_models
-from perdure.adapters.notices import notifier, tells_people
-from perdure.adapters.process_logging import log_process, told_at_the_end
-from perdure.adapters.runtime import announce_ready, say_what_is_polled, withdraw_ready
-from perdure.adapters.runtime.heaps import share_heaps
-from perdure.adapters.runtime.search_attributes import register_search_attributes
-from perdure.adapters.settings import Settings, variable
+from perdure.activities.ask_reviewer import AskVerdict
+from perdure.activities.call_model import CallModel
+from perdure.activities.call_tool import CallTool
+from perdure.activities.check_call import CheckCall
+from perdure.activities.collect_results import ReadWork
+from perdure.activities.inspect_deliverables import InspectWork
+from perdure.activities.judge import Judge
+from perdure.activities.learn import Extract, KeepLearnings, Review
+from perdure.activities.make_tool import MakeTool
+from perdure.activities.manage import Manage
+from perdure.activities.merge_work import MergeWork
+from perdure.activities.mine_patterns import Mine
+from perdure.activities.offload_inputs import Shelve
+from perdure.activities.open_run import OpenRun
+from perdure.activities.open_workspace import OpenWorkspace
+from perdure.activities.parse_stage_output import ReadStage
+from perdure.activities.plan import Plan
+from perdure.activities.recall import Recall
+from perdure.activities.reconcile_child import SettleChild
+from perdure.activities.repair_tool import RepairTool
+from perdure.activities.review_work import ReviewWork
+from perdure.activities.run_checks import Check
+from perdure.activities.run_lifecycle import Finish, Notify, Reconcile, Snapshot
+from perdure.activities.run_verification import Verify
+from perdure.activities.save_skills import OfferSkills, SaveSkills
+from perdure.activities.support.context_cache import Frames
+from perdure.activities.support.journaled_model import Backoff, JournaledModel
+from perdure.activities.support.prompt_builder import PromptBuilder
+from perdure.activities.support.requested_calls import AskedCalls
+from perdure.activities.support.structured_calls import StructuredCalls
+from perdure.activities.take_over import TakeOver
+from perdure.activities.update_context import Reframe
+from perdure.activities.worker_probe import Ready
+from perdure.activities.write_briefings import Brief
+from perdure.adapters.bounded_process.schemas import misfits_of
+from perdure.adapters.checks.builtin_checks import similarity
+from perdure.adapters.llm.registry import access_from, lacking_models
+from perdure.adapters.logging.process_logs import log_process, told_at_the_end
+from perdure.adapters.notifiers import notifier, tells_people
+from perdure.adapters.settings.variables import Settings, variable
 from perdure.adapters.stores.clock import utc_now
-from perdure.adapters.stores.patient import once_there
-from perdure.adapters.temporal import connect
-from perdure.compose import VERSION, Parts, loops_of, open_parts
-from perdure.domain.errors import PerdureError, StoreAway, StoreError
-from perdure.domain.names import loops_queue, models_queue, tools_queue
-from perdure.domain.notices import ServedModels
-from perdure.domain.workspace_use import WorkspaceUse, served
+from perdure.adapters.stores.waiting_stores import once_there
+from perdure.adapters.temporal.client import connect
+from perdure.composition import VERSION, Parts, loops_of, open_parts
+from perdure.domain.foundation.errors import PerdureError, StoreAway, StoreError
+from perdure.domain.foundation.names import loops_queue, models_queue, tools_queue
+from perdure.domain.installation.workspace_use import WorkspaceUse, served
+from perdure.domain.run.notifications import ServedModels
+from perdure.local_services import announce_ready, say_what_is_polled, withdraw_ready
+from perdure.local_services.heaps import share_heaps
+from perdure.local_services.search_attributes import register_search_attributes
 from perdure.long_tasks import allow_long_tasks
+from perdure.workflow_registry import WORKFLOWS, workflow_runner
 from perdure.workspace_workers import WorkspaceWorkers
-from workflows.agent import AgentLoop
-from workflows.delegation import DelegationLoop
-from workflows.learn import LearnLoop
-from workflows.patterns import PatternMining
-from workflows.refine import RefineLoop
-from workflows.roles import RoleLoop
 
-WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, DelegationLoop, LearnLoop, PatternMining)
 REGISTRY_POLL_S = 1.0
 _log = structlog.get_logger(__name__)
 Activity = Callable[..., object]
-
-
-def workflow_runner() -> SandboxedWorkflowRunner:
-    """The sandbox stays on; our own pure packages pass through, so that types are one."""
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(
-        "perdure", "activities", "workflows"
-    )
-    return SandboxedWorkflowRunner(restrictions=restrictions)
 
 
 class Fleet:
@@ -108,7 +93,7 @@ class Fleet:
         self._installation = installation
         stores = parts.stores
         self._frames = Frames(stores.blobs)
-        metered = MeteredModel(
+        metered = JournaledModel(
             models=parts.models,
             journal=stores.journal,
             blobs=stores.blobs,
@@ -121,7 +106,7 @@ class Fleet:
             records=stores.records,
             metered=metered,
             frames=self._frames,
-            composer=Composer(stores.blobs),
+            composer=PromptBuilder(stores.blobs),
             mended=parts.tools.mended,
             misfits=misfits_of,
         )

@@ -9,13 +9,13 @@ import pytest
 
 from perdure import AgentSpec, Client, RefineSpec
 from perdure import client as client_module
-from perdure.domain.errors import InvalidInput, NotFound
-from perdure.domain.events import Event
-from perdure.domain.gates import Gate
-from perdure.domain.messages import AnyMessage, Receipt
-from perdure.domain.result import RunResult
-from perdure.interfaces.gateway import Spec
-from perdure.interfaces.submission import Flags, Surroundings
+from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.run.events import Event
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import AnyMessage, Receipt
+from perdure.domain.run.result import RunResult
+from perdure.gateway import Spec
+from perdure.submission import Flags, Surroundings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -202,7 +202,7 @@ async def test_connect_composes_by_name_and_closes(
         services=services,
     )
     monkeypatch.setattr(
-        client_module.importlib, "import_module", {"perdure.compose": composition}.__getitem__
+        client_module.importlib, "import_module", {"perdure.composition": composition}.__getitem__
     )
     async with await Client.connect(start=False, home="/h") as client:
         assert client.surroundings.user_defaults == tmp_path / "perdure.yaml"
@@ -211,7 +211,7 @@ async def test_connect_composes_by_name_and_closes(
 
 
 def test_the_composition_root_has_what_the_client_asks_for() -> None:
-    compose = pytest.importorskip("perdure.compose")
+    compose = pytest.importorskip("perdure.composition")
     for name in ("Settings", "SETTING_NAMES", "services", "access_from", "default_model"):
         assert hasattr(compose, name), name
 

@@ -12,7 +12,7 @@ from temporalio.worker import Worker
 from waiting import eventually
 
 from perdure import worker
-from perdure.domain import workspace_use
+from perdure.domain.installation import workspace_use
 from perdure.workspace_workers import WorkspaceWorkers
 
 ANSWERS = {"replies": [{"text": "done"}]}

@@ -6,25 +6,28 @@ from dataclasses import replace
 from pydantic import JsonValue
 from temporalio import workflow
 
-from perdure.domain import budget as budgets
-from perdure.domain.agent.ends import agent_budget, agent_result
-from perdure.domain.agent.orchestrating import asks_for_loops
-from perdure.domain.agent.settings import Turns, resolve
-from perdure.domain.agent.turn import Ending, Limits, TurnState
-from perdure.domain.editing import GOAL_CHANGED
-from perdure.domain.messages import Amend
-from perdure.domain.result import IterationRecord, RunResult
-from perdure.domain.resuming import as_stored, slim_agent, taken_up
-from perdure.domain.run import AgentSpec
-from perdure.domain.standing import TAKEN_BACK
-from perdure.domain.state import AgentInput, AgentState
-from workflows.turns import TurnEnd, Turning
+from perdure.domain.agent.loop_tool_access import asks_for_loops
+from perdure.domain.agent.result import agent_budget, agent_result
+from perdure.domain.agent.resume import slim_agent
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.agent.state import AgentInput, AgentState
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.run.amend_spec import GOAL_CHANGED
+from perdure.domain.run.messages import Amend
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.resume import as_stored, taken_up
+from perdure.domain.turns.guidance import TAKEN_BACK
+from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.settings import Turns, resolve
+from perdure.domain.turns.turn import Ending, Limits, TurnState
+from perdure.workflows.engine.agent_turns import AgentTurns
+from perdure.workflows.engine.final_answer import TurnsEnd
 
 PUBLISH_EVERY = 10
 
 
 @workflow.defn(name="AgentLoop")
-class AgentLoop(Turning):
+class AgentLoop(AgentTurns):
     """One run: messages in, a text answer out, tools in between."""
 
     kind = "agent"
@@ -83,7 +86,7 @@ class AgentLoop(Turning):
             )
             if isinstance(opened, Ending):
                 return await self._close(
-                    TurnEnd(opened.outcome, opened.reason, fallback=True, detail=opened.detail)
+                    TurnsEnd(opened.outcome, opened.reason, fallback=True, detail=opened.detail)
                 )
             self.core.turn = taken_up(turn, opened.head, opened.tallies)
         end = await self.take_turns(
@@ -95,7 +98,7 @@ class AgentLoop(Turning):
         """The conversation as it stands, with results that no model has seen yet."""
         return as_stored(slim_agent(self.core))
 
-    async def _close(self, end: TurnEnd) -> RunResult:
+    async def _close(self, end: TurnsEnd) -> RunResult:
         """Take the last snapshot, and return what there is."""
         settled = self.settled(Ending(outcome=end.outcome, reason=end.reason, detail=end.detail))
         end = replace(end, outcome=settled.outcome, reason=settled.reason, detail=settled.detail)

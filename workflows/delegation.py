@@ -5,19 +5,11 @@ from typing import assert_never
 from pydantic import JsonValue
 from temporalio import workflow
 
-from activities.shelve import Shelve
-from perdure.domain import budget as budgets
-from perdure.domain.agent.turn import Ending
-from perdure.domain.budget import Budget
-from perdure.domain.child_steps import ShelveRequest
+from perdure.activities.offload_inputs import Shelve
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.envelope import Budget
+from perdure.domain.delegation.apply_decision import UNHEARD, decide
 from perdure.domain.delegation.confidence import iteration_confidence
-from perdure.domain.delegation.course import (
-    after_delegation,
-    after_diagnosis,
-    planned_end,
-    progress_end,
-)
-from perdure.domain.delegation.deciding import UNHEARD, decide
 from perdure.domain.delegation.decisions import (
     ASKED_ABOVE,
     Complete,
@@ -25,43 +17,51 @@ from perdure.domain.delegation.decisions import (
     Hypothesis,
     asked_above,
 )
-from perdure.domain.delegation.directives import (
+from perdure.domain.delegation.next_step import (
     AfterCheck,
     AskAgain,
     AskPerson,
     Check,
+    CompletionRefused,
     Directive,
     End,
     Planned,
     Rate,
-    Refused,
     Repair,
     Test,
     Work,
 )
-from perdure.domain.delegation.ends import delegation_result, fold, record_of, returned
 from perdure.domain.delegation.plan import plan_view
-from perdure.domain.delegation.resuming import between_decisions
-from perdure.domain.delegation.stall import Verdict
+from perdure.domain.delegation.progress import (
+    after_delegation,
+    after_diagnosis,
+    planned_end,
+    progress_end,
+)
+from perdure.domain.delegation.result import delegation_result, fold, record_of, returned
+from perdure.domain.delegation.resume import between_decisions
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.delegation.stall import StallVerdict
 from perdure.domain.delegation.state import DelegationInput, DelegationState
-from perdure.domain.delegation.tools.toolbox import Toolbox
-from perdure.domain.delegation.workers import hypothesis_envelope
-from perdure.domain.gates import CHOICES
-from perdure.domain.result import RunResult
-from perdure.domain.resuming import as_stored
-from perdure.domain.run import DelegationSpec
-from perdure.domain.state import told_above
-from workflows import options
-from workflows.deciding import Deciding
-from workflows.learning import finish_and_learn
-from workflows.loop import expired_to_end
+from perdure.domain.delegation.worker_specs import hypothesis_envelope
+from perdure.domain.generated_tools.tool_registry import Toolbox
+from perdure.domain.run.activity_messages import ShelveRequest
+from perdure.domain.run.gates import CHOICES
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.resume import as_stored
+from perdure.domain.run.state import told_above
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.delegation_parts.manager_decisions import ManagerDecisions
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.base import expired_to_end
+from perdure.workflows.engine.start_learning import finish_and_learn
 
 NO_REASON = "the manager gave no reason"
 OWN_CHOICES = ("accept", "stop")
 
 
 @workflow.defn(name="DelegationLoop")
-class DelegationLoop(Deciding):
+class DelegationLoop(ManagerDecisions):
     """One run: a goal in, the work of a tree of runs out."""
 
     kind = "delegation"
@@ -154,7 +154,7 @@ class DelegationLoop(Deciding):
         report = await workflow.execute_activity_method(
             Shelve.shelve,
             ShelveRequest(values=self.spec.context),
-            **options.store_step(self.site, summary="put inputs by"),
+            **activity_options.store_step(self.site, summary="put inputs by"),
         )
         # What was added to an earlier run of this state stays among the inputs.
         self.core.inputs = {**self.core.inputs, **report.values}
@@ -177,7 +177,7 @@ class DelegationLoop(Deciding):
         waits = bool(self.core.control.inputs) and self.budget_phase != "reserve"
         return waits and self.iteration < self.spec.delegation.max_iterations
 
-    async def _obey(self) -> Verdict | None:
+    async def _obey(self) -> StallVerdict | None:
         """Carry out what the rules say of the decision."""
         core, decision = self.core, self.core.turnover.decision
         if decision is None:
@@ -189,7 +189,7 @@ class DelegationLoop(Deciding):
         self.note("decided", decision=decision.decision, why=decision.reason[:300] or NO_REASON)
         return await self._follow(directive)
 
-    async def _follow(self, directive: Directive) -> Verdict | None:
+    async def _follow(self, directive: Directive) -> StallVerdict | None:
         core = self.core
         match directive:
             case Work(envelopes=envelopes):
@@ -204,7 +204,7 @@ class DelegationLoop(Deciding):
                 core.turnover.ending = self.ended_by(verdict)
             case Planned():
                 self.note("planned", steps=[node.title[:60] for node in core.course.plan.nodes])
-            case Refused(why=why):
+            case CompletionRefused(why=why):
                 self.note("decided", decision="refused", why=why[:300])
             case AskAgain(problems=problems):
                 self.inform(*problems)
@@ -212,7 +212,7 @@ class DelegationLoop(Deciding):
                 assert_never(directive)
         return None
 
-    async def _checked(self, complete: Complete) -> Verdict | None:
+    async def _checked(self, complete: Complete) -> StallVerdict | None:
         """Pass the gates; a repair that they ask for is done at once."""
         following = await self.check(complete)
         if isinstance(following, Rate):
@@ -220,7 +220,7 @@ class DelegationLoop(Deciding):
             return None
         return await self._after(following)
 
-    async def _rated(self) -> Verdict | None:
+    async def _rated(self) -> StallVerdict | None:
         """Have the rubric score what passed the gates."""
         rubric = self.spec.rubric
         following = None if rubric is None else await self.rate(rubric)
@@ -229,7 +229,7 @@ class DelegationLoop(Deciding):
             return None
         return None if following is None else await self._after(following)
 
-    async def _after(self, following: AfterCheck) -> Verdict | None:
+    async def _after(self, following: AfterCheck) -> StallVerdict | None:
         if isinstance(following, Repair):
             return await self.whole(self._delegated((following.envelope,)))
         if isinstance(following, End) and following.verdict.outcome == "accepted" and self.unheard:
@@ -238,7 +238,7 @@ class DelegationLoop(Deciding):
             self.core.turnover.ending = self.ended_by(following.verdict)
         return None
 
-    async def _delegated(self, envelopes: tuple[Envelope, ...]) -> Verdict:
+    async def _delegated(self, envelopes: tuple[Envelope, ...]) -> StallVerdict:
         """Have the work done, and look at whether it gets anywhere."""
         core = self.core
         reports = await self.work(envelopes)
@@ -311,7 +311,7 @@ class DelegationLoop(Deciding):
         self.core.control.escalation = None
         return self.after_escalation(gate)
 
-    async def _conclude(self, verdict: Verdict | None) -> Ending | None:
+    async def _conclude(self, verdict: StallVerdict | None) -> Ending | None:
         """Look at the progress, close the record, and go on with the next iteration."""
         core, turnover = self.core, self.core.turnover
         cut = self._ending() if turnover.ending is None else None

@@ -6,11 +6,11 @@ only where it may find more, and a learner that fails takes nothing away.
 
 from temporalio import workflow
 
-from activities.learn import KeepLearnings, Review
-from perdure.domain.agent.turn import Ending
-from perdure.domain.budget import Budget, Refused
-from perdure.domain.memory.extraction import again
-from perdure.domain.memory.learning import (
+from perdure.activities.learn import KeepLearnings, Review
+from perdure.domain.budget.envelope import Budget, LimitReached
+from perdure.domain.foundation.names import short_model_name
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.memory.learn_messages import (
     ExtractReport,
     KeepRequest,
     LearnInput,
@@ -20,21 +20,22 @@ from perdure.domain.memory.learning import (
     in_words,
     learn_result,
 )
-from perdure.domain.names import short_model_name
-from perdure.domain.refs import Ref
-from perdure.domain.result import RunResult
-from perdure.domain.steps import SayEntry
-from workflows import options
-from workflows.model_calls import Ask, Calling
-from workflows.steps import Broken
-from workflows.structured import Extraction
-from workflows.tries import Called, Unanswered, Unpriced
+from perdure.domain.memory.learner_reply import again
+from perdure.domain.run.result import RunResult
+from perdure.domain.turns.entries import SayEntry
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.model_caller import ModelCaller
+from perdure.workflows.engine.step_attempts import AllModelsFailed, Called, Unpriced
+from perdure.workflows.engine.step_runner import StepFailed
+from perdure.workflows.engine.structured_replies import Extraction
 
 REPLY_TOKENS = 1_024
 
 
 @workflow.defn(name="LearnLoop")
-class LearnLoop(Calling):
+class LearnLoop(ModelCaller):
     """Review one ended run: rules, then a model where that may find more."""
 
     kind = "learn"
@@ -88,10 +89,12 @@ class LearnLoop(Calling):
                 source=self.spec.source,
                 chain=self.spec.models.chain("learner"),
             ),
-            **options.store_step(self.site, activity_id=activity_id, summary="review the run"),
+            **activity_options.store_step(
+                self.site, activity_id=activity_id, summary="review the run"
+            ),
         )
         reviewed = await self.watched(handle, activity_id=activity_id)
-        if isinstance(reviewed, Broken):
+        if isinstance(reviewed, StepFailed):
             detail = f"{reviewed.code}: {reviewed.message}"
             return self._ending() or Ending(outcome="failed", reason="internal", detail=detail)
         core, report = self.core, reviewed.report
@@ -104,7 +107,7 @@ class LearnLoop(Calling):
         )
         return None
 
-    async def _ask_model(self, question: Ref) -> None:
+    async def _ask_model(self, question: BlobRef) -> None:
         """Ask the learner; without an answer of use the rules' learnings are all there is."""
         limit = self.reply_tokens("learner", REPLY_TOKENS)
         called = await self.call_structured(lambda problems: _ask(question, problems, limit))
@@ -119,7 +122,9 @@ class LearnLoop(Calling):
         report = await workflow.execute_activity_method(
             KeepLearnings.keep_learnings,
             KeepRequest(source=source, learnings=called.learnings),
-            **options.store_step(self.site, summary=f"keep {len(called.learnings)} learnings"),
+            **activity_options.store_step(
+                self.site, summary=f"keep {len(called.learnings)} learnings"
+            ),
         )
         self.core.kept += report.kept
         self.core.reinforced += report.reinforced
@@ -141,10 +146,10 @@ class LearnLoop(Calling):
         return await self.finish(result, ())
 
 
-def _ask(question: Ref, problems: tuple[str, ...], limit: int) -> Ask:
+def _ask(question: BlobRef, problems: tuple[str, ...], limit: int) -> ModelCallSpec:
     asked = SayEntry(type="say", ref=question.hash, tokens=question.tokens.total)
     entries = [asked, SayEntry(type="say", text=again(problems))] if problems else [asked]
-    return Ask(
+    return ModelCallSpec(
         role="learner",
         phase="working",
         summary="learn",
@@ -159,11 +164,11 @@ def _why(called: Called) -> str:
     match called:
         case ExtractReport():
             return "; ".join(called.problems)[:300]
-        case Unanswered() | Broken():
+        case AllModelsFailed() | StepFailed():
             return f"{called.code}: {called.message}"[:300]
         case Unpriced():
             return f"nobody knows the price of {short_model_name(called.model)}"
-        case Refused():
+        case LimitReached():
             return f"its budget is too small ({called.text})"
         case _:
             return "it did not answer"

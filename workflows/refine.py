@@ -5,19 +5,14 @@ from dataclasses import replace
 from pydantic import JsonValue, ValidationError
 from temporalio import workflow
 
-from perdure.domain import budget as budgets
-from perdure.domain.admission import needs_of, unknown_checks
-from perdure.domain.agent.settings import resolve
-from perdure.domain.agent.turn import Ending
-from perdure.domain.budget import Budget, BudgetLimits
-from perdure.domain.clocks import limits_with
-from perdure.domain.messages import Amend, AnyMessage
-from perdure.domain.problems import problems_of
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.evaluation.condition_clocks import limits_with
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.rubric_requirements import needs_of, unknown_checks
+from perdure.domain.foundation.problems import problems_of
 from perdure.domain.refine.decision import Decision, Facts, decide, passed
-from perdure.domain.refine.economy import economized
-from perdure.domain.refine.ends import refine_result
-from perdure.domain.refine.frame import RefineFrame
-from perdure.domain.refine.iteration import (
+from perdure.domain.refine.iteration_rules import (
     CONDITION_ROWS,
     cut_decision,
     end_detail,
@@ -28,24 +23,29 @@ from perdure.domain.refine.iteration import (
     rescored,
 )
 from perdure.domain.refine.planning import plan_lines, refined
-from perdure.domain.refine.resuming import between_iterations
-from perdure.domain.refine.scoring import part_states
+from perdure.domain.refine.result import refine_result
+from perdure.domain.refine.resume import between_iterations
 from perdure.domain.refine.settings import settings_problems
-from perdure.domain.refine.state import Kept, RefineInput, RefineState
-from perdure.domain.result import IterationRecord, RunResult
-from perdure.domain.resuming import as_stored
-from perdure.domain.rubric import Rubric
-from perdure.domain.run import RefineSpec
-from workflows.learning import finish_and_learn
-from workflows.metrics import count_decision
-from workflows.preparing import Preparing
-from workflows.reframing import reframed
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.refine.state import BestDraft, RefineFrame, RefineInput, RefineState
+from perdure.domain.refine.token_savings import economized
+from perdure.domain.run.messages import Amend, AnyMessage
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.resume import as_stored
+from perdure.domain.scoring.combine import part_states
+from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.settings import resolve
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.engine.context_update import reframed
+from perdure.workflows.engine.metrics import count_decision
+from perdure.workflows.engine.start_learning import finish_and_learn
+from perdure.workflows.refine_parts.planning import PlanningStage
 
 NOT_EVALUATED = frozenset({"stopped", "unanswered"})
 
 
 @workflow.defn(name="RefineLoop")
-class RefineLoop(Preparing):
+class RefineLoop(PlanningStage):
     """One run: a goal and a rubric in, the best scored output out."""
 
     kind = "refine"
@@ -285,7 +285,7 @@ class RefineLoop(Preparing):
         return await self._close(ending)
 
     async def _close(
-        self, ending: Ending, *, returned: Kept | None = None, explanation: str | None = None
+        self, ending: Ending, *, returned: BestDraft | None = None, explanation: str | None = None
     ) -> RunResult:
         """Return the best, whatever the reason."""
         core, kept = self.core, returned or self.core.kept

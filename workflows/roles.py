@@ -5,32 +5,32 @@ from dataclasses import replace
 from pydantic import JsonValue
 from temporalio import workflow
 
-from perdure.domain import budget as budgets
-from perdure.domain.agent.settings import resolve
-from perdure.domain.agent.turn import Ending
-from perdure.domain.budget import MAX_ITERATIONS, Refused
-from perdure.domain.errors import InvalidInput
-from perdure.domain.messages import Amend
-from perdure.domain.result import RunResult
-from perdure.domain.resuming import as_stored
-from perdure.domain.roles import iteration as rules
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.envelope import MAX_ITERATIONS, LimitReached
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.roles import iteration_rules as rules
 from perdure.domain.roles.decision import RoleDecision, RoleFacts, decide
-from perdure.domain.roles.ends import returned, role_result
-from perdure.domain.roles.frame import StageFrame
 from perdure.domain.roles.limits import round_limit, with_rounds
-from perdure.domain.roles.resuming import between_iterations, first_state, last_state
+from perdure.domain.roles.messages import StageFrame
+from perdure.domain.roles.result import returned, role_result
+from perdure.domain.roles.resume import between_iterations, first_state, last_state
 from perdure.domain.roles.state import RoleInput
-from perdure.domain.state import told_above
-from perdure.domain.status import StageNow
-from workflows.learning import finish_and_learn
-from workflows.loop import expired_to_end
-from workflows.metrics import count_decision
-from workflows.reframing import reframed
-from workflows.reviewing import Reviewing
+from perdure.domain.run.messages import Amend
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.resume import as_stored
+from perdure.domain.run.state import told_above
+from perdure.domain.run.status import StageNow
+from perdure.domain.turns.settings import resolve
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.engine.base import expired_to_end
+from perdure.workflows.engine.context_update import reframed
+from perdure.workflows.engine.metrics import count_decision
+from perdure.workflows.engine.start_learning import finish_and_learn
+from perdure.workflows.role_parts.verdicts import Verdicts
 
 
 @workflow.defn(name="RoleLoop")
-class RoleLoop(Reviewing):
+class RoleLoop(Verdicts):
     """One run: a goal and a definition in, the best iteration of the team out."""
 
     kind = "roles"
@@ -298,13 +298,13 @@ def _tabled(cut: Ending | None, outcome: str) -> tuple[str, str] | None:
     return cut.reason, cut.detail
 
 
-def _budget(spent: Refused | None) -> tuple[str, str] | None:
+def _budget(spent: LimitReached | None) -> tuple[str, str] | None:
     if spent is None or spent.dimension in budgets.TIME_DIMENSIONS:
         return None
     return spent.dimension, spent.text
 
 
-def _clock(ending: Ending | None, spent: Refused | None) -> tuple[str, str] | None:
+def _clock(ending: Ending | None, spent: LimitReached | None) -> tuple[str, str] | None:
     if ending is not None and ending.outcome == "deadline":
         return ending.reason, ending.detail
     if spent is not None and spent.dimension in budgets.TIME_DIMENSIONS:

@@ -20,7 +20,7 @@ from temporalio.converter import (
     WithSerializationContext,
 )
 
-from perdure.domain.errors import InvalidInput, NotFound, StoreError
+from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
 
 UNREADABLE: Final = b"perdure/unreadable"
 FOREIGN = (NotFound, InvalidInput, RuntimeError, ValueError, TypeError, KeyError, DecodeError)

@@ -9,8 +9,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from perdure.adapters.redacting import told
-from perdure.domain.errors import InvalidInput
+from perdure.adapters.logging.redacting import told
+from perdure.domain.foundation.errors import InvalidInput
 
 MADE = "perdure_plugin_"
 START = "__init__.py"

@@ -6,36 +6,44 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from perdure.domain.access import AccessStore as AccessStore
-from perdure.domain.base import Frozen
-from perdure.domain.delegation.tools.store import MadeToolStore as MadeToolStore
-from perdure.domain.delegation.tools.trials import ToolSandbox as ToolSandbox
-from perdure.domain.evaluation import DimensionScore
-from perdure.domain.journal import Attempt as Attempt
-from perdure.domain.journal import AttemptRow as AttemptRow
-from perdure.domain.journal import AttemptState as AttemptState
-from perdure.domain.journal import Begin as Begin
-from perdure.domain.journal import DoesNotFit as DoesNotFit
-from perdure.domain.journal import Journal as Journal
-from perdure.domain.journal import Proceed as Proceed
-from perdure.domain.journal import Replayed as Replayed
-from perdure.domain.journal import Sealed as Sealed
-from perdure.domain.journal import fits as fits
+from perdure.domain.budget.journal import Attempt as Attempt
+from perdure.domain.budget.journal import AttemptRow as AttemptRow
+from perdure.domain.budget.journal import AttemptState as AttemptState
+from perdure.domain.budget.journal import Begin as Begin
+from perdure.domain.budget.journal import DoesNotFit as DoesNotFit
+from perdure.domain.budget.journal import Journal as Journal
+from perdure.domain.budget.journal import Proceed as Proceed
+from perdure.domain.budget.journal import Replayed as Replayed
+from perdure.domain.budget.journal import RunClosed as RunClosed
+from perdure.domain.budget.journal import fits as fits
+from perdure.domain.evaluation.rubric import PartKind, Rubric
+from perdure.domain.evaluation.scores import DimensionScore
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.generated_tools.dry_run import ToolSandbox as ToolSandbox
+from perdure.domain.generated_tools.tool_store import MadeToolStore as MadeToolStore
+from perdure.domain.installation.access import AccessStore as AccessStore
+from perdure.domain.installation.workspace_use import WorkspaceUse
+from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
+from perdure.domain.llm.transcript import Message, TranscriptRef
+from perdure.domain.llm.usage import Usage
 from perdure.domain.memory.store import MemoryStore as MemoryStore
-from perdure.domain.models import ModelCard, ModelReply, ModelRequest
-from perdure.domain.projects.stores import ArtifactStore as ArtifactStore
-from perdure.domain.projects.stores import ProjectStore as ProjectStore
-from perdure.domain.projects.stores import SessionStore as SessionStore
-from perdure.domain.projects.stores import TodoStore as TodoStore
-from perdure.domain.refs import Ref
-from perdure.domain.roles.library import DefinitionStore as DefinitionStore
-from perdure.domain.rubric import PartKind, Rubric
-from perdure.domain.servers import PinnedServer, ServerSpec
-from perdure.domain.tools import AccessClass, Grant, Rehearsal, ToolEnvelope, ToolFact, ToolOutput
-from perdure.domain.transcript import Head, Message
-from perdure.domain.usage import Usage
-from perdure.domain.workspace_use import WorkspaceUse
-from perdure.domain.workspaces import Workspaces as Workspaces
+from perdure.domain.projects.ports import ArtifactStore as ArtifactStore
+from perdure.domain.projects.ports import ProjectStore as ProjectStore
+from perdure.domain.projects.ports import SessionStore as SessionStore
+from perdure.domain.projects.ports import TodoStore as TodoStore
+from perdure.domain.roles.definition_library import DefinitionStore as DefinitionStore
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.tools.definitions import (
+    AccessClass,
+    Rehearsal,
+    ToolDefinition,
+    ToolGrant,
+    ToolInvocation,
+    ToolOutput,
+)
+from perdure.domain.tools.mcp_servers import PinnedServer, ServerSpec
+from perdure.domain.tools.workspaces import Workspaces as Workspaces
 
 
 class BlobStore(Protocol):
@@ -45,7 +53,7 @@ class BlobStore(Protocol):
         """Store `data` durably and return its address."""
         ...
 
-    async def put_text(self, text: str) -> Ref:
+    async def put_text(self, text: str) -> BlobRef:
         """Store UTF-8 text and return a reference that carries its size in bytes and tokens."""
         ...
 
@@ -77,7 +85,9 @@ class BlobStore(Protocol):
 class TranscriptStore(Protocol):
     """The chain of messages over the blob store, with a cache of loaded chains."""
 
-    async def append(self, head: Head | None, messages: Sequence[Message]) -> Head:
+    async def append(
+        self, head: TranscriptRef | None, messages: Sequence[Message]
+    ) -> TranscriptRef:
         """Add one link behind `head` (None starts a transcript); same content gives same head."""
         ...
 
@@ -88,33 +98,6 @@ class TranscriptStore(Protocol):
     def forget(self, head: str) -> None:
         """Drop a chain from memory that another one has replaced; its content stays."""
         ...
-
-
-class StoredRun(Frozen):
-    """What the store knows of a run; `spec` and `state`, in which it ended, are addresses.
-
-    `parent` is the run that it works for. `digest` is of what it was started with, `start_key` of
-    the idempotency key: they say what the id and the key stand for, also when the server no longer
-    knows the run. `workspace` is the id of its folder, empty without one or below another run, and
-    None in rows of before that was kept.
-    """
-
-    id: str
-    kind: str
-    goal: str
-    label: str | None
-    lifecycle: str
-    outcome: str | None
-    started_at: datetime
-    ended_at: datetime | None = None
-    result: str | None = None
-    status: str | None = None
-    spec: str | None = None
-    state: str | None = None
-    parent: str | None = None
-    digest: str | None = None
-    start_key: str | None = None
-    workspace: str | None = ""
 
 
 class RecordStore(Protocol):
@@ -224,7 +207,7 @@ def unheard(_used: UsageSoFar) -> None:
 class ModelClient(Protocol):
     """One family of models (Messages API, embedded, scripted)."""
 
-    async def card(self, model: str) -> ModelCard:
+    async def card(self, model: str) -> ModelProfile:
         """Facts about the model; raises `ModelError` kind `unknown_model`."""
         ...
 
@@ -258,7 +241,7 @@ class Models(Protocol):
 class ToolHost(Protocol):
     """Where tools live and run."""
 
-    async def catalog(self) -> tuple[ToolFact, ...]:
+    async def catalog(self) -> tuple[ToolDefinition, ...]:
         """All tools of this host, by fully qualified name."""
         ...
 
@@ -266,20 +249,20 @@ class ToolHost(Protocol):
         """The arguments of a call as its tool mends them; pure, often the same ones."""
         ...
 
-    async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+    async def call(self, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
         """Run one tool inside its grant; failures are outputs, cancellation is passed on."""
         ...
 
-    async def rehearse(self, envelope: ToolEnvelope, grant: Grant) -> Rehearsal:
+    async def rehearse(self, envelope: ToolInvocation, grant: ToolGrant) -> Rehearsal:
         """What a call would meet and do, without doing it; before a person is asked about it."""
         ...
 
 
-class PinnedServers(Frozen):
+class PinnedServers(FrozenModel):
     """MCP servers as a run may use them, and the facts of their tools."""
 
     servers: tuple[PinnedServer, ...] = ()
-    facts: tuple[ToolFact, ...] = ()
+    facts: tuple[ToolDefinition, ...] = ()
 
 
 class ToolServers(Protocol):
@@ -297,7 +280,7 @@ class ToolServers(Protocol):
 class MadeCatalog(Protocol):
     """Finds tools that were made at run time for runs that name them by hash."""
 
-    async def facts(self, pinned: Mapping[str, str], *, root: str) -> tuple[ToolFact, ...]:
+    async def facts(self, pinned: Mapping[str, str], *, root: str) -> tuple[ToolDefinition, ...]:
         """The tools of these names and hashes, for a run in the tree of `root`.
 
         Raises `InvalidInput` naming every one that is not there, or that the run may not use.
@@ -321,7 +304,7 @@ class Notifier(Protocol):
         ...
 
 
-class Endpoints(Frozen):
+class Endpoints(FrozenModel):
     """Where the services of an installation answer."""
 
     temporal_address: str

@@ -9,12 +9,13 @@ from typing import Protocol, TextIO
 
 from pydantic import BaseModel
 
-from perdure.domain.admission import RubricProblems, no_problems
-from perdure.domain.configuration import Setting
-from perdure.domain.ports import DefinitionStore, Endpoints
+from perdure.domain.evaluation.rubric_requirements import RubricProblems, no_problems
+from perdure.domain.installation.configuration import Setting
+from perdure.domain.ports import Endpoints
+from perdure.domain.roles.definition_library import DefinitionStore
+from perdure.interfaces.collected import Collected
 from perdure.interfaces.services import (
     Check,
-    Collected,
     Killed,
     LogEntry,
     OnProgress,
@@ -22,7 +23,7 @@ from perdure.interfaces.services import (
     RuntimeView,
     Services,
 )
-from perdure.interfaces.submission.facts import ModelNotes, no_notes
+from perdure.submission.types import ModelNotes, no_notes
 
 
 class Config(Protocol):

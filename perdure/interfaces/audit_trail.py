@@ -8,10 +8,10 @@ from typing import Self
 
 import structlog
 
-from perdure.domain.access import ApiToken, Credentials
-from perdure.domain.audit import Action, AuditEntry, AuditStore, Outcome, settled, verb_entry
-from perdure.domain.errors import PerdureError
-from perdure.domain.messages import AnyMessage
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.installation.access import ApiToken, Credentials
+from perdure.domain.run.audit import Action, AuditEntry, AuditStore, Outcome, settled, verb_entry
+from perdure.domain.run.messages import AnyMessage
 
 # Equal refusals of a minute, and uses of a token in an hour, are one entry.
 REFUSAL_WINDOW_S = 60

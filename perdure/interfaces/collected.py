@@ -1,9 +1,9 @@
 """What a garbage collection came to."""
 
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
 
 
-class Collected(Frozen):
+class Collected(FrozenModel):
     """What a garbage collection dropped, or would drop.
 
     `calls` are those that the journal knows as begun and no step is waiting for, as in a store that

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from perdure.domain.base import Frozen
-from perdure.domain.errors import InvalidInput
-from perdure.interfaces.submission.defined import definition_names
-from perdure.interfaces.submission.reading import read_file
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.submission.packaged_tasks import definition_names
+from perdure.submission.parse_yaml import read_file
 
 DEFINITIONS = Path(str(files("perdure"))) / "definitions" / "tasks"
 EXAMPLE = "example.yaml"
 _DIGEST = 8
 
 
-class Definition(Frozen):
+class Definition(FrozenModel):
     """A ready-made task.
 
     `inputs` are those that whoever runs it gives, `options` those that have a value already.

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from perdure.domain.budget import Amounts, BudgetLimits
-from perdure.domain.errors import NotAllowed
-from perdure.domain.journal import Journal
-from perdure.domain.ports import StoredRun
-from perdure.domain.resuming import booked
-from perdure.domain.run import Spec
+from perdure.domain.budget.envelope import BudgetLimits, Reservation
+from perdure.domain.budget.journal import Journal
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.run.resume import booked
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.specs import Spec
 
 SHARE = Decimal("0.5")
 OWN_PART = Decimal("0.2")
@@ -37,13 +37,13 @@ class Share:
     tokens: int | None
 
 
-async def held_by(journal: Journal, below: tuple[Below, ...]) -> dict[str, Amounts]:
+async def held_by(journal: Journal, below: tuple[Below, ...]) -> dict[str, Reservation]:
     """What each loop holds of the envelope of the run that started it."""
     return {one.row.id: await _held(journal, one) for one in below}
 
 
 async def share_of(
-    journal: Journal, *, caller: str, above: Spec, held: Mapping[str, Amounts]
+    journal: Journal, *, caller: str, above: Spec, held: Mapping[str, Reservation]
 ) -> Share:
     """The limits of the next loop: half of what is left, so that further loops can be started.
 
@@ -75,7 +75,7 @@ def _part(
     return (usable - max(own, limit * OWN_PART) - held) * SHARE
 
 
-def _nothing_left(limit: str, own: str, held: str, below: Mapping[str, Amounts]) -> NotAllowed:
+def _nothing_left(limit: str, own: str, held: str, below: Mapping[str, Reservation]) -> NotAllowed:
     return NotAllowed(
         f"Nothing is left for another loop: of {limit} this run spent {own} and keeps a fifth for "
         f"itself, and the {len(below)} loops that it started hold {held}.",
@@ -83,15 +83,15 @@ def _nothing_left(limit: str, own: str, held: str, below: Mapping[str, Amounts])
     )
 
 
-async def _held(journal: Journal, one: Below) -> Amounts:
+async def _held(journal: Journal, one: Below) -> Reservation:
     limits = one.spec.budget
     if one.row.ended_at is not None:
         return await _spent(journal, one.row.id)
-    return Amounts(cost_usd=limits.cost_usd or Decimal(0), tokens=limits.tokens or 0)
+    return Reservation(cost_usd=limits.cost_usd or Decimal(0), tokens=limits.tokens or 0)
 
 
-async def _spent(journal: Journal, run: str) -> Amounts:
+async def _spent(journal: Journal, run: str) -> Reservation:
     account = booked(await journal.tree(root=run, run=run)).account
-    return Amounts(
+    return Reservation(
         cost_usd=account.total_cost_usd or Decimal(0), tokens=account.total_usage.counted_tokens()
     )

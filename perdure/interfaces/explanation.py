@@ -6,10 +6,11 @@ Everything is read from the run's own result and records; an estimate says on wh
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
-from perdure.domain.base import Frozen
-from perdure.domain.children import is_child
-from perdure.domain.outcomes import retry_helps
-from perdure.domain.result import IterationRecord, RunResult
+from perdure.domain.evaluation.outcomes import retry_helps
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.run.child_runs import is_child
+from perdure.domain.run.result import RunResult
+from perdure.domain.turns.records import IterationRecord
 
 STEP_USD = Decimal("0.10")
 RECENT = 3
@@ -17,7 +18,7 @@ FADING = 0.5
 LIMITED = frozenset({"best_effort", "out_of_budget", "deadline", "regressed", "stopped"})
 
 
-class Outlook(Frozen):
+class Outlook(FrozenModel):
     """What `usd` more would likely buy; `gain` is None where nothing can be said."""
 
     usd: Decimal = STEP_USD
@@ -26,7 +27,7 @@ class Outlook(Frozen):
     sentence: str
 
 
-class Explanation(Frozen):
+class Explanation(FrozenModel):
     """The answer to `perdure explain`."""
 
     run: str

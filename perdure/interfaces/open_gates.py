@@ -1,11 +1,11 @@
 """Questions that wait for a person, of one run, its tree, or all; shortened or in full."""
 
-from perdure.domain.errors import PerdureError
-from perdure.domain.gates import Gate, read_name
+from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.ports import BlobStore
-from perdure.domain.questions import meant
-from perdure.domain.status import RunStatus
-from perdure.interfaces.gateway.facts import OpenGate, OpenGates
+from perdure.domain.run.child_questions import meant
+from perdure.domain.run.gates import Gate, read_name
+from perdure.domain.run.status import RunStatus
+from perdure.gateway.types import OpenGate, OpenGates
 from perdure.interfaces.services import RunGateway
 
 

@@ -2,17 +2,17 @@
 
 from datetime import datetime
 
-from perdure.domain.base import Frozen
-from perdure.domain.errors import InvalidInput, NotAllowed
-from perdure.domain.memory.approval import categories_of, skill_of, source_of
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.memory.entries import Episode, Pattern, PatternState, Skill
+from perdure.domain.memory.pattern_approval import categories_of, skill_of, source_of
 from perdure.domain.memory.store import MemoryStore
 
 EPISODES_READ = 1_000
 PATTERNS_READ = 1_000
 
 
-class Approved(Frozen):
+class Approved(FrozenModel):
     """An approved pattern, and the skill that it became."""
 
     pattern: Pattern

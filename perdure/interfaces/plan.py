@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from perdure.domain.agent.settings import resolve
-from perdure.domain.base import Frozen
-from perdure.domain.budget import MAX_ITERATIONS
-from perdure.domain.models import ModelCard
-from perdure.domain.names import LoopKind
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.budget.envelope import MAX_ITERATIONS
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.names import LoopKind
+from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.model_availability import unserved
 from perdure.domain.refine.planning import wants_plan
+from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.limits import planned_rounds, wants_goal_judge, with_rounds
-from perdure.domain.run import AgentSpec, DelegationSpec, RefineSpec, RolesSpec, Spec, rubric_of
-from perdure.domain.serving import unserved
-from perdure.interfaces.gateway.facts import QueueState
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.specs import Spec, rubric_of
+from perdure.domain.turns.settings import resolve
+from perdure.gateway.types import QueueState
 from perdure.interfaces.planned_stages import PlannedStage, ends_when, planned_stages
 from perdure.interfaces.worst_case import WorstCase, worst_case
 
@@ -20,15 +24,15 @@ OF_MANAGERS = ("manager", "worker", "critic")
 JUDGE = "evaluator"
 
 
-class PlannedModel(Frozen):
+class PlannedModel(FrozenModel):
     """A role, its models in order of preference, and what is known of the first."""
 
     role: str
     chain: tuple[str, ...]
-    card: ModelCard | None = None
+    card: ModelProfile | None = None
 
 
-class RunPlan(Frozen):
+class RunPlan(FrozenModel):
     """The answer to `run --dry-run`.
 
     `stages` and `ends` are those of a loop of roles, `crew` is what a manager may hand out.
@@ -65,7 +69,7 @@ class RunPlan(Frozen):
 def plan_run(
     spec: Spec,
     *,
-    cards: Mapping[str, ModelCard],
+    cards: Mapping[str, ModelProfile],
     queues: Sequence[QueueState],
     default_model: str,
     unknown: str | None = None,
@@ -122,7 +126,7 @@ def models_of(spec: Spec, default_model: str) -> tuple[str, ...]:
 
 
 def _models(
-    spec: Spec, cards: Mapping[str, ModelCard], default_model: str
+    spec: Spec, cards: Mapping[str, ModelProfile], default_model: str
 ) -> Sequence[PlannedModel]:
     found: list[PlannedModel] = []
     for role in _shown_roles(spec):
@@ -230,7 +234,7 @@ def _asks_goal_judge(spec: RolesSpec) -> bool:
     return snapshot is not None and wants_goal_judge(snapshot.definition.termination_condition)
 
 
-def _plans(spec: Spec, planner: ModelCard | None) -> bool:
+def _plans(spec: Spec, planner: ModelProfile | None) -> bool:
     """Whether the planner will be asked, as far as that can be told before the run."""
     if not isinstance(spec, RefineSpec):
         return False

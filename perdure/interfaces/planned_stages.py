@@ -1,8 +1,6 @@
 """The stages of a loop as a dry run shows them: who sits where, and what ends the loop."""
 
-from perdure.domain.agent.settings import ToolsSpec
-from perdure.domain.base import Frozen
-from perdure.domain.conditions import (
+from perdure.domain.evaluation.conditions import (
     Combined,
     Condition,
     EvaluationBound,
@@ -14,12 +12,14 @@ from perdure.domain.conditions import (
     Timeout,
     ToolBound,
 )
+from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.roles.definition import LoopSnapshot, RoleDefinition
-from perdure.domain.roles.seats import level_of, stage_chain
 from perdure.domain.roles.short_form import REVIEW_CRITERIA as ASSUMED
+from perdure.domain.roles.stage_bindings import level_of, stage_chain
+from perdure.domain.turns.settings import ToolsSpec
 
 
-class PlannedStage(Frozen):
+class PlannedStage(FrozenModel):
     """One stage of an iteration; of one that runs a loop, `loop` and the stages inside.
 
     `gate`: its verdict counts. `share` is what it may use of the run's tokens.

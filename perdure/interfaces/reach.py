@@ -5,11 +5,11 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from perdure.domain.access import ApiToken
-from perdure.domain.errors import NotAllowed
-from perdure.domain.ports import StoredRun
-from perdure.domain.run import RUN_SPEC
-from perdure.domain.tolerance import read_as
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.tolerance import read_as
+from perdure.domain.installation.access import ApiToken
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.specs import RUN_SPEC
 from perdure.interfaces.services import Services
 
 # Fields that let a run see what others left there.

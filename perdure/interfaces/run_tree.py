@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perdure.domain.children import ChildStatus
-from perdure.domain.errors import PerdureError
-from perdure.domain.status import RunStatus
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.run.child_runs import ChildStatus
+from perdure.domain.run.status import RunStatus
 from perdure.interfaces.services import RunGateway
 
 MOST_LOOKS = 12

@@ -6,13 +6,17 @@ from pathlib import Path
 
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
-from perdure.domain.errors import InvalidInput
-from perdure.domain.events import Event
-from perdure.domain.problems import nearest_name
-from perdure.domain.result import RunResult
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.definition import LoopDefinition
-from perdure.domain.run import RUN_SPEC, AgentSpec, DelegationSpec, RefineSpec, RolesSpec
-from perdure.domain.status import RunStatus
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.run.events import Event
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import RunStatus
+from perdure.domain.specs import RUN_SPEC
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SUFFIX = ".schema.json"

@@ -8,34 +8,27 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, Protocol
 
-from perdure.domain.audit import AuditStore
-from perdure.domain.base import Frozen
-from perdure.domain.costs import CostReport
-from perdure.domain.events import Event
-from perdure.domain.memory.mining import MineReport
-from perdure.domain.messages import AnyMessage, Receipt
-from perdure.domain.models import ModelCard
-from perdure.domain.names import LoopKind
-from perdure.domain.ports import (
-    AccessStore,
-    ArtifactStore,
-    BlobStore,
-    DefinitionStore,
-    Endpoints,
-    Journal,
-    MadeToolStore,
-    MemoryStore,
-    ProjectStore,
-    RecordStore,
-    SessionStore,
-    TodoStore,
-    TranscriptStore,
-    Workspaces,
-)
-from perdure.domain.result import IterationRecord, RunResult
-from perdure.domain.status import RunStatus
-from perdure.interfaces.collected import Collected as Collected
-from perdure.interfaces.gateway.facts import (
+from perdure.domain.budget.journal import Journal
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.names import LoopKind
+from perdure.domain.generated_tools.tool_store import MadeToolStore
+from perdure.domain.installation.access import AccessStore
+from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.memory.pattern_mining import MineReport
+from perdure.domain.memory.store import MemoryStore
+from perdure.domain.ports import BlobStore, Endpoints, RecordStore, TranscriptStore
+from perdure.domain.projects.ports import ArtifactStore, ProjectStore, SessionStore, TodoStore
+from perdure.domain.roles.definition_library import DefinitionStore
+from perdure.domain.run.audit import AuditStore
+from perdure.domain.run.cost_report import CostReport
+from perdure.domain.run.events import Event
+from perdure.domain.run.messages import AnyMessage, Receipt
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import RunStatus
+from perdure.domain.specs import Spec
+from perdure.domain.tools.workspaces import Workspaces
+from perdure.domain.turns.records import IterationRecord
+from perdure.gateway.types import (
     BulkReport,
     FailingRuns,
     MiningSchedule,
@@ -45,8 +38,8 @@ from perdure.interfaces.gateway.facts import (
     Retained,
     RunFilter,
     RunPage,
-    Spec,
 )
+from perdure.interfaces.collected import Collected as Collected
 
 OnProgress = Callable[[str], None]
 
@@ -54,7 +47,7 @@ OnProgress = Callable[[str], None]
 class ModelFacts(Protocol):
     """What is known of models before they are called."""
 
-    async def card(self, model: str) -> ModelCard:
+    async def card(self, model: str) -> ModelProfile:
         """Facts about a model; raises `ModelError` or `InvalidInput` for an unknown one."""
         ...
 
@@ -247,7 +240,7 @@ class LogEntry(Protocol):
     def text(self) -> str: ...
 
 
-class Check(Frozen):
+class Check(FrozenModel):
     """One line of `doctor`: what was looked at, what was found, what to do."""
 
     name: str
@@ -256,7 +249,7 @@ class Check(Frozen):
     cure: str = ""
 
 
-class Replayed(Frozen):
+class Replayed(FrozenModel):
     """One history, replayed against this code; `problem` is None when it still holds."""
 
     source: str
@@ -264,7 +257,7 @@ class Replayed(Frozen):
     problem: str | None = None
 
 
-class Killed(Frozen):
+class Killed(FrozenModel):
     """A service that was killed on purpose."""
 
     name: str

@@ -6,19 +6,19 @@ from pathlib import Path
 
 from pydantic import Field, JsonValue, ValidationError
 
-from perdure.domain.base import Frozen
-from perdure.domain.errors import InvalidInput, NotFound
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.problems import problems_of
 from perdure.domain.memory.entries import TEXT_CHARACTERS, Share, Skill
-from perdure.domain.memory.skill_markdown import purpose_of, slug, title_of
-from perdure.domain.problems import problems_of
-from perdure.interfaces.submission.reading import fields_of, parse
+from perdure.domain.memory.skill_format import purpose_of, slug, title_of
+from perdure.submission.parse_yaml import fields_of, parse
 
 MAX_FILE_BYTES = 256 * 1024
 
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<facts>.*?)\n?---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL)
 
 
-class SkillFacts(Frozen):
+class SkillFacts(FrozenModel):
     """What may stand between two lines of `---` at the top of a skill's file."""
 
     name: str | None = Field(default=None, min_length=1)

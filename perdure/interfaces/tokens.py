@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from perdure.domain.access import NO_DIGEST, AccessStore, ApiToken, Credentials, Ended
+from perdure.domain.installation.access import NO_DIGEST, AccessStore, ApiToken, Credentials, Ended
 
 
 class Shown(NamedTuple):

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from decimal import Decimal
 
-from perdure.domain.base import Frozen
-from perdure.domain.budget import worst_cost
-from perdure.domain.models import ModelCard
-from perdure.domain.run import Spec
-from perdure.domain.tokens import estimate
-from perdure.domain.usage import Usage
+from perdure.domain.budget.envelope import worst_cost
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.llm.usage import Usage
+from perdure.domain.specs import Spec
 
 
-class WorstCase(Frozen):
+class WorstCase(FrozenModel):
     """The most that a run may spend. No call starts that does not fit into the limits.
 
     `one_call_usd` is the price of one call that reads the goal and writes all it may, by the
@@ -29,7 +29,7 @@ class WorstCase(Frozen):
     sentence: str
 
 
-def worst_case(spec: Spec, cards: Sequence[ModelCard | None]) -> WorstCase:
+def worst_case(spec: Spec, cards: Sequence[ModelProfile | None]) -> WorstCase:
     """The limits in force, and what they come to.
 
     Args:
@@ -50,7 +50,7 @@ def worst_case(spec: Spec, cards: Sequence[ModelCard | None]) -> WorstCase:
     )
 
 
-def _sentence(spec: Spec, cards: Sequence[ModelCard | None]) -> str:
+def _sentence(spec: Spec, cards: Sequence[ModelProfile | None]) -> str:
     limit, priced = spec.budget.cost_usd, _priced(cards)
     if len(priced) < len(cards) or not priced:
         if spec.budget.unknown_price == "block" and limit:
@@ -68,7 +68,7 @@ def _sentence(spec: Spec, cards: Sequence[ModelCard | None]) -> str:
     return f"{most:.2f} USD, if all {tokens:,} tokens were written by {dearest}."
 
 
-def _blocked(cards: Sequence[ModelCard | None]) -> str:
+def _blocked(cards: Sequence[ModelProfile | None]) -> str:
     unpriced = [card.name for card in cards if card is not None and card.price is None]
     if len(cards) > 1 and unpriced:
         named = ", ".join(unpriced)
@@ -76,19 +76,19 @@ def _blocked(cards: Sequence[ModelCard | None]) -> str:
     return "The model's price is unknown, so with a cost limit the run will not call it."
 
 
-def _priced(cards: Sequence[ModelCard | None]) -> list[ModelCard]:
+def _priced(cards: Sequence[ModelProfile | None]) -> list[ModelProfile]:
     return [card for card in cards if card is not None and card.price is not None]
 
 
-def _one_call(spec: Spec, card: ModelCard) -> Decimal:
+def _one_call(spec: Spec, card: ModelProfile) -> Decimal:
     usage = Usage(input_tokens=estimate(spec.goal).total, output_tokens=card.max_output)
     return worst_cost(card.price, usage)
 
 
-def _written(card: ModelCard, tokens: int) -> Decimal:
+def _written(card: ModelProfile, tokens: int) -> Decimal:
     return worst_cost(card.price, Usage(output_tokens=tokens))
 
 
-def _is_free(card: ModelCard) -> bool:
+def _is_free(card: ModelProfile) -> bool:
     price = card.price
     return price is not None and price.input_per_million == price.output_per_million == 0

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from perdure.domain.errors import NotFound, ServiceUnavailable
-from perdure.domain.status import RunStatus
+from perdure.domain.foundation.errors import NotFound, ServiceUnavailable
+from perdure.domain.run.status import RunStatus
+from perdure.gateway.store_waits import WAITS_FOR_STORE
+from perdure.gateway.types import FailingRuns, RunFilter
 from perdure.interfaces.app_context import Connect
-from perdure.interfaces.gateway.facts import FailingRuns, RunFilter
-from perdure.interfaces.gateway.store_waits import WAITS_FOR_STORE
 from perdure.interfaces.services import Check, RunGateway
 from perdure.operations.store_checks import WAITING
 

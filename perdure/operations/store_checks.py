@@ -5,15 +5,15 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from perdure.adapters.keys import encryption_keys
-from perdure.adapters.runtime.services import has_api
-from perdure.adapters.settings import Settings
+from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.stores.clock import utc_now
-from perdure.adapters.stores.opening import DATABASE_FILE
-from perdure.adapters.stores.trying import try_writing
-from perdure.domain.errors import PerdureError, StoreAway
+from perdure.adapters.stores.open_stores import DATABASE_FILE
+from perdure.adapters.stores.write_probe import try_writing
+from perdure.adapters.temporal.encryption_keys import encryption_keys
+from perdure.domain.foundation.errors import PerdureError, StoreAway
 from perdure.interfaces.services import Check
+from perdure.local_services.service_commands import has_api
 
 STORES = "stores"
 LOW_DISK_BYTES = 1024**3

@@ -8,17 +8,16 @@ from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.call_tool import CallTool
-from activities.frames import Frames
+from perdure.activities.call_tool import CallTool
+from perdure.activities.support.context_cache import Frames
 from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.tools.builtin import kept_tools
 from perdure.adapters.tools.host import LocalToolHost
-from perdure.domain.errors import StoreError
-from perdure.domain.gates import arguments_hash
-from perdure.domain.projects.reach import Reach
-from perdure.domain.steps import Frame, ToolCallReport, ToolCallRequest
-from perdure.domain.tools import Grant
-from perdure.domain.transcript import Message, ToolUseBlock, user_text
+from perdure.domain.foundation.errors import StoreError
+from perdure.domain.llm.transcript import Message, ToolUseBlock, user_text
+from perdure.domain.projects.scope import Reach
+from perdure.domain.run.activity_messages import Frame, ToolCallReport, ToolCallRequest
+from perdure.domain.tools.definitions import ToolGrant, arguments_hash
 
 REACH = Reach(run="roles-1", project="project-1")
 TODO = ToolUseBlock(type="tool_use", id="call-1", name="todo.add", arguments={"items": ["a", "b"]})
@@ -41,7 +40,7 @@ async def _request(
     head = await stores.transcripts.append(
         None, [user_text(f"You are {stage}."), Message(role="assistant", blocks=(use,))]
     )
-    grant = Grant(root="/", level="readonly", allowed=(use.name,), project="project-1")
+    grant = ToolGrant(root="/", level="readonly", allowed=(use.name,), project="project-1")
     frame = Frame(
         run="roles-1",
         root="roles-1",

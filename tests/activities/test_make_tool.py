@@ -9,19 +9,19 @@ from drafts import COUNT, draft, returning
 from pydantic import JsonValue
 from temporalio.testing import ActivityEnvironment
 
-from activities.make_tool import MakeTool
-from perdure.adapters.sandbox.made_tools import MadeToolSandbox
+from perdure.activities.make_tool import MakeTool
+from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
 from perdure.adapters.stores import Stores, open_stores
-from perdure.adapters.tools.composite import ToolHosts
+from perdure.adapters.tools.generated_tools import MadeTools
 from perdure.adapters.tools.host import LocalToolHost
-from perdure.adapters.tools.made import MadeTools
-from perdure.domain.delegation.settings import ToolsFactorySettings
-from perdure.domain.delegation.tools.draft import ToolDraft, Unreadable, read_draft
-from perdure.domain.delegation.tools.record import rejected
-from perdure.domain.delegation.tools.steps import MakeToolReport, MakeToolRequest
-from perdure.domain.delegation.tools.trials import Trial
-from perdure.domain.tools import Grant, ToolEnvelope, ToolOutput
-from perdure.tooling import tool
+from perdure.adapters.tools.tool_hosts import ToolHosts
+from perdure.domain.generated_tools.draft import ToolDraft, Unreadable, read_draft
+from perdure.domain.generated_tools.dry_run import Trial
+from perdure.domain.generated_tools.limits import ToolsFactorySettings
+from perdure.domain.generated_tools.messages import MakeToolReport, MakeToolRequest
+from perdure.domain.generated_tools.record import rejected
+from perdure.domain.tools.definitions import ToolGrant, ToolInvocation, ToolOutput
+from perdure.tool_decorator import tool
 
 BENIGN: list[dict[str, JsonValue]] = yaml.safe_load(
     (Path(__file__).parent / "benign_tools" / "tools.yaml").read_text(encoding="utf-8")
@@ -69,8 +69,8 @@ class Factory:
         return await ActivityEnvironment().run(activity.make_tool, step.model_copy(update=changes))
 
     async def call(self, name: str, hash: str, **arguments: JsonValue) -> ToolOutput:
-        grant = Grant(root="/", allowed=(name,), generated={name: hash})
-        envelope = ToolEnvelope(
+        grant = ToolGrant(root="/", allowed=(name,), generated={name: hash})
+        envelope = ToolInvocation(
             run="d", call_id="c", idempotency_key="k", name=name, arguments=arguments
         )
         return await self.host.call(envelope, grant)
@@ -225,7 +225,7 @@ async def test_what_an_older_pipeline_validated_is_validated_again(
     factory: Factory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await factory.make(draft())
-    for module in ("activities.make_tool", "perdure.domain.delegation.tools.record"):
+    for module in ("perdure.activities.make_tool", "perdure.domain.generated_tools.record"):
         monkeypatch.setattr(f"{module}.PIPELINE", 2)
     report = await factory.make(draft())
     assert not report.cached

@@ -8,10 +8,10 @@ import pytest
 from remembering import START, avoid, episode, learning, skill
 from temporalio.testing import ActivityEnvironment
 
-from activities.recall import Recall
+from perdure.activities.recall import Recall
 from perdure.adapters.stores import Stores, open_stores
 from perdure.domain.memory.entries import Origin
-from perdure.domain.memory.steps import RecallReport, RecallRequest
+from perdure.domain.memory.recall_messages import RecallReport, RecallRequest
 
 NOW = START + timedelta(weeks=8)
 STORY = (

@@ -5,11 +5,13 @@ from typing import get_args
 import pytest
 from pydantic import create_model
 
-from activities.attempting import request_hash
-from perdure.domain.base import StepMessage
-from perdure.domain.steps import Allowance, Entry, ModelCallRequest, SayEntry
-from perdure.domain.tokens import TokenSizes
-from perdure.domain.transcript import Head
+from perdure.activities.support.model_attempts import request_hash
+from perdure.domain.budget.call_allowance import Allowance
+from perdure.domain.foundation.base import ActivityMessage
+from perdure.domain.foundation.tokens import TokenSizes
+from perdure.domain.llm.transcript import TranscriptRef
+from perdure.domain.run.activity_messages import ModelCallRequest
+from perdure.domain.turns.entries import Entry, SayEntry
 
 PLAIN = ModelCallRequest(
     frame="sha256:f", iteration=1, model="m", allowance=Allowance(max_tokens=100)
@@ -18,7 +20,7 @@ TOLD = PLAIN.model_copy(
     update={
         "role": "evaluator",
         "phase": "evaluating",
-        "head": Head(hash="sha256:h", messages=3, tokens=TokenSizes(prose=40)),
+        "head": TranscriptRef(hash="sha256:h", messages=3, tokens=TokenSizes(prose=40)),
         "append": (SayEntry(type="say", text="go on"),),
         "tools_off": True,
     }
@@ -57,6 +59,8 @@ def test_what_no_reply_depends_on_is_no_part_of_it(changes: dict[str, object]) -
 
 
 @pytest.mark.parametrize("entry", get_args(get_args(Entry)[0]), ids=lambda entry: entry.__name__)
-def test_every_entry_travels_and_is_hashed_without_its_defaults(entry: type[StepMessage]) -> None:
-    assert issubclass(entry, StepMessage)
+def test_every_entry_travels_and_is_hashed_without_its_defaults(
+    entry: type[ActivityMessage],
+) -> None:
+    assert issubclass(entry, ActivityMessage)
     assert entry.model_fields["type"].is_required(), "the tag would be left out"

@@ -8,7 +8,7 @@ import pytest
 from remembering import START, skill
 from temporalio.testing import ActivityEnvironment
 
-from activities.save_skills import OfferSkills, SaveSkills
+from perdure.activities.save_skills import OfferSkills, SaveSkills
 from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.domain.delegation.skills import (
@@ -17,7 +17,7 @@ from perdure.domain.delegation.skills import (
     SaveSkillsReport,
     SaveSkillsRequest,
 )
-from perdure.domain.errors import ToolFailure
+from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.memory.entries import Skill
 
 NOW = START + timedelta(weeks=1)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.checks.plugins import plugin_checks
-from perdure.adapters.settings import Settings
+from perdure.adapters.settings.variables import Settings
 from perdure.adapters.tools.plugins import plugin_tools
-from perdure.domain.errors import InvalidInput
-from perdure.tooling import Tool
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.tool_decorator import Tool
 
 OURS = """
 from beside import GREETING

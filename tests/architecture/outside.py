@@ -16,12 +16,13 @@ from rich.console import Console
 from temporalio import activity
 from temporalio.workflow import _Definition  # the only place that lists a class's handlers
 
-from perdure.domain import errors, model_errors, names
-from perdure.domain.result import RunResult
-from perdure.domain.status import RunStatus
-from perdure.interfaces.api.app import ROUTERS
-from perdure.interfaces.api.document import describe
+from perdure.domain.foundation import errors, names
+from perdure.domain.llm import errors as llm_errors
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import RunStatus
 from perdure.interfaces.cli.app import build
+from perdure.interfaces.rest.app import ROUTERS
+from perdure.interfaces.rest.openapi import describe
 from tests.architecture.sources import modules
 
 FOLDER = Path(__file__).parent / "surface"
@@ -111,7 +112,7 @@ def _fields(model: type[RunResult] | type[RunStatus]) -> Iterator[str]:
 
 
 def _errors() -> Iterator[str]:
-    for module in (errors, model_errors):
+    for module in (errors, llm_errors):
         for name, found in inspect.getmembers(module, inspect.isclass):
             if issubclass(found, errors.PerdureError) and found.__module__ == module.__name__:
                 yield f"{name}: code {found.code}, exit {found.exit_code}"

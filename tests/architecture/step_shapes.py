@@ -6,7 +6,7 @@ import re
 from pydantic import JsonValue
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
-from perdure.domain.base import StepMessage
+from perdure.domain.foundation.base import ActivityMessage
 from tests.architecture.sources import modules
 
 REQUIRED = "required"
@@ -14,12 +14,12 @@ TEAMS = re.compile(r"perdure\.domain\.(roles|delegation|child_steps)\b")
 SINGLE = re.compile(r"perdure\.domain\.(?!(roles|delegation|child_steps)\b)")
 
 
-def step_messages() -> dict[str, type[StepMessage]]:
+def step_messages() -> dict[str, type[ActivityMessage]]:
     """Every class of step messages by name."""
     for module in modules("perdure/domain"):
         importlib.import_module(module.name)
-    found: dict[str, type[StepMessage]] = {}
-    waiting = list(StepMessage.__subclasses__())
+    found: dict[str, type[ActivityMessage]] = {}
+    waiting = list(ActivityMessage.__subclasses__())
     while waiting:
         cls = waiting.pop()
         waiting += cls.__subclasses__()
@@ -34,7 +34,7 @@ def shapes(modules: re.Pattern[str]) -> dict[str, dict[str, JsonValue]]:
     return {name: shape(cls) for name, cls in messages if modules.match(cls.__module__)}
 
 
-def shape(cls: type[StepMessage]) -> dict[str, JsonValue]:
+def shape(cls: type[ActivityMessage]) -> dict[str, JsonValue]:
     """Each field with its default, or `required`."""
     return {
         name: REQUIRED
@@ -45,7 +45,7 @@ def shape(cls: type[StepMessage]) -> dict[str, JsonValue]:
     }
 
 
-def untagged(cls: type[StepMessage]) -> list[str]:
+def untagged(cls: type[ActivityMessage]) -> list[str]:
     """Members of unions whose tag may be left out, so that nobody could read them again."""
     schema = cls.model_json_schema(mode="validation")
     definitions = schema.get("$defs", {})

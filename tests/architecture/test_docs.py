@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.settings import DEFAULT_HOME, PREFIX, Settings
-from perdure.domain.metrics import METRICS
-from perdure.domain.names import SEARCH_ATTRIBUTES, loops_queue, models_queue, tools_queue
+from perdure.adapters.settings.variables import DEFAULT_HOME, PREFIX, Settings
+from perdure.domain.foundation.names import (
+    SEARCH_ATTRIBUTES,
+    loops_queue,
+    models_queue,
+    tools_queue,
+)
+from perdure.domain.run.metrics import METRICS
+from perdure.workflows.engine.input import Given
 from tests.architecture.sources import PACKAGES, ROOT, modules
-from workflows.given import Given
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 NOTHING = "–"

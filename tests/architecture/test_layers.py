@@ -11,10 +11,10 @@ from tests.architecture.sources import PACKAGES, imports, modules
 # Who may hold a Temporal client: the gateway, what composes or connects, and what keeps the
 # embedded server. Doors, activities and the domain never do.
 TEMPORAL_CLIENT_HOMES = (
-    "perdure.interfaces.gateway",
-    "perdure.adapters.temporal",
-    "perdure.adapters.runtime",
-    "perdure.compose",
+    "perdure.gateway",
+    "perdure.adapters.temporal.client",
+    "perdure.local_services",
+    "perdure.composition",
     "perdure.worker",
     "perdure.operations",
 )
@@ -97,9 +97,12 @@ def test_the_domain_imports_what_is_pure() -> None:
         ("import os", ["os"]),
         ("from time import time", ["time.time"]),
         ("import httpx2", ["httpx2"]),
-        ("from perdure.adapters import settings", ["perdure.adapters.settings"]),
+        ("from perdure.adapters import settings", ["perdure.adapters.settings.variables"]),
         ("def f():\n    import random", ["random"]),
-        ("import json, re\nfrom pydantic import Field\nfrom perdure.domain.base import Frozen", []),
+        (
+            "import json, re\nfrom pydantic import Field\nfrom perdure.domain.foundation.base import Frozen",
+            [],
+        ),
         ("from perdure.domain import budget", []),
     ],
     ids=["module", "name", "third party", "adapter", "inside a function", "pure", "own"],
@@ -140,4 +143,4 @@ def test_the_domain_lives_without_temporal() -> None:
 
 def test_the_probe_sees_a_forbidden_library() -> None:
     with pytest.raises(AssertionError, match="import of structlog halted"):
-        loaded("perdure.adapters.logging", forbidden=OUTSIDE)
+        loaded("perdure.adapters.logging.setup", forbidden=OUTSIDE)

@@ -7,10 +7,10 @@ import pytest
 from temporalio import workflow
 from temporalio.workflow import _Definition  # the only place that lists a class's handlers
 
-from perdure.domain import messages
-from perdure.domain.message_forms import SHORT_ANSWERS
-from perdure.domain.messages import VERBS
-from perdure.domain.names import BETWEEN_RUNS, MINING_WORKFLOW, QUERIES, WORKFLOW_TYPES
+from perdure.domain.foundation.names import BETWEEN_RUNS, MINING_WORKFLOW, QUERIES, WORKFLOW_TYPES
+from perdure.domain.run import messages
+from perdure.domain.run.message_forms import SHORT_ANSWERS
+from perdure.domain.run.messages import VERBS
 from tests.architecture.sources import modules
 
 # A closed run has no handlers: the gateway starts it anew.

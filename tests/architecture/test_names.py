@@ -1,19 +1,20 @@
-"""Names that outsiders use: each is spelled as `perdure.domain.names` spells it, or not at all."""
+"""Names that outsiders use: each is spelled as `perdure.domain.foundation.names` spells it, or not at all."""
 
 import re
 
 import pytest
 
-from perdure.domain import metrics, names
-from perdure.domain.events import EventType
-from perdure.domain.messages import VERBS
-from perdure.domain.metrics import METRICS
+from perdure.domain.foundation import names
+from perdure.domain.run import metrics
+from perdure.domain.run.events import EventType
+from perdure.domain.run.messages import VERBS
+from perdure.domain.run.metrics import METRICS
 from tests.architecture.sources import PACKAGES, modules, texts
 
 ATTRIBUTE = re.compile(r"\bPerdure[A-Z]\w*")
 CLASSES = {"PerdureError"}  # stands in the list of public names
 QUEUE = re.compile(r"^perdure-[\w{}-]*-?(loops|models|tools)$|^-(loops|models|tools)$")
-HOME = "perdure.domain.names"
+HOME = "perdure.domain.foundation.names"
 
 
 def spelled(pattern: re.Pattern[str]) -> dict[str, list[str]]:

@@ -11,8 +11,8 @@ import pytest
 from inline_snapshot import snapshot
 from pydantic import JsonValue
 
-from perdure.adapters.converting import CompactConverter
-from perdure.domain.base import StepMessage
+from perdure.adapters.temporal.data_converter import CompactConverter
+from perdure.domain.foundation.base import ActivityMessage
 from tests.architecture.step_shapes import SINGLE, TEAMS, shapes, step_messages, untagged
 
 GOLDEN: dict[str, list[dict[str, JsonValue]]] = json.loads(
@@ -428,5 +428,5 @@ def test_a_golden_payload_is_read_and_written_the_same(
 
 
 @pytest.mark.parametrize("cls", MESSAGES.values(), ids=list(MESSAGES))
-def test_tags_of_unions_always_travel(cls: type[StepMessage]) -> None:
+def test_tags_of_unions_always_travel(cls: type[ActivityMessage]) -> None:
     assert untagged(cls) == []

@@ -13,8 +13,8 @@ from server_process import server_process
 from waiting import eventually
 from web_ui import web_ui
 
-from perdure.domain.messages import Pause
-from perdure.domain.result import RunResult
+from perdure.domain.run.messages import Pause
+from perdure.domain.run.result import RunResult
 
 PLAYS = (
     Play(text="", calls=[("effect.again", {"word": "a"})], gate="first"),

@@ -7,8 +7,8 @@ from ground import Ground
 from provider import MODEL, Play
 from waiting import eventually
 
-from perdure.domain.messages import Answer
-from perdure.domain.retries import LOST_WORKERS
+from perdure.domain.foundation.retry_policies import LOST_WORKERS
+from perdure.domain.run.messages import Answer
 
 SUPPORT = Path(__file__).parents[1] / "support"
 HOUR_S = 3_600.0

@@ -9,7 +9,7 @@ from invariants import executions
 from provider import Play
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.run import Timing
+from perdure.domain.run.spec import Timing
 
 LOOK = ("effect.again", {"word": "a"})
 # Bounded by its heartbeat, or where a step has none by its time: both are short here.

@@ -14,8 +14,8 @@ from teams import APPROVED, rejected, stage, task, team
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.run import Timing
-from perdure.interfaces.gateway import RunFilter
+from perdure.domain.run.spec import Timing
+from perdure.gateway import RunFilter
 
 MANY = 200
 AT_ONCE = 10

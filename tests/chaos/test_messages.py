@@ -9,9 +9,10 @@ from provider import Play
 from temporalio.service import RPCError, RPCStatusCode
 from waiting import eventually
 
-from perdure.domain.errors import NotAllowed, PerdureError, ServiceUnavailable
-from perdure.domain.gates import Gate, arguments_hash
-from perdure.domain.messages import AddInput, Answer, AnyMessage, Pause, Resume, Stop
+from perdure.domain.foundation.errors import NotAllowed, PerdureError, ServiceUnavailable
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import AddInput, Answer, AnyMessage, Pause, Resume, Stop
+from perdure.domain.tools.definitions import arguments_hash
 
 APPROVAL = Play(text="", calls=[("effect.approved", {"word": "a"})])
 # What a person would answer who saw the gate while it was open.

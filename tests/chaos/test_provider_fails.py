@@ -9,7 +9,7 @@ from ground import HEARTBEAT_S, Ground, ground
 from provider import MODEL, Play
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.run import Timing
+from perdure.domain.run.spec import Timing
 
 HUGE = "9" * 5_000
 DEEP = '{"word": ' + "[" * 20_000 + "]" * 20_000 + "}"

@@ -15,7 +15,7 @@ from provider import MODEL, Play
 from teams import APPROVED, stage, task, team
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.run import Timing
+from perdure.domain.run.spec import Timing
 
 LOOPS = 50
 CALLS_OF_A_LOOP = 2

@@ -40,7 +40,7 @@ class Removed:
 # for the first handler that is not: this one takes its time before it has its effect.
 SLOW_HANDLER = (
     Change(
-        "workflows/control.py",
+        "workflows/engine/handlers.py",
         '''    def on_add_input(self, message: AddInput) -> None:
         """Signal form of `add_input`."""
 ''',
@@ -79,7 +79,7 @@ GUARDS = {
     "no request that does not fit its reservation": Removed(
         (
             Change(
-                "activities/metering.py",
+                "activities/support/journaled_model.py",
                 "if not _fits(step, prompt=prompt, max_tokens=request.max_tokens, price=price):",
                 "if False:",
             ),
@@ -92,7 +92,7 @@ GUARDS = {
     "a call in flight is reserved in the envelope": Removed(
         (
             Change(
-                "workflows/model_calls.py",
+                "workflows/engine/model_caller.py",
                 "        core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)\n",
                 "",
             ),
@@ -102,7 +102,7 @@ GUARDS = {
     "an approval names what it approves": Removed(
         (
             Change(
-                "perdure/domain/gates.py",
+                "perdure/domain/run/gates.py",
                 "if gate.args_hash is not None and args_hash is not None "
                 "and args_hash != gate.args_hash:",
                 "if False:",
@@ -124,7 +124,7 @@ GUARDS = {
     "the best iteration is kept": Removed(
         (
             Change(
-                "perdure/domain/refine/iteration.py",
+                "perdure/domain/refine/iteration_rules.py",
                 "if best is not None and best.iteration == state.iteration:",
                 "if best is not None:",
             ),
@@ -134,7 +134,7 @@ GUARDS = {
     "large payloads go to the store": Removed(
         (
             Change(
-                "perdure/adapters/converting.py",
+                "perdure/adapters/temporal/data_converter.py",
                 "    if blobs is None:\n        return plain\n",
                 "    return plain\n",
             ),
@@ -142,18 +142,18 @@ GUARDS = {
         "tests/chaos/test_rolls.py::test_r26_a_state_above_every_payload_limit_still_rolls",
     ),
     "handlers are awaited at the roll": Removed(
-        (*SLOW_HANDLER, Change("workflows/loop.py", WAIT + ROLL, ROLL)),
+        (*SLOW_HANDLER, Change("workflows/engine/base.py", WAIT + ROLL, ROLL)),
         SIGNALS_OVER_ROLLS,
     ),
     "a paused run starts no step": Removed(
         (
             Change(
-                "workflows/loop.py",
+                "workflows/engine/base.py",
                 "if not self.core.control.paused or self._ending() is not None:",
                 "if True:",
             ),
             Change(
-                "workflows/steps.py",
+                "workflows/engine/step_runner.py",
                 "if not self.core.control.paused or self.core.control.stop is not None:",
                 "if True:",
             ),

@@ -5,9 +5,9 @@ from ground import Ground
 from provider import Play
 from waiting import eventually
 
-from perdure.adapters.stores.blobs import SealedBlobs
-from perdure.domain.errors import StoreError
-from perdure.domain.refs import Ref
+from perdure.adapters.stores.blobs import VerifiedBlobStore
+from perdure.domain.foundation.errors import StoreError
+from perdure.domain.foundation.refs import BlobRef
 
 WORD = "a" * 400_000  # more than the database file has room for
 
@@ -81,14 +81,14 @@ async def test_a_result_that_the_store_refuses_leaves_the_effect_uncertain(
     chaos: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chaos.provider.plays = turns()
-    put = SealedBlobs.put_text
+    put = VerifiedBlobStore.put_text
 
-    async def refuses(self: SealedBlobs, text: str) -> Ref:
+    async def refuses(self: VerifiedBlobStore, text: str) -> BlobRef:
         if text == f"did {WORD}":
             raise StoreError("the database is damaged")
         return await put(self, text)
 
-    monkeypatch.setattr(SealedBlobs, "put_text", refuses)
+    monkeypatch.setattr(VerifiedBlobStore, "put_text", refuses)
     chaos.go()
     async with chaos.site.worker():
         run = await chaos.start()

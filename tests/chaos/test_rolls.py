@@ -11,9 +11,9 @@ from provider import Play
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.errors import NotAllowed
-from perdure.domain.messages import AddInput, Answer, Pause, Resume
-from perdure.domain.run import Timing
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.run.messages import AddInput, Answer, Pause, Resume
+from perdure.domain.run.spec import Timing
 
 LOOK = ("effect.again", {"word": "a"})
 EXEMPT = {"repeat_exempt": ["effect.again", "effect.approved"]}

@@ -18,10 +18,10 @@ from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.worker import Worker
 from waiting import eventually
 
-from activities.ready import Ready
-from perdure.domain.errors import StoreError
-from perdure.domain.messages import AddInput, Pause, Resume
-from perdure.domain.names import loops_queue, models_queue, tools_queue
+from perdure.activities.worker_probe import Ready
+from perdure.domain.foundation.errors import StoreError
+from perdure.domain.foundation.names import loops_queue, models_queue, tools_queue
+from perdure.domain.run.messages import AddInput, Pause, Resume
 
 LOOK = ("effect.again", {"word": "a"})
 

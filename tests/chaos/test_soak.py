@@ -16,7 +16,7 @@ from server_process import ServerProcess, server_process
 from temporalio.service import RPCError, RPCStatusCode
 from waiting import eventually
 
-from perdure.domain.messages import AddInput, AnyMessage, Pause, Resume
+from perdure.domain.run.messages import AddInput, AnyMessage, Pause, Resume
 
 RUNS = 40
 TURNS = 4

@@ -18,8 +18,8 @@ from installation import WorkerProcess
 from provider import Line, Play
 from waiting import eventually
 
-from perdure.domain.result import RunResult
-from perdure.domain.usage import Usage
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.result import RunResult
 
 WORD, TOKENS = "steadily ", 2  # nine characters of prose
 DEATHS = 20

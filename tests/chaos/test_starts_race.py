@@ -6,7 +6,7 @@ import pytest
 from installation import Installation
 from waiting import eventually
 
-from perdure.domain.run import RUN_SPEC
+from perdure.domain.specs import RUN_SPEC
 
 RACES = 100
 

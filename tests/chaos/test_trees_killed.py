@@ -14,8 +14,8 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.ports import AttemptRow
-from perdure.domain.usage import Usage
+from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.llm.usage import Usage
 
 LEVELS = 4
 LEAVES = 33

@@ -12,7 +12,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.testing import TimeSkipper
 from waiting import eventually
 
-from perdure.domain.messages import Pause, Resume
+from perdure.domain.run.messages import Pause, Resume
 
 LOOK = ("effect.again", {"word": "a"})
 HOUR_S = 3_600.0

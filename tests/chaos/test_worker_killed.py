@@ -8,9 +8,9 @@ from ground import Ground
 from provider import Play
 from waiting import eventually
 
-from perdure.domain.gates import Gate
-from perdure.domain.messages import Answer
-from perdure.domain.retries import LOST_WORKERS
+from perdure.domain.foundation.retry_policies import LOST_WORKERS
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import Answer
 
 POINTS = ("before_begin", "after_begin", "after_answer", "after_commit", "in_workflow_task")
 LOOK = ("effect.again", {"word": "a"})

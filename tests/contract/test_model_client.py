@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import httpx2
 import pytest
 
-from perdure.adapters.models.embedded import EmbeddedModel
-from perdure.domain.models import ModelRequest
+from perdure.adapters.llm.embedded import EmbeddedModel
+from perdure.domain.llm.requests import ModelRequest
 from perdure.domain.ports import ModelClient
-from tests.adapters.models.support import (
+from tests.adapters.llm.support import (
     CLAUDE,
     READ_TOOL,
     Provider,
@@ -75,7 +75,7 @@ def embedded_url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    module = "perdure.adapters.models.embedded_server"
+    module = "perdure.adapters.llm.embedded_server"
     home = str(tmp_path_factory.mktemp("model-home"))
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", module, "--port", str(port), "--home", home]

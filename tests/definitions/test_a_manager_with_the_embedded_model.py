@@ -8,11 +8,11 @@ from embedded import embedded_model
 from installation import installation
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.adapters.models.embedded_facts import embedded_available
-from perdure.domain.errors import InvalidInput
-from perdure.domain.outcomes import REASONS
+from perdure.adapters.llm.embedded_facts import embedded_available
+from perdure.domain.evaluation.outcomes import REASONS
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.interfaces.definitions import DEFINITIONS, definitions
-from perdure.interfaces.submission import Flags, Surroundings, load, store
+from perdure.submission import Flags, Surroundings, load, store
 
 pytestmark = [
     pytest.mark.model,

@@ -8,9 +8,9 @@ from installation import Installation
 from ready_made import example, programs_allowed
 from telling import told
 
-from perdure.domain.result import RunResult
+from perdure.domain.run.result import RunResult
 from perdure.interfaces.definitions import definitions
-from perdure.interfaces.submission import store
+from perdure.submission import store
 
 NAMES = [item.name for item in definitions() if item.kind == "delegation"]
 

@@ -9,8 +9,8 @@ from installation import Installation
 from teams import APPROVED, rejected, says, script
 from waiting import eventually
 
-from perdure.domain.messages import Answer
-from perdure.interfaces.loops import BUILT_IN
+from perdure.domain.run.messages import Answer
+from perdure.interfaces.loop_files import BUILT_IN
 
 RUNS: dict[str, tuple[dict[str, object], Sequence[dict[str, object]], str, list[str]]] = {
     "harness": (

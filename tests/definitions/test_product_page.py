@@ -6,21 +6,21 @@ import pytest
 import yaml
 
 from perdure.adapters.checks import check_problems, evaluate_checks
-from perdure.domain.evaluation import Evaluation, overall_score
-from perdure.domain.progress import Trajectory
-from perdure.domain.refine.decision import Facts, decide
-from perdure.domain.refine.parts import (
+from perdure.domain.evaluation.rubric import Part
+from perdure.domain.evaluation.scores import Evaluation, overall_score
+from perdure.domain.evaluation.termination import LoopFacts
+from perdure.domain.evaluation.trajectory import Trajectory
+from perdure.domain.outputs.parts import (
     Version,
     failing_parts,
     merge_replies,
     part_reply,
     tidy_output,
 )
+from perdure.domain.refine.decision import Facts, decide
 from perdure.domain.refine.prompts import Brief, first_messages, part_requests
 from perdure.domain.refine.settings import settings_problems
-from perdure.domain.rubric import Part
-from perdure.domain.run import RefineSpec
-from perdure.domain.termination import LoopFacts
+from perdure.domain.refine.spec import RefineSpec
 
 TEXT = resources.files("perdure").joinpath("definitions/tasks/product-page.yaml").read_text("utf-8")
 SPEC = RefineSpec.model_validate(yaml.safe_load(TEXT))

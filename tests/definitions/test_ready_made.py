@@ -8,11 +8,11 @@ from installation import Installation
 from ready_made import example, programs_allowed
 
 from perdure.adapters.checks import check_problems
-from perdure.domain.errors import InvalidInput
-from perdure.domain.result import RunResult
-from perdure.domain.run import RefineSpec
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.run.result import RunResult
 from perdure.interfaces.definitions import DEFINITIONS, definitions
-from perdure.interfaces.submission import Surroundings, load, store
+from perdure.submission import Surroundings, load, store
 
 STRATEGIES = ("detailed", "keyword-focused", "section by section")
 NAMES = [item.name for item in definitions()]

@@ -12,10 +12,11 @@ import yaml
 from installation import Installation
 from ready_made import example
 
-from perdure.domain.result import RunResult
-from perdure.domain.run import ModelsSpec, RolesSpec
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.spec import ModelsSpec
 from perdure.interfaces.definitions import example_folder
-from perdure.interfaces.submission import store
+from perdure.submission import store
 
 SUITE = "pytest -q -p no:randomly -p no:cacheprovider"
 

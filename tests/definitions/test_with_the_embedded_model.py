@@ -7,9 +7,9 @@ from embedded import embedded_model
 from installation import installation
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.adapters.models.embedded_facts import embedded_available
+from perdure.adapters.llm.embedded_facts import embedded_available
 from perdure.interfaces.definitions import DEFINITIONS
-from perdure.interfaces.submission import Flags, Surroundings, load, store
+from perdure.submission import Flags, Surroundings, load, store
 
 pytestmark = [
     pytest.mark.model,

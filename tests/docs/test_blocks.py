@@ -10,9 +10,9 @@ import yaml
 from cyclopts import App, CycloptsError
 from rich.console import Console
 
-from perdure.domain.run import RUN_SPEC
+from perdure.domain.specs import RUN_SPEC
 from perdure.interfaces.cli.app import build
-from perdure.interfaces.cli.calling import JSON_FLAG
+from perdure.interfaces.cli.invoke import JSON_FLAG
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from perdure.adapters.definitions import LoopFiles
-from perdure.domain.conditions import EvaluationBound, GoalBound
+from perdure.domain.evaluation.conditions import EvaluationBound, GoalBound
 from perdure.domain.roles.definition import LoopDefinition, RoleDefinition
-from perdure.domain.roles.reading import read_definition
+from perdure.domain.roles.parse_definition import read_definition
 from perdure.domain.roles.verdict import read_verdict
-from perdure.interfaces.submission.reading import parse
+from perdure.submission.parse_yaml import parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "loops.md").read_text(encoding="utf-8")
 LIBRARY = asyncio.run(LoopFiles(Path("/nowhere"), parse).library())

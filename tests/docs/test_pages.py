@@ -12,11 +12,15 @@ from cyclopts import App
 from pydantic import BaseModel, JsonValue
 from rich.console import Console
 
-from perdure.adapters.models.script import Entry, Script, When, parse_script
-from perdure.domain.outcomes import REASONS
-from perdure.domain.result import IterationRecord, RunResult, exit_code
-from perdure.domain.rubric import Dimension, Rubric
-from perdure.domain.run import RUN_SPEC, DelegationSpec, Metadata, RefineSpec
+from perdure.adapters.llm.script import Entry, Script, When, parse_script
+from perdure.domain.evaluation.outcomes import REASONS
+from perdure.domain.turns.records import IterationRecord
+from perdure.domain.run.result import (RunResult, exit_code)
+from perdure.domain.evaluation.rubric import Dimension, Rubric
+from perdure.domain.specs import RUN_SPEC
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.run.spec import Metadata
+from perdure.domain.refine.spec import RefineSpec
 from perdure.interfaces.cli.app import build
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -11,8 +11,8 @@ import pytest
 from rest import Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.access import SCOPES
-from perdure.interfaces.api.app import ROUTERS
+from perdure.domain.installation.access import SCOPES
+from perdure.interfaces.rest.app import ROUTERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rest.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (GET|POST|PUT|PATCH|DELETE) \| `([^`]+)` \|", re.MULTILINE)

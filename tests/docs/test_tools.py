@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from perdure.adapters.settings import Settings
-from perdure.compose import open_parts
-from perdure.domain.agent.levels import offers
-from perdure.domain.tools import AccessLevel
+from perdure.adapters.settings.variables import Settings
+from perdure.composition import open_parts
+from perdure.domain.tools.access_levels import offers
+from perdure.domain.tools.definitions import AccessLevel
 from tests.docs.test_pages import page
 
 LEVELS: tuple[AccessLevel, ...] = ("minimal", "readonly", "readonly-shell", "full")

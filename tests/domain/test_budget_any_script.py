@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain import budget as budgets
-from perdure.domain.budget import DIMENSIONS, Amounts, Budget, BudgetLimits, Refused, Spent
-from perdure.domain.models import Price
-from perdure.domain.usage import Account, Usage
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.envelope import (
+    DIMENSIONS,
+    Budget,
+    BudgetLimits,
+    LimitReached,
+    Reservation,
+    Spend,
+)
+from perdure.domain.llm.requests import Price
+from perdure.domain.llm.usage import AttemptTotals, Usage
 
 PRICE = Price(input_per_million=Decimal(3), output_per_million=Decimal(15))
 UNLIMITED = {"tokens": None, "cost_usd": None, "active_time": None}
@@ -20,12 +27,12 @@ UNLIMITED = {"tokens": None, "cost_usd": None, "active_time": None}
 def budget(tokens_spent: int = 0, **limits: Any) -> Budget:
     return Budget(
         limits=BudgetLimits.model_validate({**UNLIMITED, **limits}),
-        spent=Spent(tokens=tokens_spent),
+        spent=Spend(tokens=tokens_spent),
     )
 
 
 AMOUNTS = st.builds(
-    Amounts,
+    Reservation,
     tokens=st.integers(0, 500),
     output_tokens=st.integers(0, 300),
     model_calls=st.integers(0, 3),
@@ -71,12 +78,12 @@ def test_calls_that_fit_never_exceed_a_limit(limits, calls):
         fit = budgets.fit_call(
             envelope, prompt_tokens=prompt, wanted=wanted, price=PRICE, wrap_up=wrap_up
         )
-        if isinstance(fit, Refused):
+        if isinstance(fit, LimitReached):
             continue
         key = str(next(keys))
         envelope = budgets.reserve(envelope, key, fit.amounts)
         usage = Usage(**{kind: prompt}, output_tokens=int(fit.max_tokens * share))
-        used = Account(attempts=1, usage=usage, cost_usd=PRICE.cost(usage))
+        used = AttemptTotals(attempts=1, usage=usage, cost_usd=PRICE.cost(usage))
         envelope = budgets.settle(envelope, key, used)
         assert budgets.exceeded(envelope) == ()
         for dimension in DIMENSIONS:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.model_errors import MAX_RETRY_AFTER_S, retry_delay
+from perdure.domain.llm.errors import MAX_RETRY_AFTER_S, retry_delay
 
 
 def delay(attempt: int = 1, *, wish: float | None = None, jitter: float = 1.0) -> float:

@@ -9,9 +9,9 @@ from holding import HELD, Holding
 from installation import Installation
 from mixed import at_rest, results_of, start_mixed
 
-from perdure.domain.messages import Pause, Resume
-from perdure.interfaces.services import Collected
-from perdure.operations.collecting import YOUNG, collect
+from perdure.domain.run.messages import Pause, Resume
+from perdure.interfaces.collected import Collected
+from perdure.operations.gc import YOUNG, collect
 
 LONG = timedelta(days=60)
 AT_ONCE = 3

@@ -17,7 +17,7 @@ from composed import ROOT, Composed, plain_shell, recipe, run
 from provider import Play, Provider
 from waiting import eventually
 
-from perdure.adapters.runtime.services import temporal_binary
+from perdure.local_services.service_commands import temporal_binary
 
 pytestmark = pytest.mark.slow
 TASK = {"kind": "agent", "goal": "Say hello.", "learn": False}

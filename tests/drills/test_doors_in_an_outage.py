@@ -12,8 +12,8 @@ from mcp_over_http import told
 from rest import TASK, Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.errors import StoreAway
-from perdure.domain.run import RUN_SPEC
+from perdure.domain.foundation.errors import StoreAway
+from perdure.domain.specs import RUN_SPEC
 from perdure.interfaces.mcp.server import build_server
 from tests.interfaces.mcp.conftest import door_over
 

@@ -7,9 +7,9 @@ from ground import Ground
 from provider import Play
 from waiting import eventually
 
-from perdure.adapters.runtime.services import worker_environment
-from perdure.adapters.settings import Settings
+from perdure.adapters.settings.variables import Settings
 from perdure.domain.ports import Endpoints
+from perdure.local_services.service_commands import worker_environment
 
 
 @pytest.mark.parametrize(

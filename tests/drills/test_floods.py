@@ -12,7 +12,7 @@ from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
 from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
 from waiting import eventually
 
-from perdure.domain.messages import Pause, Resume
+from perdure.domain.run.messages import Pause, Resume
 
 AT_ONCE = 40
 LIMITS = {"wall_time": None, "active_time": None}

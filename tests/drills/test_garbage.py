@@ -30,12 +30,12 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.service import RPCError
 from waiting import eventually
 
-from perdure.adapters.codec import SealedPayloads
-from perdure.adapters.runtime.services import temporal_binary
-from perdure.domain.message_forms import SHORT_ANSWERS
-from perdure.domain.messages import VERBS
-from perdure.domain.names import QUERIES
-from perdure.domain.result import RunResult
+from perdure.adapters.temporal.codec import EncryptionCodec
+from perdure.domain.foundation.names import QUERIES
+from perdure.domain.run.message_forms import SHORT_ANSWERS
+from perdure.domain.run.messages import VERBS
+from perdure.domain.run.result import RunResult
+from perdure.local_services.service_commands import temporal_binary
 
 ANSWER_S = 60.0
 JSON = {"encoding": b"json/plain"}
@@ -154,7 +154,7 @@ def _bare(data: bytes, **metadata: bytes) -> Payload:
 
 
 def _sealed_elsewhere() -> Payload:
-    (sealed,) = asyncio.run(SealedPayloads([b"f" * 32]).encode([_json({"by": "me"})]))
+    (sealed,) = asyncio.run(EncryptionCodec([b"f" * 32]).encode([_json({"by": "me"})]))
     return sealed
 
 

@@ -16,11 +16,11 @@ from installation import Installation, installation
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.adapters import converting
 from perdure.adapters.stores.clock import utc_now
-from perdure.domain.errors import NotAllowed
-from perdure.domain.messages import Pause
-from perdure.domain.refs import addresses_in
+from perdure.adapters.temporal import data_converter
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.refs import addresses_in
+from perdure.domain.run.messages import Pause
 
 LARGE = 200  # bytes, in place of 256 KiB
 LOOK = {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}]}
@@ -32,7 +32,7 @@ async def site(
     server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Installation]:
     """An installation in which each value above a few hundred bytes counts as large."""
-    monkeypatch.setattr(converting, "EXTERNAL_THRESHOLD_BYTES", LARGE)
+    monkeypatch.setattr(data_converter, "EXTERNAL_THRESHOLD_BYTES", LARGE)
     address = server.client.service_client.config.target_host
     async with installation(tmp_path / "home", address) as made:
         yield made

@@ -20,8 +20,8 @@ from postgresql import stoppable
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.errors import StoreAway
-from perdure.domain.result import RunResult
+from perdure.domain.foundation.errors import StoreAway
+from perdure.domain.run.result import RunResult
 
 KINDS = 4
 AWAY_S = 2.0

@@ -9,8 +9,8 @@ import psutil
 import pytest
 from installation import Installation
 
-from perdure.domain.errors import NoReadyWorker
-from perdure.domain.run import RUN_SPEC
+from perdure.domain.foundation.errors import NoReadyWorker
+from perdure.domain.specs import RUN_SPEC
 
 
 def _of_home(home: Path) -> list[str]:

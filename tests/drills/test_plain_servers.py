@@ -14,11 +14,11 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.errors import NoReadyWorker, RuntimeUnavailable
-from perdure.domain.run import RUN_SPEC
-from perdure.interfaces.gateway import Gateway
-from perdure.interfaces.gateway.facts import QueueState
-from perdure.operations.diagnosis import _attributes
+from perdure.domain.foundation.errors import NoReadyWorker, RuntimeUnavailable
+from perdure.domain.specs import RUN_SPEC
+from perdure.gateway import Gateway
+from perdure.gateway.types import QueueState
+from perdure.operations.doctor import _attributes
 
 WITHOUT_QUESTIONS = ("--dynamic-config-value", "activity.enableStandalone=false")
 SPEC = {"kind": "agent", "goal": "say", "learn": False}

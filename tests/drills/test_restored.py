@@ -18,8 +18,8 @@ from installation import Installation, installation
 from mixed import Told, at_rest, results_of, start_mixed, told
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.messages import Pause, Resume, Retry
-from perdure.operations.collecting import collect
+from perdure.domain.run.messages import Pause, Resume, Retry
+from perdure.operations.gc import collect
 
 Restore = Callable[[], None]
 IN_FLIGHT = 2  # calls of a run at the moment of the copy: a delegation has two workers

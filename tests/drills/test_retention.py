@@ -12,8 +12,8 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from waiting import eventually
 
-from perdure.domain.errors import NoReadyWorker, NotAllowed
-from perdure.domain.run import RUN_SPEC, Spec
+from perdure.domain.foundation.errors import NoReadyWorker, NotAllowed
+from perdure.domain.specs import RUN_SPEC, Spec
 
 
 def _order(goal: str = "look", **more: object) -> Spec:

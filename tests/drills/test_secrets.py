@@ -16,8 +16,8 @@ from provider import Play
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.messages import Answer
-from perdure.domain.result import RunResult
+from perdure.domain.run.messages import Answer
+from perdure.domain.run.result import RunResult
 from tests.adapters.telemetry.collector import collector
 
 BY_VALUE = "zanzibar-value-of-the-key-3"  # configured; of no known shape

@@ -20,12 +20,12 @@ from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from trees import children_of
 from waiting import eventually
 
-from activities.open_run import OpenRun
-from perdure.domain.ports import AttemptRow
-from perdure.domain.result import RunResult
+from perdure.activities.open_run import OpenRun
+from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.llm.usage import Usage
 from perdure.domain.roles.definition import LoopSnapshot
-from perdure.domain.steps import OpenRunRequest
-from perdure.domain.usage import Usage
+from perdure.domain.run.activity_messages import OpenRunRequest
+from perdure.domain.run.result import RunResult
 
 TEMPORAL = Path(sys.executable).parent / "temporal"
 BELOW = {"root": ["mid", "side"], "mid": ["leaf"]}

@@ -16,10 +16,10 @@ from invariants import check
 from provider import Play
 from waiting import eventually
 
-from activities.keep_books import Finish
-from perdure.domain.errors import StoreAway
-from perdure.domain.steps import FinishRequest
-from perdure.interfaces.gateway.troubles import STORE_BACK
+from perdure.activities.run_lifecycle import Finish
+from perdure.domain.foundation.errors import StoreAway
+from perdure.domain.run.bookkeeping_messages import FinishRequest
+from perdure.gateway.diagnostics import STORE_BACK
 
 LOOK = ("effect.again", {"word": "a"})
 RUNS = 6

@@ -17,12 +17,12 @@ from other_version import next_version
 from provider import Play
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.compose import VERSION
-from perdure.domain.errors import VersionsApart
-from perdure.domain.run import RUN_SPEC
-from perdure.domain.status import RunStatus
-from perdure.interfaces.gateway.facts import SiteFacts, Waits
-from perdure.interfaces.gateway.readiness import Readiness
+from perdure.composition import VERSION
+from perdure.domain.foundation.errors import VersionsApart
+from perdure.domain.run.status import RunStatus
+from perdure.domain.specs import RUN_SPEC
+from perdure.gateway.readiness import Readiness
+from perdure.gateway.types import InstallationInfo, Waits
 
 TURNS = 4
 SPEC: dict[str, object] = {"kind": "agent", "goal": "look", "learn": False}
@@ -136,13 +136,13 @@ async def test_an_old_door_starts_runs_on_new_workers_and_reads_their_rows(
     ids=["alike", "newer", "older", "too-new"],
 )
 async def test_a_start_compares_the_versions_first(worker: str, note: str | None) -> None:
-    from tests.interfaces.gateway.test_readiness import SITE, Queues
+    from tests.gateway.test_readiness import SITE, Queues
 
     queues = Queues(version=worker)
     queues.open.set()
     readiness = Readiness(
         queues,  # pyright: ignore[reportArgumentType]  (the part that is used)
-        facts=SiteFacts(address="a", version=VERSION),
+        facts=InstallationInfo(address="a", version=VERSION),
         waits=Waits(),
     )
     spec = RUN_SPEC.validate_python(SPEC)

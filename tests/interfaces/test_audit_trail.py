@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from perdure.domain.access import ApiToken, Credentials
-from perdure.domain.audit import AuditEntry, AuditFilter
-from perdure.domain.errors import StoreAway
-from perdure.domain.messages import Pause
+from perdure.domain.foundation.errors import StoreAway
+from perdure.domain.installation.access import ApiToken, Credentials
+from perdure.domain.run.audit import AuditEntry, AuditFilter
+from perdure.domain.run.messages import Pause
 from perdure.interfaces.audit_trail import OTHERS, AuditTrail
 
 START = datetime(2026, 1, 2, 3, 0, tzinfo=UTC)

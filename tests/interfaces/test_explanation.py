@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.outcomes import REASONS
-from perdure.domain.result import Exhausted, IterationRecord, Mark, RunResult
+from perdure.domain.evaluation.outcomes import REASONS
+from perdure.domain.run.result import Exhausted, Mark, RunResult
+from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.explanation import explain_run, gains, outlook
 
 

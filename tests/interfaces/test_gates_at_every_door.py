@@ -21,17 +21,17 @@ from stages import open_gate
 from teams import PAIR, says, script, team
 from teams import task as roles_task
 
-from perdure.domain.access import ApiToken
-from perdure.domain.errors import PerdureError
-from perdure.domain.events import Event
-from perdure.domain.gates import GateKind
-from perdure.domain.loops import ACTIONS, LoopControlled
-from perdure.domain.messages import EventsQuery
-from perdure.interfaces.loop_desk import STARTED_BY, Loops
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.installation.access import ApiToken
+from perdure.domain.run.events import Event
+from perdure.domain.run.gates import GateKind
+from perdure.domain.run.loop_api import ACTIONS, LoopControlled
+from perdure.domain.run.messages import EventsQuery
+from perdure.interfaces.loop_service import STARTED_BY, LoopService
 from perdure.interfaces.mcp.asking import BY
-from perdure.interfaces.mcp.desk import Desk
+from perdure.interfaces.mcp.handler import Desk
 from perdure.interfaces.mcp.server import build_server
-from perdure.interfaces.submission import Surroundings
+from perdure.submission import Surroundings
 from tests.interfaces.mcp.conftest import door_over
 
 CALLER = "agent-that-started-it"
@@ -173,7 +173,7 @@ Steer = Callable[[str, str], Awaitable[LoopControlled]]
 def _desks(site: Installation) -> Mapping[str, Steer]:
     """Who steers loops: a program at the MCP door with a token, and an agent's own tool."""
     services = services_of(site)
-    loops = Loops(
+    loops = LoopService(
         gateway=services.gateway,
         definitions_kept=services.definitions,
         records=services.records,

@@ -5,10 +5,10 @@ from decimal import Decimal
 import pytest
 
 from perdure.domain.delegation.settings import DelegationSettings
-from perdure.domain.models import ModelCard, Price
+from perdure.domain.llm.requests import ModelProfile, Price
 from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot
-from perdure.domain.run import RUN_SPEC
-from perdure.interfaces.gateway.facts import QueueState, Spec
+from perdure.domain.specs import RUN_SPEC, Spec
+from perdure.gateway.types import QueueState
 from perdure.interfaces.plan import iteration_limit, models_of, plan_run
 from perdure.interfaces.planned_stages import ends_when
 from perdure.interfaces.worst_case import worst_case
@@ -23,8 +23,8 @@ def spec(**fields: object) -> Spec:
     return RUN_SPEC.validate_python({"kind": "refine", "goal": "g", "rubric": RUBRIC, **fields})
 
 
-def card(price: Price | None, **facts: object) -> ModelCard:
-    return ModelCard.model_validate({"name": "m", "price": price, **facts})
+def card(price: Price | None, **facts: object) -> ModelProfile:
+    return ModelProfile.model_validate({"name": "m", "price": price, **facts})
 
 
 @pytest.mark.parametrize(
@@ -134,13 +134,13 @@ def test_rounds_that_the_task_asks_for_replace_those_of_the_definition() -> None
 
 def test_the_dearest_model_of_any_stage_makes_the_worst_case() -> None:
     unlimited = of_roles(models={"executor": "m"}, budget={"cost_usd": 0, "tokens": 1_000_000})
-    dear = ModelCard(name="dear", price=PRICE)
+    dear = ModelProfile(name="dear", price=PRICE)
     cards = {"m": card(FREE), "dear": dear}
     plan = plan_run(unlimited, cards=cards, queues=(), default_model="m")
     assert plan.worst.sentence == "15.00 USD, if all 1,000,000 tokens were written by dear."
     assert plan.worst.one_call_usd is not None
     assert plan.worst.one_call_usd > 0
-    unknown = {"m": card(FREE), "dear": ModelCard(name="dear", price=None)}
+    unknown = {"m": card(FREE), "dear": ModelProfile(name="dear", price=None)}
     limited = of_roles(models={"executor": "m"})
     told = plan_run(limited, cards=unknown, queues=(), default_model="m").worst.sentence
     assert "The price of dear is unknown" in told

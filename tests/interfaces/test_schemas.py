@@ -3,9 +3,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from perdure.domain.errors import InvalidInput
-from perdure.domain.result import RunResult
-from perdure.domain.run import RUN_SPEC
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.run.result import RunResult
+from perdure.domain.specs import RUN_SPEC
 from perdure.interfaces.schemas import schema_of, schemas, stale_schemas, write_schemas
 from perdure.schemas import FILE_FORMATS, main
 

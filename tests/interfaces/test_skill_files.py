@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from perdure.domain.errors import InvalidInput, NotFound
+from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.memory.entries import TEXT_CHARACTERS
-from perdure.domain.memory.skill_markdown import slug
+from perdure.domain.memory.skill_format import slug
 from perdure.interfaces.skill_files import MAX_FILE_BYTES, parse_skill, read_skill
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

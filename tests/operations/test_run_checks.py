@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from perdure.domain.budget import BudgetLimits
-from perdure.domain.errors import NotFound
-from perdure.domain.status import BudgetStatus, RunStatus
-from perdure.interfaces.gateway.facts import FailingRun, FailingRuns, RunFilter, RunPage, RunRow
+from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.foundation.errors import NotFound
+from perdure.domain.run.status import BudgetStatus, RunStatus
+from perdure.gateway.types import FailingRun, FailingRuns, RunFilter, RunPage, RunRow
 from perdure.interfaces.services import Check
 from perdure.operations import run_checks
 from perdure.operations.run_checks import how_far, waiting_runs

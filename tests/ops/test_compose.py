@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from perdure.adapters.settings import Settings
-from perdure.domain.names import SEARCH_ATTRIBUTES
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.names import SEARCH_ATTRIBUTES
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docker-compose.yml").read_text("utf-8")

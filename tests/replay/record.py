@@ -20,8 +20,8 @@ from kept_teams import ALL_SCENES
 from recordings import EXPECTED, FOLDER
 from scrubbing import scrubbed
 
-from perdure.compose import VERSION
-from perdure.domain.messages import EventsQuery
+from perdure.composition import VERSION
+from perdure.domain.run.messages import EventsQuery
 
 Files = Mapping[str, str]
 ASKED = {"status": (), "costs": (), "history": (), "events": (EventsQuery(),)}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.compose import VERSION
+from perdure.composition import VERSION
 
 ROOT = Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
@@ -47,7 +47,7 @@ QUICK = {
         "refine_accepted_with_judge",
     ),
     "the roll is dropped": Mutation(
-        "workflows/loop.py",
+        "workflows/engine/base.py",
         "        if not self.roll_due():\n            return\n",
         "        return\n",
         "agent_rolled-1",
@@ -55,13 +55,13 @@ QUICK = {
 }
 SLOW = {
     "a threshold must be passed, not reached": Mutation(
-        "perdure/domain/progress.py",
+        "perdure/domain/evaluation/trajectory.py",
         "self.current >= rounded(threshold)",
         "self.current > rounded(threshold)",
         "refine_just_enough",
     ),
     "a tie or worse is kept as the best": Mutation(
-        "perdure/domain/refine/iteration.py",
+        "perdure/domain/refine/iteration_rules.py",
         "if best is not None and best.iteration == state.iteration:",
         "if best is not None:",
         "refine_regression_abort",
@@ -74,62 +74,62 @@ SLOW = {
         added="import random",
     ),
     "calls run in the order of a set": Mutation(
-        "workflows/batch.py",
+        "workflows/engine/tool_calls.py",
         "for wave in self._waves(ready, turns):",
         "by_id = {entry.call.id: entry for entry in ready}\n"
         "        for wave in self._waves([by_id[i] for i in set(by_id)], turns):",
         ANY,
     ),
     "two steps change places": Mutation(
-        "workflows/batch.py",
+        "workflows/engine/tool_calls.py",
         ORDER,
         "for wave in self._waves(ready[::-1], turns):",
         "agent_with_tools",
     ),
     "a step is renamed": Mutation(
-        "activities/check.py",
+        "activities/run_checks.py",
         "@activity.defn\n",
         '@activity.defn(name="examine")\n',
         "refine_plateau",
     ),
     "a timer is added": Mutation(
-        "workflows/evaluating.py",
+        "workflows/refine_parts/evaluation.py",
         '        self.enter("evaluating")\n',
         '        self.enter("evaluating")\n        await workflow.sleep(0.001)\n',
         "refine_plateau",
     ),
     "the snapshot is skipped": Mutation(
-        "workflows/loop.py",
+        "workflows/engine/base.py",
         "if self.core.base_tree is None:",
         "if self.core.base_tree != self.core.root:",
         "refine_files_rolled-1",
     ),
     "activity ids begin elsewhere": Mutation(
-        "workflows/steps.py",
+        "workflows/engine/step_runner.py",
         "steps_started: int = 0",
         "steps_started: int = 1",
         "agent_approval_answered",
     ),
     "a number of the estimate changes": Mutation(
-        "workflows/scoring.py",
+        "workflows/engine/scorer.py",
         "JUDGE_PROMPT_TOKENS = 400",
         "JUDGE_PROMPT_TOKENS = 401",
         "refine_accepted_with_judge",
     ),
     "what a person answered is forgotten": Mutation(
-        "workflows/limits.py",
+        "workflows/engine/limits.py",
         "if gate.answer.text:",
         "if not gate.answer.text:",
         "refine_escalated",
     ),
     "a failed model is not left": Mutation(
-        "workflows/turns.py",
+        "workflows/engine/agent_turns.py",
         "seat: index + 1}\n        self.note",
         "seat: index}\n        self.note",
         "agent_failover",
     ),
     "a denied call runs": Mutation(
-        "workflows/batch.py",
+        "workflows/engine/tool_calls.py",
         'answer.choice == "approve":',
         'answer.choice != "later":',
         "agent_approval_answered",
@@ -147,13 +147,13 @@ SLOW = {
         "roles_rework_granted",
     ),
     "a child gets another share": Mutation(
-        "perdure/domain/allocation.py",
+        "perdure/domain/budget/child_budget.py",
         "share = Decimal(str(min(high, max(low, wanted))))",
         "share = Decimal(str(min(high, max(low, wanted)))) / 2",
         "delegation_sub_manager",
     ),
     "money is not counted": Mutation(
-        "perdure/domain/views.py",
+        "perdure/domain/run/status_views.py",
         "cost_usd=",
         "cost_usd=0 *",
         "agent_rolled-1",
@@ -163,7 +163,7 @@ SLOW = {
 
 # The change of "two steps change places", behind the marker that a release needs.
 PATCHED = Mutation(
-    "workflows/batch.py",
+    "workflows/engine/tool_calls.py",
     ORDER,
     'newest_first = workflow.patched("newest-call-first")\n'
     "        for wave in self._waves(ready[::-1] if newest_first else ready, turns):",

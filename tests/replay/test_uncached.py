@@ -3,7 +3,7 @@
 import pytest
 from installation import Installation
 
-from workflows.loop import Loop
+from perdure.workflows.engine.base import Loop
 
 LIST = {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}]}
 SCRIPT = {"replies": [LIST, {"text": "Empty."}]}

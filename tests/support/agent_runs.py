@@ -7,11 +7,11 @@ from operator import add
 
 from installation import Installation
 
-from perdure.domain.gates import Gate
-from perdure.domain.messages import Answer
-from perdure.domain.result import RunResult
-from perdure.domain.transcript import Message, ToolResultBlock
-from perdure.domain.usage import Usage
+from perdure.domain.llm.transcript import Message, ToolResultBlock
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import Answer
+from perdure.domain.run.result import RunResult
 
 Reply = Mapping[str, object]
 

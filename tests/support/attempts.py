@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import TypedDict, Unpack
 
 from perdure.adapters.stores.journal import SqlJournal
-from perdure.domain.ports import Attempt
-from perdure.domain.usage import Account, Usage
+from perdure.domain.budget.journal import Attempt
+from perdure.domain.llm.usage import AttemptTotals, Usage
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 ESTIMATE = Usage(input_tokens=100)
@@ -70,8 +70,8 @@ async def unsent(journal: SqlJournal, of: Attempt) -> None:
     await journal.fail(of, usage=Usage(), cost_usd=Decimal(0), seconds=0.0, sent=False)
 
 
-def confirmed(*tokens: int) -> Account:
-    return Account(
+def confirmed(*tokens: int) -> AttemptTotals:
+    return AttemptTotals(
         attempts=len(tokens),
         usage=Usage(output_tokens=sum(tokens)),
         cost_usd=Decimal(sum(tokens)) / 1000,
@@ -79,7 +79,7 @@ def confirmed(*tokens: int) -> Account:
     )
 
 
-LOST = Account(
+LOST = AttemptTotals(
     attempts=1, unconfirmed=ESTIMATE, unconfirmed_cost_usd=ESTIMATE_COST, lost_attempts=1
 )
 

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 from installation import Installation
 
-from perdure.domain.result import RunResult
-from perdure.domain.usage import Usage
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.result import RunResult
 
 Reply = Mapping[str, object]
 PRICE = {"input_per_million": 1.0, "output_per_million": 10.0}

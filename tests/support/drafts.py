@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue
 
-from perdure.domain.delegation.tools.draft import ToolDraft, Unreadable, read_draft
+from perdure.domain.generated_tools.draft import ToolDraft, Unreadable, read_draft
 
 COUNT = '''def handler(*, text: str) -> dict:
     """Count the words of a text."""

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 from waiting import eventually
 
 START_S = 180.0
-SERVER = "perdure.adapters.models.embedded_server"
+SERVER = "perdure.adapters.llm.embedded_server"
 
 
 def free_port() -> int:

@@ -13,11 +13,12 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
-from perdure.domain.events import Event
-from perdure.domain.messages import EventsQuery
-from perdure.domain.result import IterationRecord, SpendReport
-from perdure.domain.status import RunStatus
-from workflows.control import Controlled
+from perdure.domain.run.events import Event
+from perdure.domain.run.messages import EventsQuery
+from perdure.domain.run.result import SpendReport
+from perdure.domain.run.status import RunStatus
+from perdure.domain.turns.records import IterationRecord
+from perdure.workflows.engine.handlers import ControlHandlers
 
 TOLD: Mapping[str, TypeAdapter[Any]] = {
     "status": TypeAdapter(RunStatus),
@@ -42,7 +43,7 @@ class Ends(Interceptor):
     def take(self) -> None:
         """Ask the workflow that just ended, as a query would."""
         loop = workflow.instance()
-        assert isinstance(loop, Controlled)
+        assert isinstance(loop, ControlHandlers)
         answers: Mapping[str, object] = {
             "status": loop.see_status(),
             "costs": loop.see_costs(),

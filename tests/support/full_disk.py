@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from perdure.adapters.stores.blobs import SealedBlobs
+from perdure.adapters.stores.blobs import VerifiedBlobStore
 from perdure.adapters.stores.journal import SqlJournal
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -26,5 +26,5 @@ def _limited(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any
     return run
 
 
-SealedBlobs.put = _limited(SealedBlobs.put)  # type: ignore[method-assign]
+VerifiedBlobStore.put = _limited(VerifiedBlobStore.put)  # type: ignore[method-assign]
 SqlJournal.answer = _limited(SqlJournal.answer)  # type: ignore[method-assign]

@@ -13,9 +13,9 @@ from provider import MODEL, PRICE_SHEET, Play, Provider
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.messages import AnyMessage
-from perdure.domain.result import RunResult
-from perdure.domain.run import Timing
+from perdure.domain.run.messages import AnyMessage
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.spec import Timing
 
 SUPPORT = Path(__file__).parent
 HEARTBEAT_S = 2.0

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from waiting import eventually
 
-from perdure.adapters.models import scripted
-from perdure.domain.transcript import Block
+from perdure.adapters.llm import scripted
+from perdure.domain.llm.transcript import Block
 
 HELD = 3_600.0
 

@@ -18,18 +18,20 @@ from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
 from perdure.adapters.checks import check_problems
-from perdure.adapters.runtime.search_attributes import register_search_attributes
-from perdure.adapters.runtime.services import temporal_binary
-from perdure.adapters.settings import Settings
+from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
-from perdure.adapters.temporal import connect
-from perdure.compose import VERSION, Parts, open_parts, replayed_by
-from perdure.domain.result import IterationRecord, RunResult
-from perdure.domain.run import RUN_SPEC, Timing
-from perdure.domain.status import RunStatus
+from perdure.adapters.temporal.client import connect
+from perdure.composition import VERSION, Parts, open_parts, replayed_by
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.spec import Timing
+from perdure.domain.run.status import RunStatus
+from perdure.domain.specs import RUN_SPEC
+from perdure.domain.turns.records import IterationRecord
+from perdure.gateway import Gateway, InstallationInfo, Settling, Waits
 from perdure.interfaces.audit_trail import AuditTrail
-from perdure.interfaces.gateway import Gateway, Settling, SiteFacts, Waits
-from perdure.resolution import Plugins, Resolver
+from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.service_commands import temporal_binary
+from perdure.resolve_spec import Plugins, Resolver
 from perdure.worker import run_worker
 
 FAST_SERVER = (
@@ -244,7 +246,7 @@ async def installation(
         client = await connect(
             loaded, fallback=address, blobs=parts.stores.blobs, telemetry=parts.telemetry
         )
-        facts = SiteFacts(
+        facts = InstallationInfo(
             address=address,
             timing=timing or Timing(heartbeat=loaded.heartbeat_s),
             version=VERSION,

@@ -15,11 +15,11 @@ from provider import Line
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.client import WorkflowExecutionStatus, WorkflowHistory
 
-from perdure.domain.outcomes import lifecycle
-from perdure.domain.ports import AttemptRow
-from perdure.domain.result import RunResult
-from perdure.domain.usage import Usage
-from perdure.operations.replaying import replay
+from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.evaluation.outcomes import lifecycle
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.result import RunResult
+from perdure.operations.replay import replay
 
 MOST_EVENTS = 4_096
 MOST_BYTES = 4 * 1024 * 1024

@@ -20,8 +20,8 @@ from refining import (
 )
 from waiting import eventually
 
-from perdure.domain.messages import AddInput, Amend, Answer, Pause, Resume, Stop
-from perdure.domain.run import Timing
+from perdure.domain.run.messages import AddInput, Amend, Answer, Pause, Resume, Stop
+from perdure.domain.run.spec import Timing
 
 Steer = Callable[[Installation, str], Awaitable[None]]
 Script = Mapping[str, object]

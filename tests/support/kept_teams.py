@@ -12,9 +12,9 @@ from kept_scenes import SCENES, Scene
 from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage, task, team
 from waiting import eventually
 
-from perdure.domain.gates import Gate
-from perdure.domain.messages import Answer, Stop
-from perdure.domain.run import Timing
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import Answer, Stop
+from perdure.domain.run.spec import Timing
 
 
 async def _gate(site: Installation, run: str) -> Gate:

@@ -9,8 +9,8 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from perdure.domain.access import ApiToken, Credentials, digest_of
-from perdure.interfaces.mcp.serving import serve_http
+from perdure.domain.installation.access import ApiToken, Credentials, digest_of
+from perdure.interfaces.mcp.http_server import serve_http
 
 
 async def told(client, tool, **arguments):

@@ -2,8 +2,8 @@
 
 import hashlib
 
-from perdure.domain.errors import NotFound
-from perdure.domain.refs import Ref
+from perdure.domain.foundation.errors import NotFound
+from perdure.domain.foundation.refs import BlobRef
 
 
 class MemoryBlobs:
@@ -20,7 +20,7 @@ class MemoryBlobs:
         return address
 
     async def put_text(self, text):
-        return Ref(hash=await self.put(text.encode()), bytes=len(text.encode()))
+        return BlobRef(hash=await self.put(text.encode()), bytes=len(text.encode()))
 
     async def get(self, address):
         if address not in self.content:

@@ -10,7 +10,7 @@ import teams
 from installation import Installation
 from waiting import eventually
 
-from perdure.domain.result import RunResult
+from perdure.domain.run.result import RunResult
 
 Reply = Mapping[str, object]
 

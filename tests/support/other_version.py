@@ -9,18 +9,18 @@ PACKAGES = ("perdure", "workflows", "activities")
 VERSION = "0.2.0"
 FIELD = '    novelty: str = "of the next version"\n'
 GROWN = {
-    "perdure/domain/run.py": (
+    "perdure/domain/run/spec.py": (
         "class ModelsSpec",
         "class CommonSpec",
         "class Site",
         "class LoopInput",
     ),
-    "perdure/domain/state.py": ("class CoreState",),
-    "perdure/domain/status.py": ("class RunStatus",),
-    "perdure/domain/result.py": ("class IterationRecord", "class RunResult"),
-    "perdure/domain/steps.py": ("class Frame",),
-    "perdure/domain/transcript.py": ("class Link", "class Head"),
-    "perdure/domain/models.py": ("class ModelReply",),
+    "perdure/domain/run/state.py": ("class CoreState",),
+    "perdure/domain/run/status.py": ("class RunStatus",),
+    "perdure/domain/run/result.py": ("class IterationRecord", "class RunResult"),
+    "perdure/domain/run/activity_messages.py": ("class Frame",),
+    "perdure/domain/llm/transcript.py": ("class Link", "class Head"),
+    "perdure/domain/llm/requests.py": ("class ModelReply",),
 }
 
 
@@ -32,11 +32,11 @@ def next_version(folder: Path) -> Path:
     for name, classes in GROWN.items():
         for opening in classes:
             _grow(folder / name, opening)
-    _replace(folder / "perdure/compose.py", 'version("perdure")', repr(VERSION))
+    _replace(folder / "perdure/composition.py", 'version("perdure")', repr(VERSION))
     # Step messages travel without their defaults: theirs is written all the same.
-    _grow(folder / "perdure/domain/base.py", "class StepMessage")
+    _grow(folder / "perdure/domain/foundation/base.py", "class StepMessage")
     _replace(
-        folder / "perdure/adapters/converting.py",
+        folder / "perdure/adapters/temporal/data_converter.py",
         "data=value.model_dump_json(exclude_defaults=True).encode()",
         'data=value.model_dump_json(exclude_defaults=True).replace("{", \'{"novelty": "x", \', 1)'
         '.replace(", }", "}", 1).encode()',

@@ -8,7 +8,6 @@ from pathlib import Path
 from recordings import departures, recordings
 
 import perdure
-import workflows
 
 
 async def main(folder: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from installation import Installation
 
-from perdure.adapters.examples import lay_out
+from perdure.adapters.definitions.example_files import lay_out
 from perdure.interfaces.definitions import DEFINITIONS, EXAMPLE, example_folder
-from perdure.interfaces.submission import Flags, Submission, Surroundings, load
+from perdure.submission import Flags, Submission, Surroundings, load
 
 PROGRAMS = ("pytest", "ruff")
 

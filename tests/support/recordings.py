@@ -8,7 +8,7 @@ from typing import Any
 
 from ends import Ends, as_json
 
-from perdure.operations.replaying import replay
+from perdure.operations.replay import replay
 
 FOLDER = Path(__file__).parents[1] / "replay" / "histories"
 EXPECTED = ".expected.json"

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from installation import Installation
 from waiting import eventually
 
-from perdure.domain.events import Event
-from perdure.domain.gates import Gate
-from perdure.domain.messages import EventsQuery
-from perdure.domain.steps import JudgeReport
+from perdure.domain.run.activity_messages import JudgeReport
+from perdure.domain.run.events import Event
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import EventsQuery
 
 WORDS = ("oak", "elm", "ash", "fir", "yew", "bay", "fig", "gum", "nut", "box")
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from perdure.domain.memory.entries import Episode, Learning, MemoryEntry, Origin, Skill
 from perdure.domain.memory.store import Candidates, Corpus
-from perdure.domain.memory.words import searchable, terms
+from perdure.domain.memory.tokenizer import searchable, terms
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 RUN = Origin(run="refine-a", outcome="accepted")

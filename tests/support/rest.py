@@ -16,15 +16,15 @@ import yaml
 from installation import Installation, installation
 from pydantic import JsonValue
 
-from perdure import compose
+from perdure import composition
 from perdure.adapters.checks import check_problems
-from perdure.domain.access import ApiToken, Credentials, Scope, digest_of
+from perdure.domain.installation.access import ApiToken, Credentials, Scope, digest_of
 from perdure.domain.ports import Endpoints
-from perdure.interfaces.api.app import build_app
-from perdure.interfaces.api.facts import ApiRules, ApiSite
-from perdure.interfaces.api.serving import serve
+from perdure.interfaces.rest.app import build_app
+from perdure.interfaces.rest.server import serve
+from perdure.interfaces.rest.settings import ApiRules, ApiSite
 from perdure.interfaces.services import Services
-from perdure.interfaces.submission import Surroundings
+from perdure.submission import Surroundings
 
 EVERY: tuple[Scope, ...] = ("admin",)
 TASK: dict[str, JsonValue] = {"kind": "agent", "goal": "look around", "learn": False}
@@ -74,7 +74,7 @@ class Rest:
 def services_of(site: Installation) -> Services:
     """What doors are handed, with the gateway of the test."""
     endpoints = Endpoints(temporal_address=site.address, namespace="default", home=str(site.home))
-    return replace(compose._services(site.parts, endpoints), gateway=site.gateway)
+    return replace(composition._services(site.parts, endpoints), gateway=site.gateway)
 
 
 async def token_of(

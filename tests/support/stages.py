@@ -3,7 +3,7 @@
 from installation import Installation
 from waiting import eventually
 
-from perdure.domain.gates import Gate
+from perdure.domain.run.gates import Gate
 
 
 async def reached(site: Installation, run: str, *, iteration: int) -> bool:

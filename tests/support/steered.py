@@ -4,11 +4,11 @@ from holding import HELD
 from installation import Installation
 from waiting import eventually
 
-from perdure.domain.events import Event
-from perdure.domain.gates import Gate
-from perdure.domain.messages import EventsQuery
-from perdure.domain.result import SpendReport
-from perdure.domain.status import RunStatus
+from perdure.domain.run.events import Event
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import EventsQuery
+from perdure.domain.run.result import SpendReport
+from perdure.domain.run.status import RunStatus
 
 LIST = {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}]}
 HELD_LIST = {**LIST, "delay_s": HELD}

@@ -2,9 +2,9 @@
 
 from installation import Installation
 
+from perdure.interfaces.cli.views.event_log import Story
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.cli.views.result import done_line
-from perdure.interfaces.cli.views.story import Story
 
 
 async def told(site: Installation, run: str) -> list[str]:

@@ -17,10 +17,10 @@ from agent_runs import (
 from installation import Installation
 from waiting import eventually
 
-from perdure.adapters.models.scripted import ScriptedModel
-from perdure.domain.agent.settings import FALLBACK_TEXT
-from perdure.domain.messages import Amend
-from perdure.domain.result import RunResult
+from perdure.adapters.llm.scripted import ScriptedModel
+from perdure.domain.run.messages import Amend
+from perdure.domain.run.result import RunResult
+from perdure.domain.turns.settings import FALLBACK_TEXT
 
 DONE = {"text": "Done."}
 FORCED = {

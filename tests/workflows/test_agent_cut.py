@@ -4,8 +4,8 @@ import pytest
 from agent_runs import books_agree, call, calls, echo, results, script, shown, task
 from installation import Installation
 
-from perdure.domain.agent.settings import CUT_CALL_PROMPT, FALLBACK_TEXT
-from perdure.domain.agent.turn import MOST_CUTS
+from perdure.domain.turns.settings import CUT_CALL_PROMPT, FALLBACK_TEXT
+from perdure.domain.turns.turn import MOST_CUTS
 
 LIMIT = {"models": {"settings": {"executor": {"max_output_tokens": 100}}}}
 LONG = {"usage": {"input_tokens": 50, "output_tokens": 5_000}}

@@ -4,7 +4,7 @@ import pytest
 from agent_runs import books_agree, call, calls, conversation, echo, results, script, shown, task
 from installation import Installation
 
-from perdure.domain.agent.settings import FALLBACK_TEXT, FORCED_TEXT_PROMPT, NUDGE_PROMPT
+from perdure.domain.turns.settings import FALLBACK_TEXT, FORCED_TEXT_PROMPT, NUDGE_PROMPT
 
 DONE = {"text": "Done."}
 EMPTY = {"text": ""}

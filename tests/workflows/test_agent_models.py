@@ -16,10 +16,10 @@ from agent_runs import (
 )
 from installation import Installation
 
-from perdure.adapters.models.scripted import ScriptedModel
-from perdure.domain.agent.settings import FALLBACK_TEXT
-from perdure.domain.models import ModelRequest
-from perdure.domain.transcript import Message, TextBlock, ThinkingBlock, ToolResultBlock
+from perdure.adapters.llm.scripted import ScriptedModel
+from perdure.domain.llm.requests import ModelRequest
+from perdure.domain.llm.transcript import Message, TextBlock, ThinkingBlock, ToolResultBlock
+from perdure.domain.turns.settings import FALLBACK_TEXT
 
 DONE = {"text": "Done."}
 OVERFLOW = {"error": "context_overflow"}

@@ -21,8 +21,8 @@ from holding import HELD, Holding
 from installation import Installation
 from waiting import eventually
 
-from perdure.domain.errors import NotAllowed
-from perdure.domain.messages import AddInput, Amend, Answer, Escalate, Stop
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.run.messages import AddInput, Amend, Answer, Escalate, Stop
 
 DONE = {"text": "Done."}
 WAITING = calls(call("probe.wait", text="waited"))

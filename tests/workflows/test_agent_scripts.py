@@ -11,12 +11,12 @@ import pytest
 from agent_runs import books_agree, call, conversation
 from installation import Installation
 
-from perdure.adapters.models.scripted import ScriptedModel
-from perdure.domain.model_errors import ModelError
-from perdure.domain.outcomes import REASONS
-from perdure.domain.result import RunResult
-from perdure.domain.transcript import ToolResultBlock
-from perdure.domain.usage import Usage
+from perdure.adapters.llm.scripted import ScriptedModel
+from perdure.domain.evaluation.outcomes import REASONS
+from perdure.domain.llm.errors import ModelError
+from perdure.domain.llm.transcript import ToolResultBlock
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.result import RunResult
 
 AT_ONCE = 4
 ERRORS = ("overloaded", "rate_limited", "server", "cut", "bad_request", "refusal")

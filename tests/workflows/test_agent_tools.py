@@ -23,8 +23,8 @@ from installation import Installation
 from waiting import eventually
 
 from perdure.adapters.tools.host import LocalToolHost
-from perdure.domain.result import RunResult
-from perdure.domain.transcript import ToolUseBlock
+from perdure.domain.llm.transcript import ToolUseBlock
+from perdure.domain.run.result import RunResult
 
 DONE = {"text": "Done."}
 FULL = {"access": "full"}

@@ -7,7 +7,7 @@ from agent_runs import answer, call, calls, results, script, task
 from installation import Installation
 from stages import open_gate
 
-from perdure.domain.agent.questions import SHOWN_CHARACTERS
+from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS
 from perdure.interfaces.open_gates import gate_in_full
 
 DONE = {"text": "Done."}

@@ -11,9 +11,9 @@ from steered import DONE, HELD_LIST, LIST, spec, told, types, waiting
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.messages import AddInput, Answer, Escalate, Pause, Resume
-from perdure.domain.result import RunResult
-from perdure.domain.run import Timing
+from perdure.domain.run.messages import AddInput, Answer, Escalate, Pause, Resume
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.spec import Timing
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from delegating import (
 from installation import Installation
 from waiting import eventually
 
-from perdure.domain.events import Event
+from perdure.domain.run.events import Event
 
 
 async def events(site: Installation, run: str) -> list[Event]:

@@ -6,9 +6,9 @@ from holding import HELD, Holding
 from installation import Installation
 from waiting import eventually
 
-from perdure.domain.delegation.deciding import UNHEARD
-from perdure.domain.messages import AddInput, Amend
-from perdure.domain.standing import SAID_SINCE
+from perdure.domain.delegation.apply_decision import UNHEARD
+from perdure.domain.run.messages import AddInput, Amend
+from perdure.domain.turns.guidance import SAID_SINCE
 
 SAID = "No glass, please."
 LONG = f"{SAID}{' ' * 9_000}The end."

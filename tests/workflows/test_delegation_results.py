@@ -17,8 +17,8 @@ from delegating import (
 from installation import Installation, eventually, installation
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.messages import Amend, Answer, Resume
-from perdure.domain.run import Timing
+from perdure.domain.run.messages import Amend, Answer, Resume
+from perdure.domain.run.spec import Timing
 
 LONG = "steel and cork; " * 400
 SMALL = {"usage": {"input_tokens": 100, "output_tokens": 50}}

@@ -20,9 +20,9 @@ from delegating import (
 from installation import Installation, eventually, installation
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.errors import InvalidInput
-from perdure.domain.messages import Answer, Resume, Stop
-from perdure.domain.run import Timing
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.run.messages import Answer, Resume, Stop
+from perdure.domain.run.spec import Timing
 
 STEEL = {"name": "steel", "evaluator": {"check": "contains", "all": ["steel", "cork"]}}
 TONE = {"name": "tone", "description": "warm", "evaluator": {"judge": {}}}

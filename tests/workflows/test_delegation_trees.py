@@ -14,8 +14,8 @@ from delegating import Reply, books_of_the_tree_agree, completes, decides, deleg
 from installation import Installation
 
 from perdure.domain.delegation.settings import DelegationSettings
-from perdure.domain.outcomes import REASONS
-from perdure.domain.result import RunResult
+from perdure.domain.evaluation.outcomes import REASONS
+from perdure.domain.run.result import RunResult
 
 AT_ONCE = 4
 SETTINGS = DelegationSettings()

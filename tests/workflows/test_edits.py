@@ -7,8 +7,8 @@ from installation import Installation
 from refining import drafts, spec
 from teams import PAIR, rejected, says, task, team
 
-from perdure.domain.errors import NotAllowed
-from perdure.domain.messages import Amend
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.run.messages import Amend
 
 GOAL = "Name ten rivers."
 

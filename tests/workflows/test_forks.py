@@ -8,10 +8,10 @@ from agent_runs import Reply, books_agree, call, calls, conversation, echo, scri
 from installation import Installation
 from refining import WORDS_CHECK, draft, drafts, prompt_of, spec
 
-from perdure.domain.errors import InvalidInput, NotAllowed
-from perdure.domain.result import Origin, RunResult
-from perdure.domain.run import RefineSpec
-from perdure.interfaces.gateway import Spec
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.run.result import Origin, RunResult
+from perdure.gateway import Spec
 
 
 async def forked(

@@ -11,7 +11,7 @@ from delegating import completes, delegates, delegation, script, works
 from installation import Installation, installation
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.run import Timing
+from perdure.domain.run.spec import Timing
 
 TEMPORAL = Path(sys.executable).parent / "temporal"
 

@@ -10,7 +10,7 @@ from temporalio.api.workflowservice.v1 import StartWorkflowExecutionRequest
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from perdure.domain.names import MINING_WORKFLOW, WORKFLOW_TYPES, loops_queue
+from perdure.domain.foundation.names import MINING_WORKFLOW, WORKFLOW_TYPES, loops_queue
 
 TYPES = (*WORKFLOW_TYPES.values(), MINING_WORKFLOW)
 INPUTS = {

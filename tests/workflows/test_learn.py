@@ -9,14 +9,14 @@ from refining import TONE, drafts, judged, spec, verdict, written
 from temporalio.testing import ActivityEnvironment, WorkflowEnvironment
 from waiting import eventually
 
-from activities.frames import Frames
-from activities.learn import Review
+from perdure.activities.learn import Review
+from perdure.activities.support.context_cache import Frames
+from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.memory.entries import Episode, Event, Learning, MemoryEntry, may_enter
-from perdure.domain.memory.learning import ReviewRequest
-from perdure.domain.messages import Stop
-from perdure.domain.names import learn_run_id
-from perdure.domain.result import RunResult
-from perdure.domain.run import Timing
+from perdure.domain.memory.learn_messages import ReviewRequest
+from perdure.domain.run.messages import Stop
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.spec import Timing
 
 PRICE = {"input_per_million": 3, "output_per_million": 15}
 FAULTS = [

@@ -12,12 +12,13 @@ from pydantic import JsonValue
 from waiting import eventually
 
 from perdure.adapters.tools.host import LocalToolHost
-from perdure.adapters.tools.loops import LoopTools
-from perdure.compose import loops_of
-from perdure.domain.agent.orchestrating import LOOP_TOOLS
-from perdure.domain.errors import InvalidInput
-from perdure.domain.run import RUN_SPEC, RolesSpec
-from perdure.domain.tools import Grant, ToolEnvelope
+from perdure.adapters.tools.loop_tools import LoopTools
+from perdure.composition import loops_of
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.specs import RUN_SPEC
+from perdure.domain.tools.definitions import ToolGrant, ToolInvocation
+from perdure.domain.tools.selection import LOOP_TOOLS
 
 DONE = {"text": "Done."}
 ASKING = {"access": "full", "allow": ["loop_*"]}
@@ -157,8 +158,8 @@ async def test_a_run_steers_the_loops_that_it_started_and_no_others(looped: Inst
 @pytest.mark.parametrize("name", LOOP_TOOLS)
 async def test_a_grant_that_does_not_orchestrate_is_refused_where_the_tool_runs(name) -> None:
     host = LocalToolHost(LoopTools().all())
-    envelope = ToolEnvelope(run="r", call_id="c", idempotency_key="k", name=name, arguments={})
-    grant = Grant(root="/", level="full", writable=True, allowed=LOOP_TOOLS)
+    envelope = ToolInvocation(run="r", call_id="c", idempotency_key="k", name=name, arguments={})
+    grant = ToolGrant(root="/", level="full", writable=True, allowed=LOOP_TOOLS)
     given = await host.call(envelope, grant)
     assert (given.outcome, given.code) == ("denied", "denied")
 
@@ -170,14 +171,14 @@ async def test_a_repeated_start_is_one_run(looped: Installation) -> None:
     loops = LoopTools()
     loops.serve(loops_of(looped.parts))
     host = LocalToolHost(loops.all())
-    envelope = ToolEnvelope(
+    envelope = ToolInvocation(
         run=run,
         call_id="c",
         idempotency_key=f"{run}/1/c",
         name="loop_start",
         arguments={"definition": "pair", "goal": "say", "parameters": TOPIC},
     )
-    grant = Grant(root="/", level="full", allowed=LOOP_TOOLS, orchestrates=True)
+    grant = ToolGrant(root="/", level="full", allowed=LOOP_TOOLS, orchestrates=True)
     first, second = [await host.call(envelope, grant) for _ in range(2)]
     assert first.outcome == "ok", first.text
     assert first.text == second.text

@@ -12,9 +12,9 @@ from installation import Installation, installation
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.errors import NotAllowed
-from perdure.domain.messages import Answer, Resume
-from perdure.domain.run import Timing
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.run.messages import Answer, Resume
+from perdure.domain.run.spec import Timing
 
 POSITIONAL = COUNT.replace("(*, ", "(")
 TOOLS = {"access": "readonly"}

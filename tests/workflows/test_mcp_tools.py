@@ -13,7 +13,7 @@ from agent_runs import books_agree, call, calls, results, results_in, script, ta
 from installation import Installation
 from loop_scripts import APPROVED, PAIR, STAGES
 
-from perdure.domain.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput
 
 GIT = str(Path(sys.executable).parent / "mcp-server-git")
 DONE = {"text": "Done."}

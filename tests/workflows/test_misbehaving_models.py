@@ -16,10 +16,10 @@ from installation import Installation
 from refining import TONE, WORDS_CHECK, draft, spec, verdict
 from teams import APPROVED, PAIR, task, team
 
-from perdure.adapters.models.scripted import ScriptedModel
-from perdure.domain.models import UNFINISHED
-from perdure.domain.outcomes import REASONS
-from perdure.domain.result import RunResult
+from perdure.adapters.llm.scripted import ScriptedModel
+from perdure.domain.evaluation.outcomes import REASONS
+from perdure.domain.llm.requests import UNFINISHED
+from perdure.domain.run.result import RunResult
 
 AT_ONCE = 4
 Reply = dict[str, object]

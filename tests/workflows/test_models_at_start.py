@@ -5,8 +5,8 @@ from decimal import Decimal
 import pytest
 from installation import Installation
 
-from perdure.domain.errors import ModelUnavailable
-from perdure.domain.run import RUN_SPEC
+from perdure.domain.foundation.errors import ModelUnavailable
+from perdure.domain.specs import RUN_SPEC
 
 
 @pytest.mark.parametrize(

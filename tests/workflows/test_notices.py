@@ -9,7 +9,7 @@ from installation import installation
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.messages import Answer
+from perdure.domain.run.messages import Answer
 
 ASKS = agent_runs.calls(agent_runs.call("human.ask", question="Tea?", choices=["yes", "no"]))
 

@@ -18,8 +18,8 @@ from teams import task as team_task
 from waiting import eventually
 
 from perdure.domain.memory.entries import Learning
-from perdure.domain.projects.reach import Reach
-from perdure.domain.projects.records import Artifact, Belonging, Todo
+from perdure.domain.projects.records import Artifact, Membership, Todo
+from perdure.domain.projects.scope import Reach
 
 SECRET = "canary-5d20"
 NOW = datetime.now(UTC)
@@ -57,7 +57,7 @@ async def open_site(bare: Installation) -> AsyncIterator[Installation]:
 
 async def _others(site: Installation) -> None:
     """What belongs to another project: it must stay as it is."""
-    stores, theirs = site.parts.stores, Belonging(scope="project", owner="project-theirs")
+    stores, theirs = site.parts.stores, Membership(scope="project", owner="project-theirs")
     ref = await stores.blobs.put(SECRET.encode())
     await stores.artifacts.add_artifact(
         Artifact(

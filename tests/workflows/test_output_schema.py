@@ -6,9 +6,9 @@ import pytest
 from agent_runs import books_agree, echo, event_types, script, task
 from installation import Installation
 
-from perdure.adapters.models.scripted import ScriptedModel
-from perdure.domain.errors import InvalidInput
-from perdure.domain.models import ModelRequest
+from perdure.adapters.llm.scripted import ScriptedModel
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.llm.requests import ModelRequest
 from perdure.domain.ports import unheard
 
 SCHEMA = {

@@ -9,8 +9,8 @@ from installation import Installation
 from rest import served
 from waiting import eventually
 
-from perdure.domain.messages import Answer
-from perdure.domain.questions import Question
+from perdure.domain.run.child_questions import Question
+from perdure.domain.run.messages import Answer
 from perdure.interfaces.open_gates import open_gates
 
 ASKING = {"tools": {"access": "readonly"}}

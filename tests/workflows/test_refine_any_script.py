@@ -7,9 +7,9 @@ import pytest
 from installation import Installation
 from refining import TONE, WORDS_CHECK, draft, judged, spec, verdict
 
-from perdure.domain.outcomes import REASONS
-from perdure.domain.result import RunResult
-from perdure.domain.usage import Usage
+from perdure.domain.evaluation.outcomes import REASONS
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.result import RunResult
 
 SEEDS = range(24)
 TENTHS = [tenth / 10 for tenth in range(11)]

@@ -20,10 +20,10 @@ from refining import (
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.messages import Stop
-from perdure.domain.result import RunResult
-from perdure.domain.run import Timing
-from perdure.domain.usage import Usage
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.messages import Stop
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.spec import Timing
 
 OPEN = {"improvement_threshold": None}
 PRICE = {"input_per_million": 3, "output_per_million": 15}

@@ -6,8 +6,8 @@ import pytest
 from installation import Installation
 from refining import TONE, draft, judge_prompts, judged, prompt_of, spec, written
 
-from perdure.domain.refine.compression import compress
-from perdure.domain.result import RunResult
+from perdure.domain.outputs.compression import compress
+from perdure.domain.run.result import RunResult
 
 OPEN = {"improvement_threshold": None, "plan": "off"}
 ACCURACY: dict[str, object] = {

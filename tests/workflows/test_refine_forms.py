@@ -7,7 +7,7 @@ from installation import Installation
 from refining import judged, prompt_of, spec, verdict
 from waiting import eventually
 
-from perdure.domain.result import RunResult
+from perdure.domain.run.result import RunResult
 
 
 def part(name: str, word: str, **more: object) -> dict[str, object]:

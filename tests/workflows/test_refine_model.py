@@ -8,7 +8,7 @@ from embedded import embedded_model
 from installation import installation
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.adapters.models.embedded_facts import embedded_available
+from perdure.adapters.llm.embedded_facts import embedded_available
 
 pytestmark = [
     pytest.mark.model,

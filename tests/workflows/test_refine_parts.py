@@ -6,7 +6,7 @@ import pytest
 from installation import Installation
 from refining import at_call, prompt_of, spec
 
-from perdure.domain.messages import AddInput
+from perdure.domain.run.messages import AddInput
 
 
 def line(part: int, word: str) -> dict[str, object]:

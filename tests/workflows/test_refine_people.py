@@ -23,9 +23,9 @@ from refining import (
     written,
 )
 
-from perdure.domain.errors import PerdureError
-from perdure.domain.messages import AddInput, Amend, Answer, Escalate, Stop
-from perdure.domain.result import RunResult
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.run.messages import AddInput, Amend, Answer, Escalate, Stop
+from perdure.domain.run.result import RunResult
 
 OPEN = {"improvement_threshold": None}
 LIST = {"name": "fs.list", "arguments": {"path": "."}}

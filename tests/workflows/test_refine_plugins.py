@@ -7,8 +7,8 @@ from refining import draft, open_gate, spec, written
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.messages import Answer
-from perdure.domain.run import Timing
+from perdure.domain.run.messages import Answer
+from perdure.domain.run.spec import Timing
 
 PLUGIN = {"name": "trees", "evaluator": {"check": "probe.trees", "least": 4}}
 LIKED = {"name": "liked", "evaluator": {"human": {"prompt": "Send?"}}}

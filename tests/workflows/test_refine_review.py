@@ -4,8 +4,8 @@ import pytest
 from installation import Installation
 from refining import WORDS_CHECK, draft, open_gate, prompt_of, spec, written
 
-from perdure.domain.errors import PerdureError
-from perdure.domain.messages import Answer, Stop
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.run.messages import Answer, Stop
 
 LIKED = {"name": "liked", "description": "fit to send", "evaluator": {"human": {"prompt": "Send?"}}}
 CLEAR = {"name": "clear", "evaluator": {"human": {}}}

@@ -5,7 +5,7 @@ from installation import Installation
 from refining import WORDS_CHECK, draft, drafts, events, prompt_of, spec
 from waiting import eventually
 
-from perdure.domain.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput
 
 TRIES = {"pattern": "strategies", "strategies": ["detailed", "by keywords", "by sections"]}
 REFUSED = {"error": "refusal"}

@@ -6,7 +6,7 @@ import pytest
 from installation import Installation
 from refining import TONE, WORDS_CHECK, draft, drafts, judged, open_gate, spec, verdict, written
 
-from perdure.domain.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput
 
 
 def moment(seconds: float) -> str:

@@ -7,8 +7,8 @@ from agent_runs import books_agree
 from installation import dev_server, installation
 from refining import draft, drafts, spec
 
-from perdure.domain.messages import Retry
-from perdure.domain.result import Origin
+from perdure.domain.run.messages import Retry
+from perdure.domain.run.result import Origin
 
 BROKEN = {"error": {"status": 401, "message": "no such key"}}
 

@@ -8,10 +8,10 @@ from installation import Installation
 from refining import draft, drafts, prompt_of, spec
 from waiting import eventually
 
-from perdure.domain.errors import NotAllowed, NotFound
-from perdure.domain.messages import Retry
-from perdure.domain.result import RunResult
-from perdure.interfaces.gateway import RunFilter
+from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.run.messages import Retry
+from perdure.domain.run.result import RunResult
+from perdure.gateway import RunFilter
 
 BROKEN: Reply = {"error": {"status": 401, "message": "no such key"}}
 

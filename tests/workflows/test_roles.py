@@ -10,10 +10,11 @@ from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage,
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.messages import Answer, Retry, Stop
-from perdure.domain.names import learn_run_id
-from perdure.domain.run import RUN_SPEC, Timing
-from perdure.domain.usage import Usage
+from perdure.domain.foundation.names import learn_run_id
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.messages import Answer, Retry, Stop
+from perdure.domain.run.spec import Timing
+from perdure.domain.specs import RUN_SPEC
 
 
 async def test_a_team_works_until_the_review_approves(site: Installation) -> None:

@@ -12,8 +12,9 @@ from teams import APPROVED, PAIR, asks, says, script, stage, task, team
 from temporalio.testing import TimeSkipper
 from waiting import eventually
 
-from perdure.domain.run import RUN_SPEC, Timing
-from perdure.domain.usage import Usage
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.spec import Timing
+from perdure.domain.specs import RUN_SPEC
 
 HOUR_S = 3_600.0
 

@@ -9,8 +9,8 @@ from teams import APPROVED, PAIR, asks, says, script, stage, task, team
 from temporalio.client import WorkflowExecutionStatus
 from waiting import eventually
 
+from perdure.domain.llm.usage import Usage
 from perdure.domain.roles.definition import LoopSnapshot
-from perdure.domain.usage import Usage
 
 
 def nesting(*inner: dict[str, object], **fields: object) -> dict[str, object]:

@@ -7,8 +7,8 @@ from stages import at_stage, open_gate, told
 from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage, task, team
 from waiting import eventually
 
-from perdure.domain.messages import AddInput, Amend, Answer, Escalate, Pause, Resume, Retry
-from perdure.domain.standing import SAID_SINCE
+from perdure.domain.run.messages import AddInput, Amend, Answer, Escalate, Pause, Resume, Retry
+from perdure.domain.turns.guidance import SAID_SINCE
 
 
 async def test_a_question_waits_for_an_answer_in_the_same_conversation(

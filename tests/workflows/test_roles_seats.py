@@ -9,7 +9,7 @@ import yaml
 from installation import Installation
 from teams import APPROVED, PAIR, asks, says, script, stage, task, team
 
-from perdure.domain.transcript import ToolResultBlock
+from perdure.domain.llm.transcript import ToolResultBlock
 
 SERVER = str(Path(__file__).parents[1] / "support" / "probe_server.py")
 LOOPS = """

@@ -13,17 +13,17 @@ from invariants import executions
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.adapters.stores import open_stores
-from perdure.domain.errors import StoreError
+from perdure.domain.foundation.errors import StoreError
+from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.memory.entries import Skill
-from perdure.domain.names import learn_run_id
-from perdure.domain.projects.reach import Reach
-from perdure.domain.projects.records import Belonging, Session, Todo
-from perdure.interfaces.gateway.facts import RunFilter
+from perdure.domain.projects.records import Membership, Session, Todo
+from perdure.domain.projects.scope import Reach
+from perdure.gateway.types import RunFilter
 
 CANARY = "zanzibar"
 KEY, NEXT = (bytes([n]) * 32 for n in (1, 2))
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-OWN = Belonging(scope="project", owner="p")
+OWN = Membership(scope="project", owner="p")
 
 
 async def _content(site: Installation) -> list[str]:

@@ -16,13 +16,13 @@ from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.adapters.converting import data_converter
-from perdure.adapters.keys import encryption_keys
-from perdure.domain.messages import Answer
-from perdure.domain.status import RunStatus
-from perdure.interfaces.gateway.facts import RunFilter
-from perdure.interfaces.gateway.server import SEALED_GOAL
-from perdure.operations.replaying import replay
+from perdure.adapters.temporal.data_converter import data_converter
+from perdure.adapters.temporal.encryption_keys import encryption_keys
+from perdure.domain.run.messages import Answer
+from perdure.domain.run.status import RunStatus
+from perdure.gateway.temporal_gateway import SEALED_GOAL
+from perdure.gateway.types import RunFilter
+from perdure.operations.replay import replay
 
 SECRET = "zanzibar"
 KEY = base64.b64encode(bytes(range(32))).decode()

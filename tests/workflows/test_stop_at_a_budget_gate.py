@@ -11,8 +11,8 @@ from teams import PAIR, says, team
 from teams import script as stages
 from teams import task as roles_task
 
-from perdure.domain.events import Event
-from perdure.domain.messages import EventsQuery, Stop
+from perdure.domain.run.events import Event
+from perdure.domain.run.messages import EventsQuery, Stop
 
 ASK: Mapping[str, object] = {"model_calls": 1, "on_exhausted": "ask"}
 AGENT = {"kind": "agent", "goal": "look", "learn": False, "tools": {"access": "readonly"}}

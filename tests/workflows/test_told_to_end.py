@@ -11,7 +11,7 @@ from installation import Installation
 from steered import spec
 from waiting import eventually
 
-from perdure.domain.messages import Stop
+from perdure.domain.run.messages import Stop
 
 LAST = {"delay_s": HELD}
 KINDS: Mapping[str, tuple[Mapping[str, object], Mapping[str, object]]] = {

@@ -20,10 +20,10 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
 from trees import DEAR, manages, sub
 
-from perdure.domain.budget import BudgetLimits
-from perdure.domain.messages import Retry
-from perdure.domain.run import Timing
-from perdure.interfaces.gateway import RunFilter
+from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.run.messages import Retry
+from perdure.domain.run.spec import Timing
+from perdure.gateway import RunFilter
 
 
 @pytest.mark.long

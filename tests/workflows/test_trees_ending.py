@@ -29,8 +29,8 @@ from trees import (
 )
 from waiting import eventually
 
-from perdure.domain.messages import Pause, Resume, Stop
-from perdure.domain.run import Timing
+from perdure.domain.run.messages import Pause, Resume, Stop
+from perdure.domain.run.spec import Timing
 
 
 @pytest.fixture

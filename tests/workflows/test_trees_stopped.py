@@ -10,8 +10,8 @@ from installation import Installation, installation
 from temporalio.testing import WorkflowEnvironment
 from trees import MANAGERS, SLOW_S, nobody_runs, running
 
-from perdure.domain.messages import Stop
-from perdure.domain.run import Timing
+from perdure.domain.run.messages import Stop
+from perdure.domain.run.spec import Timing
 
 HEARTBEAT_S = 5.0  # the longest for which the bound is promised
 ENDED_S = 15.0

@@ -1,13 +1,13 @@
 """Runs checks of a text; patterns run on a linear-time engine, Python in a sandbox."""
 
-from perdure.adapters.checks.result import CheckFailed, CheckResult
+from perdure.adapters.checks.builtin_checks import run_check
 from perdure.adapters.checks.rubric import (
     RubricChecks,
     check_problems,
     evaluate_checks,
     schema_problem,
 )
-from perdure.adapters.checks.run import run_check
+from perdure.check_decorator import CheckFailed, CheckResult
 
 __all__ = [
     "CheckFailed",

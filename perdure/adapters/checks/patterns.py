@@ -5,7 +5,7 @@ from typing import Protocol
 
 import re2
 
-from perdure.adapters.checks.result import CheckFailed
+from perdure.check_decorator import CheckFailed
 
 MAX_MEMORY_BYTES = 8 << 20
 CACHED_PATTERNS = 128

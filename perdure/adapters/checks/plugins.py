@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 
 from perdure.adapters.plugin_modules import broken_plugin, installed_plugins, plugin_module
-from perdure.checking import CustomCheck, custom_check
-from perdure.domain.errors import InvalidInput
+from perdure.check_decorator import CustomCheck, custom_check
+from perdure.domain.foundation.errors import InvalidInput
 
 GROUP = "perdure.checks"
 

@@ -1,7 +1,7 @@
 """What one check says of one text, and how the answer of foreign code becomes that."""
 
-from perdure.checking import CheckFailed, CheckResult
-from perdure.domain.progress import is_score
+from perdure.check_decorator import CheckFailed, CheckResult
+from perdure.domain.evaluation.trajectory import is_score
 
 __all__ = ["PASSED", "CheckFailed", "CheckResult", "result_of"]
 

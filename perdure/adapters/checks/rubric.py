@@ -5,14 +5,14 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
+from perdure.adapters.checks.builtin_checks import run_check
 from perdure.adapters.checks.patterns import compile_pattern
-from perdure.adapters.checks.result import CheckFailed, CheckResult, result_of
-from perdure.adapters.checks.run import run_check
+from perdure.adapters.checks.result import result_of
 from perdure.adapters.checks.schemas import UNSUPPORTED, prepare_schema
-from perdure.adapters.redacting import told
-from perdure.adapters.sandbox.snippets import SnippetFailed, SnippetRunner
-from perdure.checking import CustomCheck
-from perdure.domain.checks import (
+from perdure.adapters.logging.redacting import told
+from perdure.adapters.sandbox.python_sandbox import SnippetFailed, SnippetRunner
+from perdure.check_decorator import CheckFailed, CheckResult, CustomCheck
+from perdure.domain.evaluation.checks import (
     Check,
     EqualsCheck,
     JsonSchemaCheck,
@@ -20,11 +20,11 @@ from perdure.domain.checks import (
     PythonCheck,
     RegexCheck,
 )
-from perdure.domain.evaluation import DimensionScore, Finding
-from perdure.domain.problems import Problem
-from perdure.domain.refine.parts import part_label, part_text
-from perdure.domain.rubric import Dimension, PartKind, Rubric
-from perdure.domain.snippets import Snippet
+from perdure.domain.evaluation.python_checks import Snippet
+from perdure.domain.evaluation.rubric import Dimension, PartKind, Rubric
+from perdure.domain.evaluation.scores import DimensionScore, Finding
+from perdure.domain.foundation.problems import Problem
+from perdure.domain.outputs.parts import part_label, part_text
 
 T = TypeVar("T")
 PATTERNS = "RE2 syntax, without look-around and back-references"

@@ -13,7 +13,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from perdure.adapters.checks.patterns import compile_pattern, matches
-from perdure.adapters.checks.result import CheckFailed
+from perdure.check_decorator import CheckFailed
 
 SHOWN_ERRORS = 3
 UNSUPPORTED = ("unevaluatedProperties", "$dynamicRef", "$recursiveRef")

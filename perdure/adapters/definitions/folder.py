@@ -9,8 +9,8 @@ from pathlib import Path
 import yaml
 
 from perdure.adapters.definitions.parsing import MAX_BYTES, Parse, stored
-from perdure.adapters.files.beneath import TEMPORARY_PREFIX, Beneath
-from perdure.domain.errors import (
+from perdure.adapters.files.rooted_files import TEMPORARY_PREFIX, RootedDirectory
+from perdure.domain.foundation.errors import (
     Conflict,
     InvalidInput,
     NotFound,
@@ -19,14 +19,14 @@ from perdure.domain.errors import (
     ToolFailure,
     VersionConflict,
 )
-from perdure.domain.problems import Problem
-from perdure.domain.roles.library import (
+from perdure.domain.foundation.problems import Problem
+from perdure.domain.roles.definition_library import (
     BrokenDefinition,
     Origin,
     StoredDefinition,
     refusal,
 )
-from perdure.domain.roles.reading import Fields, content_version
+from perdure.domain.roles.parse_definition import Fields, content_version
 
 LOOPS = "loops"
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -58,7 +58,7 @@ class LoopFolder:
         """Everything in the folder; an absent one is empty."""
         if not self._root.is_dir():
             return Shelf({})
-        with Beneath(self._root) as beneath:
+        with RootedDirectory(self._root) as beneath:
             return self._read(beneath)
 
     def add(self, fields: Fields) -> StoredDefinition:
@@ -90,11 +90,14 @@ class LoopFolder:
             beneath.remove((LOOPS, Path(old.path or "").name))
 
     @contextlib.contextmanager
-    def _held(self) -> Generator[tuple[Beneath, int]]:
+    def _held(self) -> Generator[tuple[RootedDirectory, int]]:
         """The folder, made and locked, so that a version cannot change after it was looked at."""
         try:
             self._root.mkdir(parents=True, exist_ok=True)
-            with Beneath(self._root) as beneath, beneath.locked((LOOPS,), create=True) as parent:
+            with (
+                RootedDirectory(self._root) as beneath,
+                beneath.locked((LOOPS,), create=True) as parent,
+            ):
                 yield beneath, parent
         except (ToolFailure, OSError) as error:
             raise StoreError(
@@ -102,7 +105,9 @@ class LoopFolder:
                 cure="Check that it is a plain folder and may be written.",
             ) from error
 
-    def _current(self, beneath: Beneath, name: str, version: str | None) -> StoredDefinition:
+    def _current(
+        self, beneath: RootedDirectory, name: str, version: str | None
+    ) -> StoredDefinition:
         old = self._read(beneath).definitions.get(name)
         if old is None:
             raise NotFound(f"There is no definition {name!r} in {self._root / LOOPS}.")
@@ -118,7 +123,7 @@ class LoopFolder:
             )
         return old
 
-    def _read(self, beneath: Beneath) -> Shelf:
+    def _read(self, beneath: RootedDirectory) -> Shelf:
         found: dict[str, StoredDefinition] = {}
         broken: list[BrokenDefinition] = []
         for name in self._names(beneath):
@@ -134,7 +139,7 @@ class LoopFolder:
                 found[read.name] = read
         return Shelf(found, tuple(broken))
 
-    def _names(self, beneath: Beneath) -> list[str]:
+    def _names(self, beneath: RootedDirectory) -> list[str]:
         try:
             entries = beneath.entries((LOOPS,))
         except ToolFailure:
@@ -146,7 +151,7 @@ class LoopFolder:
         ]
 
     def _one(
-        self, beneath: Beneath, name: str, path: str
+        self, beneath: RootedDirectory, name: str, path: str
     ) -> StoredDefinition | tuple[Problem, ...]:
         try:
             text = beneath.read((LOOPS, name), cap=MAX_BYTES).decode("utf-8-sig")

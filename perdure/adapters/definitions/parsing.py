@@ -6,13 +6,13 @@ from typing import Protocol
 
 from pydantic import JsonValue, ValidationError
 
-from perdure.domain.base import Frozen
-from perdure.domain.errors import InvalidInput
-from perdure.domain.problems import Problem, problems_of
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import Problem, problems_of
 from perdure.domain.roles.definition import LoopDefinition, ModelNames
-from perdure.domain.roles.library import Origin, RoleFile, StoredDefinition, refusal
-from perdure.domain.roles.reading import content_version, owned_problems, read_definition
-from perdure.domain.tools import AccessLevel
+from perdure.domain.roles.definition_library import Origin, RoleFile, StoredDefinition, refusal
+from perdure.domain.roles.parse_definition import content_version, owned_problems, read_definition
+from perdure.domain.tools.definitions import AccessLevel
 
 MAX_BYTES = 128 * 1024
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<facts>.*?)\n?---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL)
@@ -26,7 +26,7 @@ class Parse(Protocol):
         ...
 
 
-class _RoleFacts(Frozen):
+class _RoleFacts(FrozenModel):
     """What stands between two lines of `---` at the top of a role's file."""
 
     access: AccessLevel = "readonly"

@@ -1,15 +1,41 @@
 """The store of loop definitions: the workspace over the home over what is built in."""
 
 import asyncio
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from perdure.adapters.definitions.folder import LoopFolder, taken
-from perdure.adapters.definitions.packaged import built_in_loops, built_in_roles
-from perdure.adapters.definitions.parsing import Parse
-from perdure.domain.errors import NotAllowed, NotFound, PreconditionRequired
-from perdure.domain.problems import nearest_name
-from perdure.domain.roles.library import Library, StoredDefinition
-from perdure.domain.roles.reading import Fields
+from perdure.adapters.definitions.parsing import Parse, role_file, stored
+from perdure.domain.foundation.errors import NotAllowed, NotFound, PreconditionRequired
+from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.roles.definition_library import Library, RoleFile, StoredDefinition, refusal
+from perdure.domain.roles.parse_definition import Fields
+
+DEFINITIONS = Path(str(files("perdure"))) / "definitions"
+
+
+@cache
+def built_in_loops(parse: Parse) -> dict[str, StoredDefinition]:
+    """The built-in definitions by name; a test proves that each is valid."""
+    found: dict[str, StoredDefinition] = {}
+    for path in sorted((DEFINITIONS / "loops").glob("*.yaml")):
+        fields = parse(path.read_text(encoding="utf-8"), named=path.name)
+        read = stored(fields, origin="built-in")
+        if isinstance(read, tuple):
+            raise refusal(read, what=f"The built-in loop {path.stem}")
+        found[read.name] = read
+    return found
+
+
+@cache
+def built_in_roles(parse: Parse) -> dict[str, RoleFile]:
+    """The built-in roles by name."""
+    paths = sorted((DEFINITIONS / "roles").glob("*.md"))
+    return {
+        path.stem: role_file(path.read_text(encoding="utf-8"), name=path.stem, parse=parse)
+        for path in paths
+    }
 
 
 class LoopFiles:

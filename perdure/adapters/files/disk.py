@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-from perdure.domain.errors import StoreAway
+from perdure.domain.foundation.errors import StoreAway
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 PROBE_BYTES = 64 * 1024

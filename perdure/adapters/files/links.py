@@ -7,16 +7,16 @@ of a link is all that is read of it: the kernel follows none, so the links of /p
 where their text does not, lead nowhere.
 """
 
-from perdure.adapters.files.beneath import Beneath, Parts
 from perdure.adapters.files.paths import Use, protected, shown
-from perdure.domain.errors import ToolFailure
+from perdure.adapters.files.rooted_files import Parts, RootedDirectory
+from perdure.domain.foundation.errors import ToolFailure
 
 # As many as Linux follows in one path.
 MOST_LINKS = 40
 MOST_NAMES = 2_000
 
 
-def inside(files: Beneath, parts: Parts, *, use: Use = "read", last: bool = True) -> Parts:
+def inside(files: RootedDirectory, parts: Parts, *, use: Use = "read", last: bool = True) -> Parts:
     """The path without links; names behind one that is missing stay as they are.
 
     Args:
@@ -61,7 +61,7 @@ def inside(files: Beneath, parts: Parts, *, use: Use = "read", last: bool = True
     return found
 
 
-def _target(files: Beneath, parts: Parts) -> str | None:
+def _target(files: RootedDirectory, parts: Parts) -> str | None:
     """What a link says; None for anything else, and where nothing is."""
     entry = files.entry(parts)
     if entry is None or entry.kind != "link":

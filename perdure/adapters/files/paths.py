@@ -4,7 +4,7 @@ import unicodedata
 from itertools import pairwise
 from typing import Literal
 
-from perdure.domain.errors import ToolFailure
+from perdure.domain.foundation.errors import ToolFailure
 
 MAX_PATH_BYTES = 4_096
 MAX_NAME_BYTES = 255

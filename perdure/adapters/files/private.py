@@ -4,7 +4,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from perdure.domain.errors import StoreError
+from perdure.domain.foundation.errors import StoreError
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 # What an installation keeps in its home; `-wal` and `-shm` stand beside a database.

@@ -11,38 +11,38 @@ from functools import partial
 import mcp.types as wire
 from mcp import MCPError
 
-from perdure.adapters.checks.result import CheckFailed
-from perdure.adapters.foreign.schemas import misfits_of
-from perdure.adapters.mcp.book import ServerBook, ServerEntry
-from perdure.adapters.mcp.contents import as_text, declined
-from perdure.adapters.mcp.links import Link, Links, words_of
+from perdure.adapters.bounded_process.schemas import misfits_of
+from perdure.adapters.logging.redacting import keep_secret, told
+from perdure.adapters.mcp.connections import Link, Links, words_of
+from perdure.adapters.mcp.server_config import AllowedServers, ServerEntry
+from perdure.adapters.mcp.tool_results import as_text, declined
 from perdure.adapters.mcp.transports import Target
-from perdure.adapters.redacting import keep_secret, told
 from perdure.adapters.tools import execution
 from perdure.adapters.tools.arguments import refused
 from perdure.adapters.tools.execution import Finished
-from perdure.adapters.tools.outputs import tool_output
-from perdure.domain.agent.granting import refusal
-from perdure.domain.errors import InvalidInput, ToolFailure
+from perdure.adapters.tools.output_limits import tool_output
+from perdure.check_decorator import CheckFailed
+from perdure.domain.foundation.errors import InvalidInput, ToolFailure
+from perdure.domain.foundation.redaction import names_a_secret
 from perdure.domain.ports import PinnedServers
-from perdure.domain.redaction import names_a_secret
-from perdure.domain.servers import (
+from perdure.domain.tools.access_levels import refusal
+from perdure.domain.tools.definitions import (
+    DEFAULT_TIMEOUT_S,
+    UNKNOWN_TOOL,
+    AccessClass,
+    Rehearsal,
+    ToolDefinition,
+    ToolGrant,
+    ToolInvocation,
+    ToolOutput,
+)
+from perdure.domain.tools.mcp_servers import (
     PREFIX,
     WORKSPACE_FOLDER,
     PinnedServer,
     PinnedTool,
     ServerSpec,
     appearance,
-)
-from perdure.domain.tools import (
-    DEFAULT_TIMEOUT_S,
-    UNKNOWN_TOOL,
-    AccessClass,
-    Grant,
-    Rehearsal,
-    ToolEnvelope,
-    ToolFact,
-    ToolOutput,
 )
 
 TOOLS_AT_MOST = 128
@@ -58,7 +58,7 @@ class _Wanted:
     pinned: PinnedTool
     entry: ServerEntry
     spec: ServerSpec
-    fact: ToolFact
+    fact: ToolDefinition
 
 
 class McpServers:
@@ -69,7 +69,7 @@ class McpServers:
         secret: the value of an environment variable, or None.
     """
 
-    def __init__(self, book: ServerBook, *, secret: Secret) -> None:
+    def __init__(self, book: AllowedServers, *, secret: Secret) -> None:
         self._book = book
         self._secret = secret
         self._links = Links()
@@ -99,11 +99,11 @@ class McpServers:
             )
         return PinnedServers(servers=tuple(server for server, _ in found), facts=facts)
 
-    def serves(self, name: str, grant: Grant) -> bool:
+    def serves(self, name: str, grant: ToolGrant) -> bool:
         """Every name of the kind, so that an unknown one is answered here."""
         return name.startswith(PREFIX) and bool(grant.servers)
 
-    async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+    async def call(self, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
         """Call a tool of a server inside the grant; failures are outputs."""
         try:
             wanted = self._wanted(envelope.name, grant)
@@ -118,7 +118,7 @@ class McpServers:
             text = f"{envelope.name} failed: {words_of(error)}"
             return tool_output("error", text, code="tool_failed")
 
-    async def rehearse(self, envelope: ToolEnvelope, grant: Grant) -> Rehearsal:
+    async def rehearse(self, envelope: ToolInvocation, grant: ToolGrant) -> Rehearsal:
         """Whether the server has the tool as it was pinned, and takes these arguments."""
         try:
             wanted = self._wanted(envelope.name, grant)
@@ -140,7 +140,7 @@ class McpServers:
 
     async def _pin(
         self, spec: ServerSpec, *, root: str
-    ) -> tuple[PinnedServer, tuple[ToolFact, ...]]:
+    ) -> tuple[PinnedServer, tuple[ToolDefinition, ...]]:
         entry = self._book.admitted(spec)
         try:
             async with self._links.to(self._target(spec, entry, root=root)) as link:
@@ -161,7 +161,7 @@ class McpServers:
         facts = tuple(_fact(full, tool, entry) for full, tool in offered.items())
         return PinnedServer(spec=spec, tools=pinned), facts
 
-    def _wanted(self, name: str, grant: Grant) -> _Wanted:
+    def _wanted(self, name: str, grant: ToolGrant) -> _Wanted:
         for server in grant.servers:
             pinned = server.tools.get(name)
             if pinned is not None:
@@ -169,14 +169,14 @@ class McpServers:
                 if not entry.offers(pinned.name, server.spec):
                     raise InvalidInput(f"{name} is no longer allowed on this worker.")
                 access = entry.rule(pinned.name).access or entry.access
-                fact = ToolFact(name=name, description="", parameters={}, access=access)
+                fact = ToolDefinition(name=name, description="", parameters={}, access=access)
                 return _Wanted(pinned, entry, server.spec, fact)
         known = ", ".join(full for server in grant.servers for full in server.tools) or "none"
         raise ToolFailure(
             f"There is no tool named {name!r}. MCP tools on offer: {known}.", reason=UNKNOWN_TOOL
         )
 
-    async def _run(self, wanted: _Wanted, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+    async def _run(self, wanted: _Wanted, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
         rule = wanted.entry.rule(wanted.pinned.name)
         timeout_s = envelope.timeout_s or rule.timeout_s or DEFAULT_TIMEOUT_S
         target = self._target(wanted.spec, wanted.entry, root=grant.root)
@@ -192,7 +192,7 @@ class McpServers:
             text += " What it changed until then is not known: look before you repeat it."
         return tool_output("error", text, code="timeout")
 
-    async def _talk(self, target: Target, wanted: _Wanted, envelope: ToolEnvelope) -> ToolOutput:
+    async def _talk(self, target: Target, wanted: _Wanted, envelope: ToolInvocation) -> ToolOutput:
         tool = await self._as_pinned(target, wanted)
         await _check(_fact(wanted.fact.name, tool, wanted.entry), envelope)
         async with self._links.to(target) as link:
@@ -286,7 +286,7 @@ def _failed(wanted: _Wanted, link: Link, error: MCPError) -> ToolOutput:
     return tool_output("effect_uncertain", text, code="server_unavailable")
 
 
-async def _check(fact: ToolFact, envelope: ToolEnvelope) -> None:
+async def _check(fact: ToolDefinition, envelope: ToolInvocation) -> None:
     try:
         problems = await misfits_of(fact.parameters, dict(envelope.arguments))
     except CheckFailed:
@@ -308,11 +308,11 @@ async def _misshapen(tool: wire.Tool, result: wire.CallToolResult) -> str:
     return f"the answer is not what the server promised ({'; '.join(problems)})" if problems else ""
 
 
-def _fact(full: str, tool: wire.Tool, entry: ServerEntry) -> ToolFact:
+def _fact(full: str, tool: wire.Tool, entry: ServerEntry) -> ToolDefinition:
     rule = entry.rule(tool.name)
     said = (tool.description or tool.title or "").strip()
     cut = f"{said[:DESCRIPTION_AT_MOST]} […]" if len(said) > DESCRIPTION_AT_MOST else said
-    return ToolFact(
+    return ToolDefinition(
         name=full,
         description=cut or f"{tool.name} of the MCP server that the task names.",
         parameters={"type": "object", **tool.input_schema},

@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from perdure.domain.errors import NotAllowed
+from perdure.domain.foundation.errors import NotAllowed
 
 # In a range that neither distributions nor systemd give to anybody, and below 65,536, so that
 # containers have it.

@@ -13,9 +13,9 @@ import psutil
 
 from perdure.adapters.sandbox.bubblewrap import FILTER
 from perdure.adapters.sandbox.identity import LAUNCHER, hand_over, separate_user
+from perdure.adapters.sandbox.resource_limits import USUAL_CAPS, Caps, overrun
 from perdure.adapters.sandbox.syscalls import filter_for
-from perdure.adapters.sandbox.watching import USUAL_CAPS, Caps, overrun
-from perdure.domain.commands import Ran
+from perdure.domain.evaluation.program_checks import Ran
 
 CHUNK_BYTES = 65_536
 FILE_BYTES = 256 << 20

@@ -1,4 +1,4 @@
-"""Tokens, starts and the signing key as rows; the port is `perdure.domain.access.AccessStore`."""
+"""Tokens, starts and the signing key as rows; the port is `perdure.domain.installation.access.AccessStore`."""
 
 import secrets
 from datetime import datetime
@@ -7,7 +7,7 @@ from sqlalchemy import delete, select, update
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import api_starts, api_tokens, signing_keys
-from perdure.domain.access import ApiToken, StartedBy, scopes_of
+from perdure.domain.installation.access import ApiToken, IdempotencyRecord, scopes_of
 
 KEY_BYTES = 32
 
@@ -51,7 +51,7 @@ class SqlAccess:
         async with self._database.write() as connection:
             return (await connection.execute(change)).rowcount == 1
 
-    async def claim_start(self, wanted: StartedBy) -> StartedBy:
+    async def claim_start(self, wanted: IdempotencyRecord) -> IdempotencyRecord:
         new = self._database.insert(api_starts).values(wanted.model_dump())
         same = (api_starts.c.token == wanted.token, api_starts.c.key == wanted.key)
         async with self._database.write() as connection:
@@ -60,13 +60,13 @@ class SqlAccess:
             if wanted.key is None:
                 return wanted
             row = (await connection.execute(select(api_starts).where(*same))).mappings().one()
-        return StartedBy.model_validate(dict(row))
+        return IdempotencyRecord.model_validate(dict(row))
 
-    async def started_by(self, run: str) -> StartedBy | None:
+    async def started_by(self, run: str) -> IdempotencyRecord | None:
         query = select(api_starts).where(api_starts.c.run == run)
         async with self._database.read() as connection:
             row = (await connection.execute(query)).mappings().first()
-        return None if row is None else StartedBy.model_validate(dict(row))
+        return None if row is None else IdempotencyRecord.model_validate(dict(row))
 
     async def forget_start(self, run: str) -> None:
         async with self._database.write() as connection:

@@ -6,10 +6,10 @@ from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.scoped import LOCK, columns_of, fields_of, require_room, within
+from perdure.adapters.stores.scope_rows import LOCK, columns_of, fields_of, require_room, within
 from perdure.adapters.stores.tables import artifacts
-from perdure.domain.projects.reach import Reach
 from perdure.domain.projects.records import Artifact
+from perdure.domain.projects.scope import Reach
 
 
 class SqlArtifacts:

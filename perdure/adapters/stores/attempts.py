@@ -16,9 +16,9 @@ from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.tables import attempts
-from perdure.domain.ports import Attempt, AttemptRow, AttemptState
-from perdure.domain.tolerance import read
-from perdure.domain.usage import Account, Usage
+from perdure.domain.budget.journal import Attempt, AttemptRow, AttemptState
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.llm.usage import AttemptTotals, Usage
 
 # What an attempt may use at most that never left this process.
 _NOTHING = Usage().model_dump_json()
@@ -89,17 +89,17 @@ class Row:
         return self.at_estimate and (self.settled or self.state in {"lost", "duplicate"})
 
     @property
-    def account(self) -> Account:
+    def account(self) -> AttemptTotals:
         """This row's part of a sum; an open attempt has used nothing that is known."""
         if self.at_estimate or self.state == "duplicate":
-            return Account(
+            return AttemptTotals(
                 attempts=1,
                 unconfirmed=self.usage,
                 unconfirmed_cost_usd=self.cost_usd,
                 lost_attempts=int(self._was_lost),
                 seconds=self.seconds,
             )
-        return Account(
+        return AttemptTotals(
             attempts=int(self.sent),
             usage=self.usage,
             cost_usd=self.cost_usd,
@@ -135,9 +135,9 @@ async def find(connection: AsyncConnection, condition: ColumnElement[bool]) -> l
     return [Row.of(row) for row in found.mappings()]
 
 
-def total(rows: Sequence[Row]) -> Account:
+def total(rows: Sequence[Row]) -> AttemptTotals:
     """The sum of rows."""
-    account = Account()
+    account = AttemptTotals()
     for row in rows:
         account = account + row.account
     return account

@@ -1,4 +1,4 @@
-"""The audit trail as rows; the port is `perdure.domain.audit.AuditStore`."""
+"""The audit trail as rows; the port is `perdure.domain.run.audit.AuditStore`."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ from sqlalchemy import delete, select
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import audit
-from perdure.domain.audit import AuditEntry, AuditFilter
+from perdure.domain.run.audit import AuditEntry, AuditFilter
 
 
 class SqlAudit:

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from perdure.adapters.stores.vault import Vault, kind
-from perdure.domain.errors import InvalidInput, NotFound, StoreError
-from perdure.domain.refs import Ref
-from perdure.domain.tokens import TokenSizes, estimate
+from perdure.adapters.stores.blob_encryption import Vault, kind
+from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.foundation.tokens import TokenSizes, estimate
 
 
-class Shelf(Protocol):
+class BlobBackend(Protocol):
     """Keeps sealed bytes under an address; knows nothing of their meaning."""
 
     async def write(self, address: str, stored: bytes) -> None:
@@ -42,10 +42,10 @@ class Shelf(Protocol):
         ...
 
 
-class SealedBlobs:
+class VerifiedBlobStore:
     """`BlobStore` over a shelf; hashing, encryption and estimates run in threads."""
 
-    def __init__(self, shelf: Shelf, vault: Vault) -> None:
+    def __init__(self, shelf: BlobBackend, vault: Vault) -> None:
         self._shelf = shelf
         self._vault = vault
 
@@ -57,9 +57,9 @@ class SealedBlobs:
         await self._shelf.write(address, stored)
         return address
 
-    async def put_text(self, text: str) -> Ref:
+    async def put_text(self, text: str) -> BlobRef:
         data, tokens = await asyncio.to_thread(_measure, text)
-        return Ref(hash=await self.put(data), bytes=len(data), tokens=tokens)
+        return BlobRef(hash=await self.put(data), bytes=len(data), tokens=tokens)
 
     async def get(self, address: str) -> bytes:
         kind(address)

@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy import Dialect, Text, TypeDecorator
 
-from perdure.adapters.stores.vault import NONCE_BYTES, derive
-from perdure.domain.errors import InvalidInput, StoreError
+from perdure.adapters.stores.blob_encryption import NONCE_BYTES, derive
+from perdure.domain.foundation.errors import InvalidInput, StoreError
 
 MARK = "\x01sealed:"
 DIGEST_CHARACTERS = 32

@@ -21,7 +21,7 @@ from perdure.adapters.stores.dialect import DatabaseDialect, Upsert
 from perdure.adapters.stores.migrations import is_current, migrate
 from perdure.adapters.stores.postgresql import PostgresqlDialect
 from perdure.adapters.stores.sqlite import SqliteDialect
-from perdure.domain.errors import InvalidInput, PerdureError, StoreAway, StoreError
+from perdure.domain.foundation.errors import InvalidInput, PerdureError, StoreAway, StoreError
 
 _SQLITE_DRIVER = "sqlite+aiosqlite"
 _POSTGRESQL_DRIVER = "postgresql+psycopg"

@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import Insert as PostgresqlInsert
 from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from perdure.domain.errors import StoreError
+from perdure.domain.foundation.errors import StoreError
 
 Upsert = SqliteInsert | PostgresqlInsert
 

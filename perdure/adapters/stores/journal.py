@@ -31,18 +31,18 @@ from perdure.adapters.stores.attempts import (
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import attempts, replies, seals, tree_seals
-from perdure.domain.children import lineage
-from perdure.domain.ports import (
+from perdure.domain.budget.journal import (
     Attempt,
     AttemptRow,
     Begin,
     DoesNotFit,
     Proceed,
     Replayed,
-    Sealed,
+    RunClosed,
     fits,
 )
-from perdure.domain.usage import Account, Usage
+from perdure.domain.llm.usage import AttemptTotals, Usage
+from perdure.domain.run.child_runs import lineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class SqlJournal:
         this_key = attempts.c.key == attempt.key
         async with self._writing(attempt) as connection:
             if await _is_sealed(connection, attempt):
-                return Sealed(type="sealed")
+                return RunClosed(type="sealed")
             reply = await _reply(connection, attempt.key)
             rows = await find(connection, this_key)
             reply = await _for_this(connection, attempt, reply)
@@ -155,7 +155,7 @@ class SqlJournal:
         ends = [row.started_at + timedelta(seconds=row.seconds) for row in rows]
         return max(0.0, (self._now() - min(ends)).total_seconds()) if ends else 0.0
 
-    async def account(self, key: str) -> Account:
+    async def account(self, key: str) -> AttemptTotals:
         """The sum over all attempts of a key as they stand.
 
         A sum that ends a key for good without a reply is asked of `reconcile`, which fixes it.
@@ -163,7 +163,7 @@ class SqlJournal:
         async with self._database.read() as connection:
             return total(await find(connection, attempts.c.key == key))
 
-    async def reconcile(self, key: str) -> Account:
+    async def reconcile(self, key: str) -> AttemptTotals:
         async with self._database.write() as connection:
             await self._database.lock(connection, f"key {key}")
             await lose(connection, attempts.c.key == key)
@@ -175,7 +175,7 @@ class SqlJournal:
         async with self._database.read() as connection:
             return [row.shown for row in await find(connection, begun)]
 
-    async def seal_and_sum(self, execution: str) -> Account:
+    async def seal_and_sum(self, execution: str) -> AttemptTotals:
         seal = self._database.insert(seals).values(execution=execution, sealed_at=self._now())
         async with self._database.write() as connection:
             await self._database.lock(connection, f"execution {execution}")

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from perdure.domain.transcript import Link
+from perdure.domain.llm.transcript import Link
 
 # Measured: a link with one short message is some 300 bytes of text and 4 KB of objects.
 OBJECTS_BYTES = 4 * 1024

@@ -12,18 +12,19 @@ from perdure.adapters.stores.memory_rows import (
     CHANGEABLE,
     category_forms,
     entry_of,
+    holders,
+    holding,
     readable,
     row_of,
 )
-from perdure.adapters.stores.memory_terms import holders, holding
 from perdure.adapters.stores.tables import memory, memory_totals, memory_uses
-from perdure.domain.errors import InvalidInput, NotFound
+from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.memory.deduplication import merged, same_lesson, telltale_terms
 from perdure.domain.memory.entries import Kind, Learning, MemoryEntry, Skill
-from perdure.domain.memory.merging import merged, same_lesson, telltale_terms
 from perdure.domain.memory.ranking import selective
 from perdure.domain.memory.skills import after_outcome
 from perdure.domain.memory.store import Candidates, Corpus, Kept
-from perdure.domain.memory.words import overlap, terms
+from perdure.domain.memory.tokenizer import overlap, terms
 
 LOCK = "perdure memory"
 NAMED_AT_MOST = 3

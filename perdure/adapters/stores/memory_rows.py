@@ -1,16 +1,20 @@
 """One entry of memory as a row, and back."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import structlog
 from pydantic import ValidationError
+from sqlalchemy import ColumnElement, TextClause, bindparam, cast, column, literal_column, text
+from sqlalchemy.dialects.postgresql import TSQUERY, TSVECTOR
 
 from perdure.adapters.stores.cells import Cells
-from perdure.domain.errors import StoreError
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.tables import memory
+from perdure.domain.foundation.errors import StoreError
+from perdure.domain.foundation.tolerance import read_as
+from perdure.domain.memory.decay import fades_at
 from perdure.domain.memory.entries import MEMORY_ENTRY, MemoryEntry, Skill
-from perdure.domain.memory.fading import fades_at
-from perdure.domain.memory.words import searchable, terms
-from perdure.domain.tolerance import read_as
+from perdure.domain.memory.tokenizer import searchable, terms
 
 _log = structlog.get_logger(__name__)
 
@@ -69,3 +73,36 @@ def _fact(error: ValidationError) -> str:
 def category_forms(name: str, cells: Cells) -> list[str]:
     """A category as it is looked for: in lower case, between line ends; the current form first."""
     return [f"\n{form}\n" for form in cells.digests(" ".join(name.split()).casefold())]
+
+
+_SQLITE_HOLDERS = "SELECT term, doc FROM memory_vocabulary WHERE term IN :terms"
+
+
+_POSTGRESQL_HOLDERS = """
+    SELECT asked.term, count(*) FROM unnest(CAST(:terms AS TEXT[])) AS asked (term)
+    JOIN memory ON memory.lexemes @@ CAST('''' || asked.term || '''' AS TSQUERY)
+    GROUP BY asked.term
+"""
+
+
+_SQLITE_HOLDING = "SELECT rowid FROM memory_terms WHERE memory_terms MATCH :asked"
+
+
+def holders(database: Database, terms: Sequence[str]) -> TextClause:
+    """A query for the terms that are known, each with the number of entries that hold it."""
+    if database.dialect_name == "sqlite":
+        expanded = bindparam("terms", list(terms), expanding=True)
+        return text(_SQLITE_HOLDERS).bindparams(expanded)
+    return text(_POSTGRESQL_HOLDERS).bindparams(terms=list(terms))
+
+
+def holding(database: Database, terms: Sequence[str]) -> ColumnElement[bool]:
+    """The condition that an entry holds one of the terms at least."""
+    terms = [form for term in terms for form in database.cells.digests(term)]
+    if database.dialect_name == "sqlite":
+        asked = " OR ".join(f'"{term}"' for term in terms)
+        rows = text(_SQLITE_HOLDING).bindparams(asked=asked).columns(column("rowid"))
+        return memory.c.number.in_(rows)
+    asked = " | ".join(f"'{term}'" for term in terms)
+    held = literal_column("memory.lexemes", TSVECTOR)
+    return held.bool_op("@@")(cast(asked, TSQUERY))

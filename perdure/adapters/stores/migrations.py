@@ -14,7 +14,7 @@ from sqlalchemy import inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.dialect import DatabaseDialect
-from perdure.domain.errors import StoreError
+from perdure.domain.foundation.errors import StoreError
 
 _FILE = re.compile(r"(?P<number>\d{4})_(?P<name>[a-z_]+)(\.(?P<dialect>sqlite|postgresql))?\.sql")
 _END = re.compile(r";\s*(?:\n\s*\n|\Z)")

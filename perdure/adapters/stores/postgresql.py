@@ -7,7 +7,7 @@ from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from perdure.domain.errors import InvalidInput, StoreAway, StoreError
+from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 
 CONNECT_TIMEOUT_SECONDS = 10
 LOCK_TIMEOUT_MS = 10_000

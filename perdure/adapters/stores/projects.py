@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import projects, sessions, sprints
-from perdure.domain.errors import NotFound
+from perdure.domain.foundation.errors import NotFound
 from perdure.domain.projects.naming import numbered
 from perdure.domain.projects.records import Project, Session, Sprint
 

@@ -20,8 +20,8 @@ from perdure.adapters.stores.tables import (
     verdicts,
     workspaces,
 )
-from perdure.domain.ports import StoredRun
-from perdure.domain.workspace_use import WorkspaceUse
+from perdure.domain.installation.workspace_use import WorkspaceUse
+from perdure.domain.run.stored_run import StoredRun
 
 INSTALLATION_BYTES = 4
 WORKSPACE_BYTES = 4

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from perdure.domain.errors import InvalidInput, StoreAway, StoreError
+from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 
 BUSY_TIMEOUT_MS = 10_000
 # Each of a dozen connections keeps pages of its own; the system's cache has them all anyway.

@@ -7,10 +7,10 @@ from sqlalchemy import RowMapping, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.scoped import LOCK, columns_of, fields_of, require_room, within
+from perdure.adapters.stores.scope_rows import LOCK, columns_of, fields_of, require_room, within
 from perdure.adapters.stores.tables import todos
-from perdure.domain.projects.reach import Reach
 from perdure.domain.projects.records import Todo, TodoCounts, TodoStatus
+from perdure.domain.projects.scope import Reach
 
 
 class SqlTodos:

@@ -7,11 +7,11 @@ from pydantic import ValidationError
 
 from perdure.adapters.stores.blobs import encode
 from perdure.adapters.stores.link_cache import LinkCache
-from perdure.domain.errors import InvalidInput, StoreError
+from perdure.domain.foundation.errors import InvalidInput, StoreError
+from perdure.domain.foundation.tokens import TokenSizes
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.llm.transcript import Link, Message, TranscriptRef, message_tokens
 from perdure.domain.ports import BlobStore
-from perdure.domain.tokens import TokenSizes
-from perdure.domain.tolerance import read
-from perdure.domain.transcript import Head, Link, Message, message_tokens
 
 CACHE_BYTES = 32 * 1024 * 1024
 
@@ -28,7 +28,9 @@ class LinkedTranscripts:
         self._blobs = blobs
         self._cache = LinkCache(cache_bytes)
 
-    async def append(self, head: Head | None, messages: Sequence[Message]) -> Head:
+    async def append(
+        self, head: TranscriptRef | None, messages: Sequence[Message]
+    ) -> TranscriptRef:
         if head is not None and not messages:
             return head
         # The parent's own totals are taken, not the caller's: they are part of the link's name.
@@ -37,7 +39,7 @@ class LinkedTranscripts:
         text = encode(_canonical(link))
         address = await self._blobs.put(text)
         self._cache.put(address, link, size=len(text))
-        return Head(hash=address, messages=link.messages_total, tokens=link.tokens_total)
+        return TranscriptRef(hash=address, messages=link.messages_total, tokens=link.tokens_total)
 
     async def load(self, head: str) -> tuple[Message, ...]:
         parts: list[tuple[Message, ...]] = []

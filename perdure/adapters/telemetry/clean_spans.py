@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import Status
 from opentelemetry.util.types import AttributeValue
 
-from perdure.adapters.redacting import told
+from perdure.adapters.logging.redacting import told
 
 
 class CleanSpans(SpanProcessor):

@@ -2,9 +2,9 @@
 
 from opentelemetry.metrics import Counter, Histogram, Meter
 
-from perdure.domain import metrics
-from perdure.domain.metrics import Metric
-from perdure.domain.usage import Account
+from perdure.domain.llm.usage import AttemptTotals
+from perdure.domain.run import metrics
+from perdure.domain.run.metrics import Metric
 
 INPUT, OUTPUT, UNCONFIRMED = "input", "output", "unconfirmed"
 CACHE_READ, CACHE_CREATION = "cache_read", "cache_creation"
@@ -23,7 +23,7 @@ class Meters:
         """One attempt of a model call."""
         self._seconds.record(seconds, {"model": model, "step": step, "status": status})
 
-    def account(self, account: Account, *, model: str) -> None:
+    def account(self, account: AttemptTotals, *, model: str) -> None:
         """What all attempts of one logical call used; to be counted once for each call."""
         usage = account.usage
         written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.sampling import (
 from opentelemetry.trace import Link, SpanKind, TraceState
 from opentelemetry.util.types import Attributes
 
-from perdure.domain.names import READY_ACTIVITY
+from perdure.domain.foundation.names import READY_ACTIVITY
 
 LOOKS = ("QueryWorkflow:", "HandleQuery:")
 PROBES = frozenset({f"StartActivity:{READY_ACTIVITY}", f"RunActivity:{READY_ACTIVITY}"})

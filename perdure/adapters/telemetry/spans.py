@@ -7,7 +7,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider, create_tracer_provider
 
-from perdure.adapters.settings import inherited_environment
+from perdure.adapters.settings.variables import inherited_environment
 from perdure.adapters.telemetry.sampling import sampler_of
 
 _log = structlog.get_logger(__name__)

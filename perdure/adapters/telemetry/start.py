@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import structlog
 
-from perdure.adapters.settings import inherited_environment
+from perdure.adapters.settings.variables import inherited_environment
 from perdure.adapters.telemetry.handles import Telemetry
+from perdure.adapters.telemetry.otel_env import SPOKEN_PROTOCOL, wanted
 from perdure.adapters.telemetry.sharing import Shared
-from perdure.adapters.telemetry.variables import SPOKEN_PROTOCOL, wanted
 
 _log = structlog.get_logger(__name__)
 _shared = Shared()

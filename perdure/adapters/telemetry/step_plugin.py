@@ -9,7 +9,6 @@ from temporalio.exceptions import ApplicationError
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from perdure.adapters.step_facts import StepFacts, step_facts
 from perdure.adapters.telemetry import conventions as names
 from perdure.adapters.telemetry.meters import Meters
 from perdure.adapters.telemetry.step_spans import (
@@ -18,7 +17,8 @@ from perdure.adapters.telemetry.step_spans import (
     report_attributes,
     request_attributes,
 )
-from perdure.domain.steps import (
+from perdure.adapters.temporal.activity_context import StepFacts, step_facts
+from perdure.domain.run.activity_messages import (
     JudgeReport,
     JudgeRequest,
     ModelCallReport,

@@ -10,9 +10,10 @@ from typing import TypeAlias
 from opentelemetry.util.types import AttributeValue
 
 from perdure.adapters.telemetry import conventions as names
-from perdure.domain.evaluation import DimensionScore
+from perdure.domain.evaluation.scores import DimensionScore
+from perdure.domain.llm.usage import AttemptTotals
 from perdure.domain.refine.state import CheckReport
-from perdure.domain.steps import (
+from perdure.domain.run.activity_messages import (
     JudgeReport,
     JudgeRequest,
     ModelCallReport,
@@ -20,7 +21,6 @@ from perdure.domain.steps import (
     ToolCallReport,
     ToolCallRequest,
 )
-from perdure.domain.usage import Account
 
 Attributes: TypeAlias = dict[str, AttributeValue]
 
@@ -74,7 +74,7 @@ def report_attributes(request: object, report: object) -> Attributes:
             return {}
 
 
-def account_attributes(account: Account) -> Attributes:
+def account_attributes(account: AttemptTotals) -> Attributes:
     """Usage and cost of all attempts of a call; an unknown cost is left out, never 0."""
     usage = account.usage
     attributes: Attributes = {

@@ -7,18 +7,18 @@ from jsonschema.exceptions import ValidationError as SchemaError
 from jsonschema.protocols import Validator
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from perdure.adapters.checks.result import CheckFailed
 from perdure.adapters.checks.schemas import prepare_schema
-from perdure.domain.errors import ToolFailure
-from perdure.domain.problem_words import allowed
-from perdure.domain.problems import path_of, shown
-from perdure.domain.tools import ToolFact
+from perdure.check_decorator import CheckFailed
+from perdure.domain.foundation.errors import ToolFailure
+from perdure.domain.foundation.problem_words import allowed
+from perdure.domain.foundation.problems import path_of, shown
+from perdure.domain.tools.definitions import ToolDefinition
 
 _SHOWN_PROBLEMS = 5
 _SHOWN_VALUE = 80
 
 
-def check(fact: ToolFact, arguments: Mapping[str, JsonValue], *, made: bool = False) -> None:
+def check(fact: ToolDefinition, arguments: Mapping[str, JsonValue], *, made: bool = False) -> None:
     """Raise `ToolFailure` (`invalid_arguments`) naming every problem, its place and its cure.
 
     The schema of a tool that a model `made` has only patterns of the linear-time engine.
@@ -29,7 +29,7 @@ def check(fact: ToolFact, arguments: Mapping[str, JsonValue], *, made: bool = Fa
         raise refused(fact, [_sentence(problem) for problem in problems])
 
 
-def _made(fact: ToolFact) -> Validator:
+def _made(fact: ToolDefinition) -> Validator:
     try:
         return prepare_schema(fact.parameters)
     except CheckFailed as error:
@@ -38,7 +38,9 @@ def _made(fact: ToolFact) -> Validator:
         ) from error
 
 
-def parse(fact: ToolFact, model: type[BaseModel], arguments: Mapping[str, JsonValue]) -> BaseModel:
+def parse(
+    fact: ToolDefinition, model: type[BaseModel], arguments: Mapping[str, JsonValue]
+) -> BaseModel:
     """The arguments as typed values; what JSON Schema cannot say is checked here."""
     try:
         return model.model_validate(dict(arguments))
@@ -51,7 +53,7 @@ def parse(fact: ToolFact, model: type[BaseModel], arguments: Mapping[str, JsonVa
         raise refused(fact, problems) from error
 
 
-def refused(fact: ToolFact, problems: list[str]) -> ToolFailure:
+def refused(fact: ToolDefinition, problems: list[str]) -> ToolFailure:
     """The failure that lists what is wrong with the arguments."""
     more = len(problems) - _SHOWN_PROBLEMS
     listed = "; ".join(problems[:_SHOWN_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
@@ -70,7 +72,7 @@ def _sentence(problem: SchemaError) -> str:
     return f"{path}: {text}"
 
 
-def _signature(fact: ToolFact) -> str:
+def _signature(fact: ToolDefinition) -> str:
     properties = fact.parameters.get("properties")
     required = fact.parameters.get("required")
     names = list(properties) if isinstance(properties, dict) else []

@@ -7,18 +7,19 @@ from pydantic import Field
 from perdure.adapters.stores import Stores
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.tools.host import AnyTool
-from perdure.adapters.tools.kept.artifacts import artifact_tools
-from perdure.adapters.tools.kept.knowledge import memory_tools, skill_tools
-from perdure.adapters.tools.kept.placing import reach_of
-from perdure.adapters.tools.kept.sprints import sprint_tools
-from perdure.adapters.tools.kept.todos import todo_tools
-from perdure.adapters.tools.reading import fs_list, fs_read, fs_search
+from perdure.adapters.tools.project_tools.artifacts import artifact_tools
+from perdure.adapters.tools.project_tools.memory_tools import memory_tools, skill_tools
+from perdure.adapters.tools.project_tools.scope import reach_of
+from perdure.adapters.tools.project_tools.sprints import sprint_tools
+from perdure.adapters.tools.project_tools.todos import todo_tools
+from perdure.adapters.tools.read_files import fs_list, fs_read, fs_search
 from perdure.adapters.tools.shell.command import shell_readonly
-from perdure.adapters.tools.writing import fs_edit, fs_write
-from perdure.domain.errors import PerdureError, ToolFailure
-from perdure.domain.ports import ArtifactStore, BlobStore
-from perdure.domain.tools import OUTPUT_CAP_BYTES
-from perdure.tooling import Tool, ToolContext, tool
+from perdure.adapters.tools.write_files import fs_edit, fs_write
+from perdure.domain.foundation.errors import PerdureError, ToolFailure
+from perdure.domain.ports import BlobStore
+from perdure.domain.projects.ports import ArtifactStore
+from perdure.domain.tools.definitions import OUTPUT_CAP_BYTES
+from perdure.tool_decorator import Tool, ToolContext, tool
 
 
 def builtin_tools(blobs: BlobStore, artifacts: ArtifactStore | None = None) -> tuple[AnyTool, ...]:

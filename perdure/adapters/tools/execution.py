@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from perdure.domain.errors import ToolFailure
+from perdure.domain.foundation.errors import ToolFailure
 from perdure.working_time import ended_in_time
 
 GRACE_S = 1.0

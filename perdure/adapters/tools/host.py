@@ -10,22 +10,22 @@ from functools import partial
 
 from pydantic import BaseModel, TypeAdapter
 
-from perdure.adapters.stores.patient import patiently
+from perdure.adapters.stores.waiting_stores import patiently
 from perdure.adapters.tools import arguments, execution
 from perdure.adapters.tools.execution import Finished, Late
-from perdure.adapters.tools.outputs import tool_output
-from perdure.domain.agent.granting import refusal
-from perdure.domain.errors import InvalidInput, PerdureError, StoreAway, ToolFailure
-from perdure.domain.tools import (
+from perdure.adapters.tools.output_limits import tool_output
+from perdure.domain.foundation.errors import InvalidInput, PerdureError, StoreAway, ToolFailure
+from perdure.domain.tools.access_levels import refusal
+from perdure.domain.tools.definitions import (
     UNKNOWN_TOOL,
-    Grant,
     HeldBy,
     Rehearsal,
-    ToolEnvelope,
-    ToolFact,
+    ToolDefinition,
+    ToolGrant,
+    ToolInvocation,
     ToolOutput,
 )
-from perdure.tooling import Arguments, Tool, ToolContext
+from perdure.tool_decorator import Arguments, Tool, ToolContext
 
 AnyTool = Tool[..., object]
 Obstacle = Callable[[], Awaitable[str]]
@@ -62,21 +62,21 @@ class LocalToolHost:
         self._grace_s = grace_s
         self.abandoned: list[str] = []  # call ids of tools that ignored their deadline
 
-    async def catalog(self) -> tuple[ToolFact, ...]:
+    async def catalog(self) -> tuple[ToolDefinition, ...]:
         """All tools of this host, by name."""
         return tuple([await self._fact(name) for name in sorted(self._tools)])
 
-    async def _fact(self, name: str) -> ToolFact:
+    async def _fact(self, name: str) -> ToolDefinition:
         fact, obstacle = self._tools[name].fact, self._obstacles.get(name)
         return (
             fact if obstacle is None else fact.model_copy(update={"unavailable": await obstacle()})
         )
 
-    def serves(self, name: str, grant: Grant) -> bool:
+    def serves(self, name: str, grant: ToolGrant) -> bool:
         """Whether a tool, or an alias of one, has this name here; the grant changes nothing."""
         return name in self._names
 
-    async def call(self, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+    async def call(self, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
         """Run one tool inside its grant.
 
         Args:
@@ -111,7 +111,7 @@ class LocalToolHost:
             log.exception("%s could not mend its arguments; they stay as given", name)
             return given
 
-    async def rehearse(self, envelope: ToolEnvelope, grant: Grant) -> Rehearsal:
+    async def rehearse(self, envelope: ToolInvocation, grant: ToolGrant) -> Rehearsal:
         """What a call would meet and do: its grant, what it needs, its arguments; nothing runs."""
         tool = self._granted(envelope, grant)
         if isinstance(tool, ToolOutput):
@@ -124,7 +124,7 @@ class LocalToolHost:
         except Exception as error:
             return Rehearsal(refused=_failed(tool.fact.name, error))
 
-    def _granted(self, envelope: ToolEnvelope, grant: Grant) -> AnyTool | ToolOutput:
+    def _granted(self, envelope: ToolInvocation, grant: ToolGrant) -> AnyTool | ToolOutput:
         """The tool that is called, or what the model is told instead."""
         tool = self._tools.get(self._names.get(envelope.name, ""))
         if tool is None:
@@ -138,7 +138,7 @@ class LocalToolHost:
             return tool_output("denied", why, code="denied")
         return tool
 
-    async def _rehearsed(self, tool: AnyTool, envelope: ToolEnvelope, grant: Grant) -> str:
+    async def _rehearsed(self, tool: AnyTool, envelope: ToolInvocation, grant: ToolGrant) -> str:
         arguments.check(tool.fact, envelope.arguments)
         parsed = arguments.parse(tool.fact, tool.arguments, envelope.arguments)
         if tool.rehearsal is None:
@@ -158,7 +158,7 @@ class LocalToolHost:
             )
         return outcome.value if isinstance(outcome.value, str) else ""
 
-    async def _run(self, tool: AnyTool, envelope: ToolEnvelope, grant: Grant) -> ToolOutput:
+    async def _run(self, tool: AnyTool, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
         arguments.check(tool.fact, envelope.arguments)
         parsed = arguments.parse(tool.fact, tool.arguments, envelope.arguments)
         stop = execution.Stop()
@@ -178,7 +178,7 @@ class LocalToolHost:
                 return self._late(tool.fact, envelope, timeout_s=timeout_s, abandoned=abandoned)
 
     def _late(
-        self, fact: ToolFact, envelope: ToolEnvelope, *, timeout_s: float, abandoned: bool
+        self, fact: ToolDefinition, envelope: ToolInvocation, *, timeout_s: float, abandoned: bool
     ) -> ToolOutput:
         text = f"{fact.name} did not finish within {timeout_s:g} s and was stopped."
         if abandoned:
@@ -192,7 +192,7 @@ class LocalToolHost:
         return tool_output("error", text, code="timeout")
 
 
-def _context(envelope: ToolEnvelope, grant: Grant, stop: execution.Stop) -> ToolContext:
+def _context(envelope: ToolInvocation, grant: ToolGrant, stop: execution.Stop) -> ToolContext:
     return ToolContext(
         run=envelope.run,
         call_id=envelope.call_id,

@@ -5,8 +5,8 @@ from types import ModuleType
 
 from perdure.adapters.plugin_modules import broken_plugin, installed_plugins, plugin_module
 from perdure.adapters.tools.host import AnyTool
-from perdure.domain.errors import InvalidInput
-from perdure.tooling import Tool
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.tool_decorator import Tool
 
 GROUP = "perdure.tools"
 

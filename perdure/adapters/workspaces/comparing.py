@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from perdure.adapters.foreign.process import work_now
+from perdure.adapters.bounded_process.process import work_now
 
 # Lines `i1` to `i2` of the old text become `j1` to `j2` of the new one.
 Step = tuple[str, int, int, int, int]

@@ -17,13 +17,13 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from perdure.adapters.git.shadow import find_repository
-from perdure.adapters.workspaces import copies
-from perdure.adapters.workspaces.applying import Change, apply_changes
-from perdure.adapters.workspaces.listing import list_files
-from perdure.adapters.workspaces.merging import merge_trees
+from perdure.adapters.git.safe_repository import find_repository
+from perdure.adapters.workspaces import working_copies
+from perdure.adapters.workspaces.apply_changes import Change, apply_changes
+from perdure.adapters.workspaces.file_selection import list_files
 from perdure.adapters.workspaces.patches import unified_patch
 from perdure.adapters.workspaces.snapshots import Snapshots, restore
+from perdure.adapters.workspaces.three_way_merge import merge_trees
 from perdure.adapters.workspaces.trees import (
     Leaf,
     Mode,
@@ -31,25 +31,25 @@ from perdure.adapters.workspaces.trees import (
     load_tree,
     store_tree,
 )
-from perdure.domain.base import Frozen
-from perdure.domain.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.ports import BlobStore
-from perdure.domain.refs import Ref
-from perdure.domain.workspaces import Merged
+from perdure.domain.tools.workspaces import Merged
 
 LOCK_POLL_S = 0.05
 
 Kind = Literal["worktree", "copy", "scratch"]
 
 
-class WorkingFolder(Frozen):
+class WorkingFolder(FrozenModel):
     """The note of one prepared folder."""
 
     run: str
     kind: Kind
     source: str | None
     root: str
-    base: Ref
+    base: BlobRef
 
 
 class LocalWorkspaces:
@@ -84,11 +84,11 @@ class LocalWorkspaces:
                 return note.root
             return (await self._make(run, source)).root
 
-    async def base(self, *, run: str) -> Ref:
+    async def base(self, *, run: str) -> BlobRef:
         """The tree that the run's working folder began with."""
         return self._required(run).base
 
-    async def snapshot(self, *, run: str, root: str) -> Ref:
+    async def snapshot(self, *, run: str, root: str) -> BlobRef:
         """Store the tree (path to blob and mode) and return the reference of its manifest."""
         note = self._note(run)
         known = await load_tree(self._blobs, note.base.hash) if note else {}
@@ -112,7 +112,7 @@ class LocalWorkspaces:
         present = await list_files(root, also=known)
         await restore(self._blobs, root=root, tree=wanted, present=present)
         if base is not None and base != note.base.hash:
-            self._keep(note.model_copy(update={"base": Ref(hash=base)}))
+            self._keep(note.model_copy(update={"base": BlobRef(hash=base)}))
 
     @asynccontextmanager
     async def checkout(self, *, tree: str) -> AsyncGenerator[str]:
@@ -196,13 +196,13 @@ class LocalWorkspaces:
     async def _copy(self, source: str, root: str) -> Kind:
         paths = await list_files(source)
         repository = await asyncio.to_thread(find_repository, source)
-        if repository is not None and await copies.add_worktree(repository, root):
-            await asyncio.to_thread(copies.copy_files, source, root, paths)
+        if repository is not None and await working_copies.add_worktree(repository, root):
+            await asyncio.to_thread(working_copies.copy_files, source, root, paths)
             return "worktree"
-        await asyncio.to_thread(copies.require_size, source, paths)
+        await asyncio.to_thread(working_copies.require_size, source, paths)
         shutil.rmtree(root, ignore_errors=True)
         os.mkdir(root, 0o700)
-        await asyncio.to_thread(copies.copy_files, source, root, paths)
+        await asyncio.to_thread(working_copies.copy_files, source, root, paths)
         return "copy"
 
     async def _discard(self, run: str) -> None:
@@ -212,7 +212,7 @@ class LocalWorkspaces:
         root = str(place / "work")
         origin = place / "source"
         if origin.is_file():
-            await copies.remove_worktree(origin.read_text(encoding="utf-8"), root)
+            await working_copies.remove_worktree(origin.read_text(encoding="utf-8"), root)
         self._snapshots.forget(root)
         await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 

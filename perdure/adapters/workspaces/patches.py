@@ -5,7 +5,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from perdure.adapters.foreign.process import TooMuch
+from perdure.adapters.bounded_process.process import TooMuch
 from perdure.adapters.workspaces.comparing import Step, steps_between
 from perdure.adapters.workspaces.trees import Leaf, Tree, changed_paths
 from perdure.domain.ports import BlobStore

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from perdure.adapters.files.beneath import Beneath
+from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.domain.delegation.skills import FOLDER
 
 
@@ -14,5 +14,5 @@ class WorkingSkills:
 
 
 def _write(root: str, name: str, text: str) -> None:
-    with Beneath(root) as files, files.folder((FOLDER,), create=True) as folder:
+    with RootedDirectory(root) as files, files.folder((FOLDER,), create=True) as folder:
         files.replace(folder, f"{name}.md", f"{text.strip()}\n".encode())

@@ -6,11 +6,11 @@ import stat
 import time
 from collections.abc import Iterable, Sequence
 
-from perdure.adapters.files.beneath import Beneath, Parts
 from perdure.adapters.files.paths import shown
-from perdure.adapters.workspaces.listing import list_files
+from perdure.adapters.files.rooted_files import Parts, RootedDirectory
+from perdure.adapters.workspaces.file_selection import list_files
 from perdure.adapters.workspaces.trees import EXECUTABLE, LINK, Leaf, Mode, Tree
-from perdure.domain.errors import InvalidInput, ToolFailure
+from perdure.domain.foundation.errors import InvalidInput, ToolFailure
 from perdure.domain.ports import BlobStore
 
 TREE_CAP = 2 * 1024**3
@@ -81,7 +81,7 @@ def leaf_mode(mode: int) -> Mode:
     return EXECUTABLE if mode & 0o111 else "100644"
 
 
-def content(files: Beneath, parts: Parts) -> tuple[Mode, bytes] | None:
+def content(files: RootedDirectory, parts: Parts) -> tuple[Mode, bytes] | None:
     """What is at a path as a tree sees it, or None for nothing (or a folder)."""
     entry = files.entry(parts)
     if entry is None or entry.kind not in {"file", "link"}:
@@ -108,7 +108,7 @@ def _read_batch(
     unchanged: list[tuple[str, Leaf, int]] = []
     read: list[tuple[str, Mode, bytes, Signature | None]] = []
     now = time.time_ns()
-    with Beneath(root) as files:
+    with RootedDirectory(root) as files:
         for path in paths:
             parts = tuple(path.split("/"))
             entry = files.entry(parts)
@@ -135,7 +135,7 @@ def _signature(status: os.stat_result) -> Signature:
 
 
 def _remove_others(root: str, tree: Tree, present: Sequence[str]) -> None:
-    with Beneath(root) as files:
+    with RootedDirectory(root) as files:
         for path in present:
             if path not in tree:
                 parts = tuple(path.split("/"))
@@ -145,14 +145,14 @@ def _remove_others(root: str, tree: Tree, present: Sequence[str]) -> None:
 
 def _restore_one(root: str, path: str, leaf: Leaf, data: bytes) -> None:
     parts = tuple(path.split("/"))
-    with Beneath(root) as files:
+    with RootedDirectory(root) as files:
         if content(files, parts) == (leaf.mode, data):
             return
         _clear_way(files, parts)
         put(files, parts, leaf=leaf, data=data)
 
 
-def put(files: Beneath, parts: Parts, *, leaf: Leaf, data: bytes) -> None:
+def put(files: RootedDirectory, parts: Parts, *, leaf: Leaf, data: bytes) -> None:
     """Write one leaf, whole or not at all."""
     with files.locked(parts[:-1], create=True) as folder:
         if leaf.mode == LINK:
@@ -161,7 +161,7 @@ def put(files: Beneath, parts: Parts, *, leaf: Leaf, data: bytes) -> None:
             files.replace(folder, parts[-1], data, mode=leaf.permissions)
 
 
-def _clear_way(files: Beneath, parts: Parts) -> None:
+def _clear_way(files: RootedDirectory, parts: Parts) -> None:
     """Remove what stands where a folder is needed, and a folder where the file goes."""
     for depth in range(1, len(parts)):
         entry = files.entry(parts[:depth])

@@ -7,17 +7,17 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from perdure.adapters.files.paths import is_safe_tree_path
-from perdure.domain.base import Frozen
-from perdure.domain.errors import StoreError
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import StoreError
+from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.ports import BlobStore
-from perdure.domain.refs import Ref
 
 Mode = Literal["100644", "100755", "120000"]
 LINK: Mode = "120000"
 EXECUTABLE: Mode = "100755"
 
 
-class Leaf(Frozen):
+class Leaf(FrozenModel):
     """One file of a tree: where its bytes are, and git's word for its kind."""
 
     blob: str
@@ -34,7 +34,7 @@ Tree = Mapping[str, Leaf]
 _TREE: TypeAdapter[dict[str, Leaf]] = TypeAdapter(dict[str, Leaf])
 
 
-async def store_tree(blobs: BlobStore, tree: Tree) -> Ref:
+async def store_tree(blobs: BlobStore, tree: Tree) -> BlobRef:
     """Store the manifest; equal trees have equal references."""
     plain = {path: {"blob": leaf.blob, "mode": leaf.mode} for path, leaf in sorted(tree.items())}
     # Escapes keep names that are not UTF-8 readable for `json` and harmless for all others.

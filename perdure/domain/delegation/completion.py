@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from perdure.domain.base import Frozen
 from perdure.domain.delegation.confidence import placeholders
 from perdure.domain.delegation.decisions import Complete, Envelope
 from perdure.domain.delegation.key_findings import is_usable, shortened
 from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.foundation.base import FrozenModel
 
 Gate = Literal[
     "output_contract",
@@ -28,7 +28,7 @@ REPAIR_WORKER = "completion_repair"
 REPAIRS_OF_COMPLETION = 1
 
 
-class FileFact(Frozen):
+class FileFact(FrozenModel):
     """A deliverable as it lies there; `problem` says why it does not parse or fit together."""
 
     path: str
@@ -38,7 +38,7 @@ class FileFact(Frozen):
     problem: str = ""
 
 
-class CompletionFacts(Frozen):
+class CompletionFacts(FrozenModel):
     """What is known of a claimed completion; None: not looked at yet.
 
     Args:
@@ -56,7 +56,7 @@ class CompletionFacts(Frozen):
     smoke: str | None = None
 
 
-class Rejection(Frozen):
+class Rejection(FrozenModel):
     """Why a completion is refused: the gate, and every thing it names."""
 
     gate: Gate
@@ -74,7 +74,7 @@ class Rejection(Frozen):
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-class Breaker(Frozen):
+class Breaker(FrozenModel):
     """Refused completions: the newest, how often in a row, and since work was accepted."""
 
     last: str = ""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perdure.domain.delegation.results import WorkerReport
-from perdure.domain.progress import rounded
+from perdure.domain.evaluation.trajectory import rounded
 
 BASE = 0.1
 FROM_TOOLS = 0.6

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from perdure.domain.delegation.settings import StallSettings
-from perdure.domain.delegation.stall import Progress, Reading, is_steady_rise
-from perdure.domain.progress import rounded
+from perdure.domain.delegation.stall import Measurement, Progress, is_steady_rise
+from perdure.domain.evaluation.trajectory import rounded
 
 SMALL_CHANGE = 0.05
 GOOD_ENOUGH = 0.95
@@ -58,14 +58,14 @@ def _rises(scores: Sequence[float], settings: StallSettings) -> bool:
     return len(scores) > 1 and climbs and (gained or is_steady_rise(scores, settings))
 
 
-def _same_findings(recent: Sequence[Reading]) -> str | None:
+def _same_findings(recent: Sequence[Measurement]) -> str | None:
     found = {reading.findings for reading in recent}
     if len(recent) < READINGS or len(found) > 1 or "" in found:
         return None
     return f"the same findings {len(recent)} times"
 
 
-def _plateau(recent: Sequence[Reading], settings: StallSettings) -> str | None:
+def _plateau(recent: Sequence[Measurement], settings: StallSettings) -> str | None:
     scores = [reading.confidence for reading in recent]
     last = scores[-1]
     moved = abs(rounded(last - scores[-2])) >= SMALL_CHANGE

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
 
 DecisionName = Literal["delegate", "plan", "diagnose", "complete", "escalate", "fail"]
 DECISION_NAMES: tuple[DecisionName, ...] = (
@@ -39,7 +39,7 @@ Names = Annotated[tuple[str, ...], AfterValidator(_without_blanks)]
 Word = Annotated[str, Field(min_length=1, max_length=120)]
 
 
-class Envelope(Frozen):
+class Envelope(FrozenModel):
     """One piece of work for one worker.
 
     Args:
@@ -77,7 +77,7 @@ class Envelope(Frozen):
     priority: Priority = "normal"
 
 
-class Subtask(Frozen):
+class Subtask(FrozenModel):
     """One node of a task plan: what is to be done, after what, and what shows that it is done."""
 
     id: Word
@@ -86,7 +86,7 @@ class Subtask(Frozen):
     acceptance: str = ""
 
 
-class Hypothesis(Frozen):
+class Hypothesis(FrozenModel):
     """A guess at why the work is stuck, with a cheap test of it."""
 
     id: Word
@@ -94,7 +94,7 @@ class Hypothesis(Frozen):
     test: str = Field(min_length=1)
 
 
-class Delegate(Frozen):
+class Delegate(FrozenModel):
     """Give work to workers."""
 
     decision: Literal["delegate"]
@@ -102,7 +102,7 @@ class Delegate(Frozen):
     delegations: tuple[Envelope, ...] = Field(min_length=1, max_length=MOST_ENVELOPES)
 
 
-class MakePlan(Frozen):
+class MakePlan(FrozenModel):
     """Take the task apart into a graph of subtasks."""
 
     decision: Literal["plan"]
@@ -110,7 +110,7 @@ class MakePlan(Frozen):
     subtasks: tuple[Subtask, ...] = Field(min_length=1, max_length=MOST_SUBTASKS)
 
 
-class Diagnose(Frozen):
+class Diagnose(FrozenModel):
     """Find out why the work is stuck before trying again."""
 
     decision: Literal["diagnose"]
@@ -118,7 +118,7 @@ class Diagnose(Frozen):
     hypotheses: tuple[Hypothesis, ...] = Field(min_length=1, max_length=MOST_HYPOTHESES)
 
 
-class Complete(Frozen):
+class Complete(FrozenModel):
     """Say that the task is done, and with what."""
 
     decision: Literal["complete"]
@@ -128,7 +128,7 @@ class Complete(Frozen):
     deliverables: Names = ()
 
 
-class Escalate(Frozen):
+class Escalate(FrozenModel):
     """Ask a person."""
 
     decision: Literal["escalate"]
@@ -150,7 +150,7 @@ def asked_above(question: str, choices: Sequence[str]) -> str:
     return f"{question.strip()}{offered}"
 
 
-class Fail(Frozen):
+class Fail(FrozenModel):
     """Give the task up."""
 
     decision: Literal["fail"]

@@ -1,6 +1,6 @@
 """Diagnosis: how often the manager may look for causes, and when a hypothesis is confirmed."""
 
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
 
 CONFIRMED_ABOVE = 0.5
 IN_A_ROW = 2
@@ -9,7 +9,7 @@ FEWEST = 3
 ITERATIONS_PER_DIAGNOSIS = 4
 
 
-class Diagnoses(Frozen):
+class Diagnoses(FrozenModel):
     """How often causes were looked for: in all, in a row, and the delegations since then."""
 
     count: int = 0

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
-from perdure.domain.base import Frozen
 from perdure.domain.delegation.decisions import MOST_SUBTASKS, Subtask
+from perdure.domain.foundation.base import FrozenModel
 
 Status = Literal["pending", "done", "failed"]
 REPLANS_WITHOUT_PROGRESS = 1
 
 
-class Node(Frozen):
+class Node(FrozenModel):
     """A subtask of the plan as it stands; `note` says why it failed, or what came out."""
 
     id: str
@@ -25,7 +25,7 @@ class Node(Frozen):
     note: str = ""
 
 
-class TaskPlan(Frozen):
+class TaskPlan(FrozenModel):
     """The subtasks in the manager's order.
 
     `replans` counts the new plans in a row that no progress lies between; `moved`: work made

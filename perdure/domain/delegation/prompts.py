@@ -9,19 +9,43 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from perdure.domain.delegation.course import Course
+from perdure.domain.delegation.budget_phases import TOLD, budget_phase
 from perdure.domain.delegation.decisions import Envelope
 from perdure.domain.delegation.key_findings import shortened
-from perdure.domain.delegation.phases import TOLD, budget_phase
 from perdure.domain.delegation.plan import plan_view
-from perdure.domain.delegation.settings import DelegationSettings
-from perdure.domain.delegation.strategies import strategy_text
+from perdure.domain.delegation.progress import ManagerProgress
+from perdure.domain.delegation.settings import DelegationSettings, StrategyName
 from perdure.domain.delegation.summary import rolling_summary
-from perdure.domain.json_text import as_text
-from perdure.domain.refine.demands import demand
-from perdure.domain.refine.prompts import quoted
-from perdure.domain.rubric import Rubric
-from perdure.domain.standing import demands
+from perdure.domain.evaluation.demands import demand
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.foundation.json_extraction import as_text
+from perdure.domain.foundation.plain_text import quoted
+from perdure.domain.turns.guidance import demands
+
+INSTRUCTIONS: Mapping[StrategyName, str] = {
+    "decompose_finer": (
+        "Break what is stuck into smaller pieces: plan or delegate steps that each produce one "
+        "thing that can be checked by itself."
+    ),
+    "simplify": (
+        "Reduce the scope: drop what the success criteria do not demand, take the simplest version "
+        "that meets them, and finish that first."
+    ),
+    "reframe": (
+        "Come at it from another side: question an assumption that all attempts so far shared, and "
+        "delegate work that does without it."
+    ),
+    "escalate": "A person was asked. Follow the answer; without one, finish with what there is.",
+}
+
+
+def strategy_text(strategy: StrategyName | None, why: str) -> str:
+    """The strategy in force and the reason for it; empty while there is none."""
+    if strategy is None:
+        return ""
+    reason = f" (because {why})" if why else ""
+    return f"{strategy}{reason}: {INSTRUCTIONS[strategy]}"
+
 
 MANAGER_SYSTEM = (
     "You manage a task that workers carry out; you do none of it yourself. In each turn you see "
@@ -82,7 +106,7 @@ class ManagerView:
     """
 
     goal: str
-    course: Course
+    course: ManagerProgress
     settings: DelegationSettings
     fraction_remaining: float
     rubric: Rubric | None = None

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, AliasChoices, Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.generated_tools.draft import NeededTool
 
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
@@ -16,25 +17,13 @@ def _without_blanks(values: tuple[str, ...]) -> tuple[str, ...]:
 Texts = Annotated[tuple[str, ...], AfterValidator(_without_blanks)]
 
 
-class CreatedSkill(Frozen):
+class CreatedSkill(FrozenModel):
     """A procedure that a worker wrote down for later ones, as Markdown."""
 
     markdown: str
 
 
-class NeededTool(Frozen):
-    """A tool that a worker wants made; `parameters` (or `schema`) is its JSON schema."""
-
-    name: str
-    code: str
-    parameters: dict[str, JsonValue] = Field(
-        default={}, validation_alias=AliasChoices("parameters", "schema")
-    )
-    description: str = ""
-    examples: tuple[JsonValue, ...] = ()
-
-
-class Defect(Frozen):
+class Defect(FrozenModel):
     """One thing that is wrong with a result, by kind; `critical` ones are repaired."""
 
     category: str = "other"
@@ -43,7 +32,7 @@ class Defect(Frozen):
     critical: bool = False
 
 
-class WorkerResult(Frozen):
+class WorkerResult(FrozenModel):
     """The structured result of one worker.
 
     Args:
@@ -74,7 +63,7 @@ class WorkerResult(Frozen):
 WorkerEnd = Literal["done", "crashed", "deferred", "refused"]
 
 
-class WorkerReport(Frozen):
+class WorkerReport(FrozenModel):
     """One worker of one iteration as the manager's rules see it.
 
     Args:

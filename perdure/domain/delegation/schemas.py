@@ -6,8 +6,8 @@ fields, nothing is recursive. What is free in form travels as text that holds JS
 
 from pydantic import JsonValue
 
-from perdure.domain.delegation.critique import CATEGORIES
 from perdure.domain.delegation.decisions import DECISION_NAMES, PRIORITIES
+from perdure.domain.delegation.worker_review import CATEGORIES
 
 Schema = dict[str, JsonValue]
 

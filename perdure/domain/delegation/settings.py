@@ -4,20 +4,20 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
-from perdure.domain.base import Frozen
-from perdure.domain.commands import Argv
-from perdure.domain.verdicts import JudgeSettings
+from perdure.domain.evaluation.judge_cache import JudgeSettings
+from perdure.domain.evaluation.program_checks import Argv
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.size_limits import MAX_ITERATIONS, Count
+from perdure.domain.generated_tools.limits import ToolsFactorySettings
 
-MAX_ITERATIONS = 10_000
 WAVE = 16
 
 StrategyName = Literal["decompose_finer", "simplify", "reframe", "escalate"]
 STRATEGIES: tuple[StrategyName, ...] = ("decompose_finer", "simplify", "reframe", "escalate")
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, le=MAX_ITERATIONS)]
 
 
-class SubManagerSettings(Frozen):
+class SubManagerSettings(FrozenModel):
     """How many workers may manage workers of their own; counted over the whole tree of runs."""
 
     at_once: Count = 3
@@ -25,7 +25,7 @@ class SubManagerSettings(Frozen):
     fraction: Annotated[float, Field(gt=0, le=1)] = 0.3
 
 
-class StallSettings(Frozen):
+class StallSettings(FrozenModel):
     """When the work counts as stuck.
 
     Args:
@@ -41,7 +41,7 @@ class StallSettings(Frozen):
     fresh_window: bool = True
 
 
-class CritiqueSettings(Frozen):
+class CritiqueSettings(FrozenModel):
     """Whether a reviewer scores the workers' results, and how often a worker repairs its own."""
 
     enabled: bool = True
@@ -49,7 +49,7 @@ class CritiqueSettings(Frozen):
     min_mean: Share = 0.6
 
 
-class QualityThresholds(Frozen):
+class QualityThresholds(FrozenModel):
     """What becomes of the final deliverable by its score, from the best to the worst."""
 
     accept: Share = 0.8
@@ -63,29 +63,7 @@ class QualityThresholds(Frozen):
         return self
 
 
-class ToolsFactorySettings(Frozen):
-    """Whether workers may make tools while they work, and how many.
-
-    Args:
-        enabled: whether any tool is made.
-        approve: whether a person approves each tool, by its hash, before anybody may call it.
-        per_agent: tools that one worker may make.
-        per_run: tools that the run may make.
-        repairs: how often a tool that did not pass a check is repaired.
-        namespaces: what the names of tools may begin with; empty allows all that are not reserved.
-        worker_namespaces: the same for single workers, by their id.
-    """
-
-    enabled: bool = True
-    approve: bool = False
-    per_agent: Count = 10
-    per_run: Count = 50
-    repairs: Annotated[int, Field(ge=0, le=10)] = 2
-    namespaces: tuple[str, ...] = ()
-    worker_namespaces: dict[str, tuple[str, ...]] = {}
-
-
-class DelegationSettings(Frozen):
+class DelegationSettings(FrozenModel):
     """How a manager works through its workers.
 
     Args:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from perdure.domain.base import Frozen, StepMessage
-from perdure.domain.memory.skill_markdown import catalog_line, skill_name, slug
-from perdure.domain.memory.steps import RecallReport
+from perdure.domain.foundation.base import ActivityMessage, FrozenModel
+from perdure.domain.memory.recall_messages import RecallReport
+from perdure.domain.memory.skill_format import catalog_line, skill_name, slug
 
 FEWEST_WORDS = 30
 MOST_CHARACTERS = 64_000
@@ -20,7 +20,7 @@ RECALL_TOKENS = 1_000_000
 FOLDER = "skills"
 
 
-class KnownSkill(Frozen):
+class KnownSkill(FrozenModel):
     """A skill that workers may be given: where its text is, its catalog line, and its version.
 
     `earlier` skills come from runs before this one, or from people.
@@ -32,7 +32,7 @@ class KnownSkill(Frozen):
     earlier: bool = False
 
 
-class SkillShelf(Frozen):
+class SkillCatalog(FrozenModel):
     """The skills of a run, by name."""
 
     skills: Mapping[str, KnownSkill] = {}
@@ -42,11 +42,11 @@ class SkillShelf(Frozen):
         """One line a skill, by name."""
         return tuple(self.skills[name].line for name in sorted(self.skills))
 
-    def with_earlier(self, found: Mapping[str, KnownSkill]) -> "SkillShelf":
+    def with_earlier(self, found: Mapping[str, KnownSkill]) -> "SkillCatalog":
         """With skills from before the run; those of the run itself shadow them."""
-        return SkillShelf(skills=dict([*({**found, **self.skills}).items()][:MOST_SKILLS]))
+        return SkillCatalog(skills=dict([*({**found, **self.skills}).items()][:MOST_SKILLS]))
 
-    def with_saved(self, saved: Sequence["SavedSkill"]) -> "SkillShelf":
+    def with_saved(self, saved: Sequence["SavedSkill"]) -> "SkillCatalog":
         """With newly written skills: the latest of a name wins."""
         new = {
             item.name: KnownSkill(ref=item.ref, line=item.line, version=item.version)
@@ -54,19 +54,19 @@ class SkillShelf(Frozen):
         }
         others = {name: skill for name, skill in self.skills.items() if name not in new}
         kept = list({**others, **new}.items())[-MOST_SKILLS:]
-        return SkillShelf(skills=dict(kept))
+        return SkillCatalog(skills=dict(kept))
 
-    def with_taken_over(self, found: Mapping[str, KnownSkill]) -> "SkillShelf":
+    def with_taken_over(self, found: Mapping[str, KnownSkill]) -> "SkillCatalog":
         """With what other runs of the tree wrote: newer than what the run has of that name."""
         kept = list({**self.skills, **found}.items())[-MOST_SKILLS:]
-        return SkillShelf(skills=dict(kept))
+        return SkillCatalog(skills=dict(kept))
 
     def versions(self) -> dict[str, int]:
         """The newest version of each skill that this run wrote."""
         return {name: item.version for name, item in self.skills.items() if not item.earlier}
 
 
-class SavedSkill(StepMessage):
+class SavedSkill(ActivityMessage):
     """A skill that was kept: its name, the address of its text, its catalog line and version."""
 
     name: str
@@ -75,7 +75,7 @@ class SavedSkill(StepMessage):
     version: int = 1
 
 
-class SaveSkillsRequest(StepMessage):
+class SaveSkillsRequest(ActivityMessage):
     """Keep what workers wrote down: `texts` are addresses of Markdown, in order.
 
     With a `folder` the skills are written there as files too. `versions` are those that the run
@@ -92,7 +92,7 @@ class SaveSkillsRequest(StepMessage):
     category: str | None = None
 
 
-class SaveSkillsReport(StepMessage):
+class SaveSkillsReport(ActivityMessage):
     """The skills that were kept; `short` counts those with too few words to be one."""
 
     saved: tuple[SavedSkill, ...] = ()
@@ -100,7 +100,7 @@ class SaveSkillsReport(StepMessage):
     seconds: float = 0.0
 
 
-class OfferSkillsRequest(StepMessage):
+class OfferSkillsRequest(ActivityMessage):
     """Which skills of earlier runs and of people fit the task; `asked` ones come first.
 
     Without `search` only those are looked for that are named. `written` are skills that runs of
@@ -119,7 +119,7 @@ class OfferSkillsRequest(StepMessage):
     recall_tokens: int = RECALL_TOKENS
 
 
-class OfferSkillsReport(StepMessage):
+class OfferSkillsReport(ActivityMessage):
     """The skills by name, those of the same tree, and the names that there is no skill for.
 
     `recalled` is what earlier runs learned of such work; None: nobody asked.
@@ -167,7 +167,7 @@ def named_skills(
     return tuple(saved)
 
 
-def resolve(asked: Sequence[str], shelf: SkillShelf) -> Resolved:
+def resolve(asked: Sequence[str], shelf: SkillCatalog) -> Resolved:
     """What references stand for: names first, hyphens and underscores alike; else Markdown.
 
     A reference of one line that is no name of a skill is unknown: half a procedure is none.

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
-from perdure.domain.base import Frozen
 from perdure.domain.delegation.settings import StallSettings, StrategyName
-from perdure.domain.progress import rounded
+from perdure.domain.evaluation.trajectory import rounded
+from perdure.domain.foundation.base import FrozenModel
 
 EXTENDED_WINDOW = 6
 DIRECTION_CHANGES = 3
@@ -19,7 +19,7 @@ REAL_PROGRESS = 0.1
 Signal = Literal["ok", "warn", "switch_strategy", "stop"]
 
 
-class Reading(Frozen):
+class Measurement(FrozenModel):
     """One delegation that ran.
 
     Args:
@@ -33,14 +33,14 @@ class Reading(Frozen):
     findings: str = ""
 
 
-class Progress(Frozen):
+class Progress(FrozenModel):
     """The readings that count, and the strategies that were tried.
 
     `total` counts all readings of the run. `mark` is the best confidence when the pool of
     strategies was last touched: real progress is measured from there.
     """
 
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[Measurement, ...] = ()
     total: int = 0
     warned: bool = False
     best: float | None = None
@@ -50,7 +50,7 @@ class Progress(Frozen):
     why: str = ""
 
 
-class Verdict(Frozen):
+class StallVerdict(FrozenModel):
     """What a reading comes to; `strategy` is the one to switch to, `why` is for people."""
 
     signal: Signal
@@ -58,7 +58,7 @@ class Verdict(Frozen):
     strategy: StrategyName | None = None
 
 
-def compared_with(progress: Progress, settings: StallSettings) -> Reading | None:
+def compared_with(progress: Progress, settings: StallSettings) -> Measurement | None:
     """The oldest reading of the window that the next one completes; None: it stays too short."""
     needed = settings.window - 1
     return progress.readings[-needed] if len(progress.readings) >= needed else None
@@ -66,12 +66,12 @@ def compared_with(progress: Progress, settings: StallSettings) -> Reading | None
 
 def after_reading(
     progress: Progress,
-    reading: Reading,
+    reading: Measurement,
     *,
     similarity: float | None,
     settings: StallSettings,
     strategies: Sequence[StrategyName],
-) -> tuple[Progress, Verdict]:
+) -> tuple[Progress, StallVerdict]:
     """The progress with one more reading, and what it comes to.
 
     Args:
@@ -118,7 +118,7 @@ def oscillates(confidences: Sequence[float], best: float | None) -> bool:
     return _turns(recent) >= DIRECTION_CHANGES and not has_new_best and mean < LOW_MEAN
 
 
-def _with(progress: Progress, reading: Reading, settings: StallSettings) -> Progress:
+def _with(progress: Progress, reading: Measurement, settings: StallSettings) -> Progress:
     """With one more reading; a new best that is real progress gives all strategies back."""
     kept = max(EXTENDED_WINDOW, settings.window)
     best = max(progress.best or 0.0, reading.confidence)
@@ -161,7 +161,7 @@ def _score_cause(scores: Sequence[float], best: float | None, settings: StallSet
 
 
 def _output_cause(
-    window: Sequence[Reading], similarity: float | None, settings: StallSettings
+    window: Sequence[Measurement], similarity: float | None, settings: StallSettings
 ) -> str:
     if window[0].output is None and window[-1].output is None:
         return "the workers hand back nothing"
@@ -170,17 +170,17 @@ def _output_cause(
     return f"the workers' outputs are {similarity:.0%} alike"
 
 
-def _verdict(causes: Sequence[str], *, warned: bool, left: Sequence[StrategyName]) -> Verdict:
+def _verdict(causes: Sequence[str], *, warned: bool, left: Sequence[StrategyName]) -> StallVerdict:
     why = " and ".join(causes)
     if not causes:
-        return Verdict(signal="ok")
+        return StallVerdict(signal="ok")
     is_stuck = len(causes) > 1
     if left and (is_stuck or warned):
-        return Verdict(signal="switch_strategy", why=why, strategy=left[0])
-    return Verdict(signal="stop" if is_stuck else "warn", why=why)
+        return StallVerdict(signal="switch_strategy", why=why, strategy=left[0])
+    return StallVerdict(signal="stop" if is_stuck else "warn", why=why)
 
 
-def _switched(progress: Progress, verdict: Verdict, settings: StallSettings) -> Progress:
+def _switched(progress: Progress, verdict: StallVerdict, settings: StallSettings) -> Progress:
     used = progress.used if verdict.strategy is None else (*progress.used, verdict.strategy)
     return progress.model_copy(
         update={

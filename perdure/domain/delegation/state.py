@@ -4,24 +4,25 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from perdure.domain.agent.turn import Ending
-from perdure.domain.base import Frozen
-from perdure.domain.budget import Spent
-from perdure.domain.delegation.course import Course
+from perdure.domain.budget.envelope import Spend
 from perdure.domain.delegation.decisions import ManagerDecision
+from perdure.domain.delegation.progress import ManagerProgress
 from perdure.domain.delegation.results import WorkerReport
-from perdure.domain.delegation.skills import SkillShelf
-from perdure.domain.delegation.tools.toolbox import Toolbox, WantedTool
-from perdure.domain.evaluation import Evaluation
-from perdure.domain.refs import Ref
-from perdure.domain.result import IterationRecord
-from perdure.domain.run import DelegationSpec, LoopInput
-from perdure.domain.state import CoreState
+from perdure.domain.delegation.skills import SkillCatalog
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.evaluation.scores import Evaluation
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.generated_tools.tool_registry import Toolbox, WantedTool
+from perdure.domain.run.spec import LoopInput
+from perdure.domain.run.state import LoopState
+from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.turn import Ending
 
 Stage = Literal["manage", "obey", "ask", "rate"]
 
 
-class Kept(Frozen):
+class BestResult(FrozenModel):
     """Something that can be handed over: an answer, the files as they were then, and its score.
 
     `confidence` is the manager's own. `complete`: it called this the final result, and all gates
@@ -30,7 +31,7 @@ class Kept(Frozen):
     """
 
     iteration: int
-    output: Ref | None = None
+    output: BlobRef | None = None
     tree: str | None = None
     score: float | None = None
     confidence: float | None = None
@@ -38,7 +39,7 @@ class Kept(Frozen):
     evaluation: Evaluation | None = None
 
 
-class Turnover(BaseModel):
+class CurrentIteration(BaseModel):
     """The iteration in progress.
 
     `results` are those of its workers, whole; `similarity` is how alike their output is to the one
@@ -50,28 +51,28 @@ class Turnover(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     decision: ManagerDecision | None = None
-    final: Ref | None = None
+    final: BlobRef | None = None
     reports: list[WorkerReport] = []
-    output: Ref | None = None
-    results: Ref | None = None
+    output: BlobRef | None = None
+    results: BlobRef | None = None
     similarity: float | None = None
     confidence: float | None = None
     tree: str | None = None
-    rated: Ref | None = None
+    rated: BlobRef | None = None
     evaluation: Evaluation | None = None
     score: float | None = None
     unrated: str | None = None
     ending: Ending | None = None
-    began: Spent = Spent()
+    began: Spend = Spend()
     record: IterationRecord | None = None
 
     @property
-    def made(self) -> Ref | None:
+    def made(self) -> BlobRef | None:
         """What its workers made, to be handed over."""
         return self.results or self.output
 
 
-class DelegationState(CoreState):
+class DelegationState(LoopState):
     """State of a `DelegationLoop`.
 
     `recalled` is what earlier runs learned, for the manager to read.
@@ -83,17 +84,17 @@ class DelegationState(CoreState):
     """
 
     stage: Stage = "manage"
-    turnover: Turnover = Turnover()
-    course: Course = Course()
+    turnover: CurrentIteration = CurrentIteration()
+    course: ManagerProgress = ManagerProgress()
     inputs: dict[str, JsonValue] = {}
     shown: dict[str, str] = {}
-    recalled: Ref | None = None
-    shelf: SkillShelf = SkillShelf()
+    recalled: BlobRef | None = None
+    shelf: SkillCatalog = SkillCatalog()
     toolbox: Toolbox = Toolbox()
     wanted: list[WantedTool] = []
-    kept: Kept | None = None
-    claimed: Kept | None = None
-    rated: Kept | None = None
+    kept: BestResult | None = None
+    claimed: BestResult | None = None
+    rated: BestResult | None = None
     judged_tokens: int = 0
     verdict: str = ""
     question: str = ""

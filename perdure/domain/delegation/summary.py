@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from perdure.domain.base import Frozen
 from perdure.domain.delegation.decisions import DecisionName
 from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.foundation.base import FrozenModel
 
 TREND = 6
 OLDER_LINES = 40
 
 
-class Round(Frozen):
+class Round(FrozenModel):
     """One iteration as it is remembered.
 
     `note` says what became of a decision that was not simply carried out; `workers` are kept for

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, TypeAdapter
 
-from perdure.domain.base import Frozen
-from perdure.domain.outcomes import Outcome
+from perdure.domain.evaluation.outcomes import Outcome
+from perdure.domain.foundation.base import FrozenModel
 
 Kind = Literal["learning", "episode", "skill", "pattern", "event"]
 KINDS: tuple[Kind, ...] = ("learning", "episode", "skill", "pattern", "event")
@@ -17,14 +17,14 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 
 
-class Origin(Frozen):
+class Origin(FrozenModel):
     """The run that an entry comes from, and how that run ended."""
 
     run: str
     outcome: Outcome
 
 
-class Remembered(Frozen):
+class Remembered(FrozenModel):
     """What every entry has.
 
     `confidence` is the original one: it is never lowered in place, `fading` says what is left of
@@ -59,7 +59,7 @@ class Episode(Remembered):
     best_score: Share | None = None
 
 
-class OldText(Frozen):
+class OldText(FrozenModel):
     """An earlier version of a skill."""
 
     version: int

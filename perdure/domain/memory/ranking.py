@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from perdure.domain.memory.decay import confidence_left, recency
 from perdure.domain.memory.entries import Learning, MemoryEntry
-from perdure.domain.memory.fading import confidence_left, recency
 from perdure.domain.memory.store import Candidates, Corpus
-from perdure.domain.memory.words import searchable, terms
+from perdure.domain.memory.tokenizer import searchable, terms
 
 SATURATION = 1.2
 LENGTH_WEIGHT = 0.75

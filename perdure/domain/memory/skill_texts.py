@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.memory.prompt_blocks import one_line, provenance
 from perdure.domain.memory.skills import FULL_TEXTS, Chosen
-from perdure.domain.memory.telling import one_line, provenance
-from perdure.domain.tokens import estimate
 
 PURPOSE_CHARACTERS = 200
 

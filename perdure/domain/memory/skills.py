@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from perdure.domain.memory.decay import is_faded
 from perdure.domain.memory.entries import MemoryEntry, Remembered, Skill, may_enter
-from perdure.domain.memory.fading import is_faded
-from perdure.domain.memory.words import terms
+from perdure.domain.memory.tokenizer import terms
 
 EXPERIENCE_WEIGHT = 0.4
 EXPERIENCED_AFTER = 10

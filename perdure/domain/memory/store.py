@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.memory.entries import Kind, MemoryEntry, Skill
 
 
-class Corpus(Frozen):
+class Corpus(FrozenModel):
     """Counts over everything that can be searched: entries, their mean length, and who has a term.
 
     `holders` gives for each term of a question the number of entries that hold it.
@@ -19,7 +19,7 @@ class Corpus(Frozen):
     holders: dict[str, int] = {}
 
 
-class Candidates(Frozen):
+class Candidates(FrozenModel):
     """Entries that share a term with a question, in no order, and the counts that rank them.
 
     `unreadable` are the ids of those that this version cannot read.
@@ -30,7 +30,7 @@ class Candidates(Frozen):
     unreadable: tuple[str, ...] = ()
 
 
-class Kept(Frozen):
+class Kept(FrozenModel):
     """What stands in memory after `put`; `merged` says that it was there already."""
 
     entry: MemoryEntry

@@ -7,7 +7,7 @@ the first try wrote instead of writing it twice.
 import hashlib
 import re
 
-from perdure.domain.names import plain_letters
+from perdure.domain.foundation.names import plain_letters
 
 SLUG_WORDS = 6
 SLUG_CHARACTERS = 48

@@ -8,7 +8,7 @@ else may see and change it.
 from datetime import datetime
 from typing import Literal
 
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
 
 SessionState = Literal["open", "closed"]
 TodoStatus = Literal["pending", "in_progress", "done", "cancelled"]
@@ -20,7 +20,7 @@ NOTE = "note"
 LEARNING = "learning"
 
 
-class Session(Frozen):
+class Session(FrozenModel):
     """A sitting that runs are started from; a closed one takes no further runs."""
 
     id: str
@@ -30,7 +30,7 @@ class Session(Frozen):
     closed_at: datetime | None = None
 
 
-class Project(Frozen):
+class Project(FrozenModel):
     """A goal that runs work on; `slug` is what people call it by."""
 
     id: str
@@ -39,18 +39,18 @@ class Project(Frozen):
     created_at: datetime
 
 
-class Belonging(Frozen):
+class Membership(FrozenModel):
     """Who may see and change a thing: the run, session or project with the id `owner`."""
 
     scope: ScopeKind
     owner: str
 
 
-class Artifact(Frozen):
+class Artifact(FrozenModel):
     """A text or file that a run made; `ref` is the address of its content in the blob store."""
 
     id: str
-    belongs: Belonging
+    belongs: Membership
     run: str
     iteration: int = 0
     stage: str = ""
@@ -62,11 +62,11 @@ class Artifact(Frozen):
     created_at: datetime
 
 
-class Todo(Frozen):
+class Todo(FrozenModel):
     """One thing to do; `by` says which run or stage wrote it down, `order` where it stands."""
 
     id: str
-    belongs: Belonging
+    belongs: Membership
     run: str
     text: str
     status: TodoStatus = "pending"
@@ -76,7 +76,7 @@ class Todo(Frozen):
     changed_at: datetime
 
 
-class TodoCounts(Frozen):
+class TodoCounts(FrozenModel):
     """How many todos there are of each status."""
 
     pending: int = 0
@@ -90,7 +90,7 @@ class TodoCounts(Frozen):
         return self.pending + self.in_progress + self.done + self.cancelled
 
 
-class Sprint(Frozen):
+class Sprint(FrozenModel):
     """One iteration of a run as its project's sprint: the goal, and how it goes."""
 
     run: str

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from perdure.domain.outcomes import Ended, Outcome, ended
-from perdure.domain.progress import DEGRADATION_WINDOW, PERFECT, Trajectory
+from perdure.domain.evaluation.outcomes import Outcome, RunEnd, ended
+from perdure.domain.evaluation.termination import LoopFacts, check_termination
+from perdure.domain.evaluation.trajectory import DEGRADATION_WINDOW, PERFECT, Trajectory
 from perdure.domain.refine.settings import RefineSettings
-from perdure.domain.result import Decision as DecisionKind
-from perdure.domain.termination import LoopFacts, check_termination
+from perdure.domain.turns.records import Decision as DecisionKind
 
 FAILURES_IN_A_ROW = 2
 NO_OUTPUT = "no_output"
@@ -326,7 +326,7 @@ def _all_items(facts: Facts) -> bool:
     return facts.settings.pattern == "checklist" and facts.items_passed
 
 
-def _accepted(facts: Facts, figures: str) -> Ended:
+def _accepted(facts: Facts, figures: str) -> RunEnd:
     reason = "strategy_succeeded" if facts.settings.pattern == "strategies" else "quality_met"
     return ended("accepted", reason, figures)
 
@@ -358,5 +358,5 @@ def _decision_of(outcome: Outcome) -> DecisionKind:
             return "accept_best"
 
 
-def _end(decision: DecisionKind, row: str, verdict: Ended) -> Decision:
+def _end(decision: DecisionKind, row: str, verdict: RunEnd) -> Decision:
     return Decision(decision, row, verdict.explanation, verdict.outcome, verdict.reason)

@@ -6,21 +6,17 @@ for is carried forward with its open findings, which only a look at it can close
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from perdure.domain.agent.turn import Ending
-from perdure.domain.evaluation import (
+from perdure.domain.evaluation.rubric import Dimension, Rubric
+from perdure.domain.evaluation.scores import (
     DimensionScore,
     Evaluation,
     EvaluationMode,
-    Finding,
     failing,
 )
-from perdure.domain.refine.changes import ChangeKind, Changes, Lines
-from perdure.domain.refine.state import Kept
-from perdure.domain.refs import Ref
-from perdure.domain.rubric import Dimension, Rubric
-from perdure.domain.steps import JudgeReport
+from perdure.domain.outputs.diff import ChangeKind, Changes
+from perdure.domain.refine.state import BestDraft
 
 FULL_FROM = 0.6
 UNJUDGED_UP_TO = 0.1
@@ -41,7 +37,7 @@ _WORDS: Mapping[ChangeKind, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Scope:
     """What is looked at: `asked` are the dimensions for the judge, the other ones are carried.
 
     With `excerpt` the judge is shown the changed passages, and the rest folded.
@@ -52,85 +48,10 @@ class Look:
     excerpt: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What a judge is asked about an output; `changed` lines make it an excerpt of the rest.
-
-    `model` is the judge that the rubric names, None the run's evaluator; `numbered` is how many new
-    findings other judges of the same output named before; `cut`: the output stops before its end.
-    """
-
-    output: Ref
-    asked: tuple[str, ...]
-    before: Evaluation | None = None
-    changed: tuple[Lines, ...] = ()
-    model: str | None = None
-    numbered: int = 0
-    cut: bool = False
-
-    def by_judge(self, rubric: Rubric) -> tuple["Question", ...]:
-        """One question for each judge with dimensions among those asked for."""
-        found: list[Question] = []
-        for model, names in rubric.judges.items():
-            asked = tuple(name for name in names if name in self.asked)
-            if asked:
-                found.append(replace(self, asked=asked, model=model))
-        return tuple(found)
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What is open in the dimensions that are asked for."""
-        known = self.before.findings if self.before else ()
-        return tuple(finding for finding in known if finding.dimension in self.asked)
-
-    @property
-    def earlier(self) -> dict[str, str]:
-        """How the dimensions were scored before, told with an excerpt only."""
-        if not self.changed or self.before is None:
-            return {}
-        items = [self.before.get(name) for name in self.asked]
-        return {
-            item.name: f"{item.score:g}" + (f", {item.gap}" if item.gap else "")
-            for item in items
-            if item is not None and item.score is not None
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What all judges of one output said together; `ending` says why one of them gave no verdict.
-
-    `cached`: nobody was asked. `prompt_tokens` is what the judges were sent. `slips` are what was
-    wrong with the form of verdicts whose scores are taken all the same.
-    """
-
-    scores: tuple[DimensionScore, ...] = ()
-    resolved: tuple[str, ...] = ()
-    cached: bool = False
-    prompt_tokens: int = 0
-    ending: Ending | None = None
-    slips: tuple[str, ...] = ()
-
-    @property
-    def findings(self) -> int:
-        """How many new findings there are."""
-        return sum(len(item.findings) for item in self.scores)
-
-    def with_report(self, report: JudgeReport) -> "Verdict":
-        """With what one more judge said."""
-        return Verdict(
-            scores=(*self.scores, *report.scores),
-            resolved=(*self.resolved, *report.resolved),
-            cached=report.cached and (self.cached or not self.scores),
-            prompt_tokens=self.prompt_tokens + report.call.prompt_tokens,
-            slips=(*self.slips, *report.problems),
-        )
-
-
 def look_at(
     rubric: Rubric,
     *,
-    previous: Kept | None,
+    previous: BestDraft | None,
     follows: bool,
     checks: Sequence[DimensionScore],
     changes: Changes | None,
@@ -138,7 +59,7 @@ def look_at(
     is_long: bool,
     confidence: float,
     threshold: float | None,
-) -> Look:
+) -> Scope:
     """What a new output needs of an evaluation.
 
     Args:
@@ -155,21 +76,21 @@ def look_at(
     names = tuple(item.name for item in rubric.judged)
     before = previous.evaluation if previous else None
     if previous is None or before is None or previous.score is None:
-        return Look("full", names)
+        return Scope("full", names)
     if identical:
-        return Look("skipped_identical")
+        return Scope("skipped_identical")
     if not names:
-        return Look("full")
+        return Scope("full")
     if follows and _vouched_for(checks, previous.score, confidence):
-        return Look("skipped_confident")
+        return Scope("skipped_confident")
     drift = before.drift + (changes.fraction if changes else 1.0)
     if changes is None or changes.fraction > FULL_FROM or drift >= FULL_FROM_DRIFT:
-        return Look("full", names)
+        return Scope("full", names)
     if changes.fraction <= UNJUDGED_UP_TO and previous.score >= UNJUDGED_FROM_SCORE:
-        return Look("incremental")
+        return Scope("incremental")
     asked = affected(rubric, before, changes, threshold=threshold)
     whole = asked == names and not is_long
-    return Look("full" if whole else "incremental", asked, excerpt=is_long)
+    return Scope("full" if whole else "incremental", asked, excerpt=is_long)
 
 
 def affected(
@@ -199,7 +120,7 @@ def evidence_of(before: Evaluation | None) -> dict[str, tuple[str, ...]]:
 
 
 def noted(
-    evaluation: Evaluation | None, look: Look, before: Evaluation | None, changes: Changes | None
+    evaluation: Evaluation | None, look: Scope, before: Evaluation | None, changes: Changes | None
 ) -> Evaluation | None:
     """The evaluation with its mode, and with what changed since all was judged."""
     if evaluation is None:

@@ -5,10 +5,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from perdure.domain.base import Frozen, StepMessage
-from perdure.domain.evaluation import Evaluation
-from perdure.domain.replies import BadReply, read_shape
-from perdure.domain.steps import ModelCallRequest, StructuredReport
+from perdure.domain.evaluation.scores import Evaluation
+from perdure.domain.foundation.base import ActivityMessage, FrozenModel
+from perdure.domain.llm.structured_replies import BadReply, read_shape
+from perdure.domain.run.activity_messages import ModelCallRequest, StructuredReport
 
 PLANNER_SYSTEM = (
     "You plan one task that another model will carry out. Answer with a short plan: at most six "
@@ -20,7 +20,7 @@ STEP_CHARACTERS = 240
 MOST_RISKS = 6
 
 
-class PlanStep(Frozen):
+class PlanStep(FrozenModel):
     """One step, and what shows that it is done; `finding` names the defect that it repairs."""
 
     title: str
@@ -28,7 +28,7 @@ class PlanStep(Frozen):
     finding: str | None = None
 
 
-class Plan(Frozen):
+class Plan(FrozenModel):
     """Steps in order, and what could go wrong."""
 
     steps: tuple[PlanStep, ...] = ()
@@ -40,7 +40,7 @@ class Plan(Frozen):
         return tuple(step for step in self.steps if step.finding is not None)
 
 
-class PlanRequest(StepMessage):
+class PlanRequest(ActivityMessage):
     """One plan: a model call with a structured reply."""
 
     call: ModelCallRequest

@@ -4,25 +4,25 @@ Worked examples are given as turns of a conversation, which a small model follow
 an example inside the request (measured).
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perdure.domain.evaluation import Evaluation, Finding
-from perdure.domain.refine.demands import demand, hints
-from perdure.domain.refine.feedback import finding_line, relevant_findings
-from perdure.domain.refine.part_asks import (
+from perdure.domain.evaluation.demands import demand, hints
+from perdure.domain.evaluation.rubric import Dimension, Part, PartKind, Rubric
+from perdure.domain.evaluation.scores import Evaluation, Finding
+from perdure.domain.foundation.plain_text import quoted
+from perdure.domain.llm.transcript import Message, assistant_text, user_text
+from perdure.domain.outputs.parts import failing_parts, findings_on, part_evaluation
+from perdure.domain.refine.part_prompts import (
     demands_by_part,
     example_answer,
     example_asks,
     part_ask,
     part_example,
 )
-from perdure.domain.refine.parts import failing_parts, findings_on, part_evaluation
 from perdure.domain.refine.settings import OutputSettings
-from perdure.domain.rubric import Dimension, Part, PartKind, Rubric
-from perdure.domain.standing import demands
-from perdure.domain.transcript import Message, assistant_text, user_text
+from perdure.domain.scoring.feedback import finding_line, relevant_findings
+from perdure.domain.turns.guidance import demands
 
 EXECUTOR_SYSTEM = (
     "You carry out one task. Answer with the result itself: no introduction, no remarks about it. "
@@ -39,7 +39,6 @@ FOLDED_WORK = (
     "of the form [... unchanged #...]; judge the whole, with them as you saw them before."
 )
 CUT_WORK = "The work reached its output limit: it stops before its end. Judge it as it is."
-_BOUNDARY_CHARACTERS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +201,6 @@ def judge_task(goal: str, inputs: Mapping[str, str]) -> str:
     sections = [f"The task was:\n{goal}"]
     sections += [quoted(f"input {name}", text) for name, text in inputs.items()]
     return "\n\n".join(sections)
-
-
-def quoted(name: str, text: str) -> str:
-    """Text as data between marks that it cannot contain: they are made from its own hash."""
-    mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_BOUNDARY_CHARACTERS]
-    return f"[data {name} {mark}]\n{text}\n[end of data {mark}]"
 
 
 def _demands(rubric: Rubric, kind: PartKind) -> str:

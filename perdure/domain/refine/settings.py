@@ -4,8 +4,7 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from perdure.domain.base import Frozen
-from perdure.domain.conditions import (
+from perdure.domain.evaluation.conditions import (
     Condition,
     EvaluationBound,
     GoalBound,
@@ -14,11 +13,12 @@ from perdure.domain.conditions import (
     placed_leaves,
     success_threshold,
 )
-from perdure.domain.problems import Problem, shown
-from perdure.domain.progress import CompareWith
+from perdure.domain.evaluation.judge_cache import JudgeSettings
+from perdure.domain.evaluation.rubric import Part, PartKind, Rubric
+from perdure.domain.evaluation.trajectory import CompareWith
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.problems import Problem, shown
 from perdure.domain.refine.strategies import Strategy
-from perdure.domain.rubric import Part, PartKind, Rubric
-from perdure.domain.verdicts import JudgeSettings
 
 HARD_ITERATION_LIMIT = 10
 MAX_ITERATIONS = 1_000
@@ -38,7 +38,7 @@ AutoOrOff = Annotated[Literal["auto", "off"], BeforeValidator(_switch)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
-class OutputSettings(Frozen):
+class OutputSettings(FrozenModel):
     """How the output is taken apart, and whether a later prompt shows the previous draft.
 
     `auto` follows the model: off for a small one, which a bad draft misleads, else on.
@@ -63,7 +63,7 @@ def _default_limit(fields: dict[str, object]) -> int:
     return len(strategies) if isinstance(strategies, tuple) and strategies else MAX_DEFAULT
 
 
-class RefineSettings(Frozen):
+class RefineSettings(FrozenModel):
     """When the refine loop goes on, and when it stops.
 
     The defaults of threshold and limit come from factories, so they are always written out: a null

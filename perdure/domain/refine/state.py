@@ -4,18 +4,21 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from perdure.domain.agent.turn import Ending, TurnState
-from perdure.domain.base import Frozen, StepMessage
-from perdure.domain.budget import Spent
-from perdure.domain.evaluation import DimensionScore, Evaluation, EvaluationMode
-from perdure.domain.progress import Trajectory
-from perdure.domain.refine.changes import Changes, Lines
+from perdure.domain.budget.envelope import Spend
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.scores import DimensionScore, Evaluation, EvaluationMode
+from perdure.domain.evaluation.trajectory import Trajectory
+from perdure.domain.foundation.base import ActivityMessage, FrozenModel
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.outputs.diff import Changes, Lines
+from perdure.domain.outputs.duplicates import SeenOutputs
 from perdure.domain.refine.planning import Plan
-from perdure.domain.refine.repeats import SeenOutputs
-from perdure.domain.refs import Ref
-from perdure.domain.rubric import Rubric
-from perdure.domain.run import LoopInput, RefineSpec
-from perdure.domain.state import CoreState
+from perdure.domain.refine.settings import OutputSettings
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.run.activity_messages import Frame
+from perdure.domain.run.spec import LoopInput
+from perdure.domain.run.state import LoopState
+from perdure.domain.turns.turn import Ending, TurnState
 
 Stage = Literal["recall", "plan", "execute", "evaluate", "decide", "ask"]
 
@@ -33,12 +36,12 @@ class Draft(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    pieces: list[Ref] = []
+    pieces: list[BlobRef] = []
     replies: dict[str, str] = {}
     partial: bool = False
     truncated: bool = False
     misfits: tuple[str, ...] = ()
-    output: Ref | None = None
+    output: BlobRef | None = None
     output_hash: str | None = None
     evaluation: Evaluation | None = None
     kind: EvaluationMode = "none"
@@ -55,11 +58,11 @@ class Draft(BaseModel):
     cut: Ending | None = None
     tree: str | None = None
     reviewing: bool = False
-    began: Spent = Spent()
+    began: Spend = Spend()
     sent: dict[str, int] = {}
 
 
-class Kept(Frozen):
+class BestDraft(FrozenModel):
     """An output with its evaluation: the best one, or the newest; `partial`: it was cut short.
 
     `truncated`: the model's output limit did that, and it could not be gone on with. `misfits`
@@ -68,7 +71,7 @@ class Kept(Frozen):
     """
 
     iteration: int
-    output: Ref
+    output: BlobRef
     output_hash: str | None = None
     score: float | None = None
     evaluation: Evaluation | None = None
@@ -79,7 +82,7 @@ class Kept(Frozen):
     changed: tuple[Lines, ...] = ()
 
 
-class Economy(Frozen):
+class SavingsState(FrozenModel):
     """What a loop that resends everything would have sent, from this run's own sizes, in tokens.
 
     `first` is the prompt of the first draft, `history` all outputs and feedback since,
@@ -98,7 +101,7 @@ class Economy(Frozen):
     judge_calls_saved: int = 0
 
 
-class AnswerOnly(Frozen):
+class SingleAnswer(FrozenModel):
     """Why one execution settles the task without an evaluation."""
 
     kind: Literal["read_only", "deterministic"]
@@ -110,7 +113,7 @@ class AnswerOnly(Frozen):
         return "skipped_read_only" if self.kind == "read_only" else "skipped_deterministic"
 
 
-class Recollection(Frozen):
+class RecalledMemory(FrozenModel):
     """What earlier runs left for this one: blobs for prompts with their size, skills by name."""
 
     text: str | None = None
@@ -119,7 +122,7 @@ class Recollection(Frozen):
     skills: tuple[str, ...] = ()
 
 
-class RefineState(CoreState):
+class RefineState(LoopState):
     """State of a `RefineLoop`; `plugin_checks` are the names of its worker's own checks."""
 
     iteration: int = 0
@@ -130,17 +133,17 @@ class RefineState(CoreState):
     draft: Draft = Draft()
     trajectory: Trajectory = Trajectory()
     seen: SeenOutputs = SeenOutputs()
-    kept: Kept | None = None
-    newest: Kept | None = None
+    kept: BestDraft | None = None
+    newest: BestDraft | None = None
     failures_in_a_row: int = 0
     last_error: str | None = None
     tool_loop: Literal["none", "critical", "broken"] = "none"
     rubric: Rubric | None = None
     notes: list[str] = []
-    economy: Economy = Economy()
+    economy: SavingsState = SavingsState()
     plan: Plan = Plan()
-    answer_only: AnswerOnly | None = None
-    recollection: Recollection = Recollection()
+    answer_only: SingleAnswer | None = None
+    recollection: RecalledMemory = RecalledMemory()
     plugin_checks: tuple[str, ...] = ()
 
 
@@ -151,7 +154,7 @@ class RefineInput(LoopInput):
     state: RefineState | None = None
 
 
-class CheckRequest(StepMessage):
+class CheckRequest(ActivityMessage):
     """All deterministic checks of one output, as one activity.
 
     `pieces` are joined to the output (`stored`: it was scored before and is taken as it is); with
@@ -173,20 +176,20 @@ class CheckRequest(StepMessage):
     tree: str | None = None
 
 
-class CheckReport(StepMessage):
+class CheckReport(ActivityMessage):
     """The output as it is scored, its canonical hash, and the scores of the checks.
 
     `changes` is how it differs from the output that it was compared with.
     """
 
-    output: Ref
+    output: BlobRef
     output_hash: str | None = None
     dimensions: tuple[DimensionScore, ...] = ()
     changes: Changes | None = None
     seconds: float = 0.0
 
 
-class VerifyRequest(StepMessage):
+class VerifyRequest(ActivityMessage):
     """Commands, tests and linters on one snapshot, as one activity.
 
     Without a `tree` the working folder is read as it is: the run cannot write to it. `output` is
@@ -199,7 +202,7 @@ class VerifyRequest(StepMessage):
     active_time_s: float | None = None
 
 
-class VerifyReport(StepMessage):
+class VerifyReport(ActivityMessage):
     """The scores; `interrupted` says why there are none."""
 
     dimensions: tuple[DimensionScore, ...] = ()
@@ -207,7 +210,7 @@ class VerifyReport(StepMessage):
     seconds: float = 0.0
 
 
-class ReframeRequest(StepMessage):
+class ReframeRequest(ActivityMessage):
     """Write a run's frame anew, with what a person amended; what is None stays."""
 
     frame: str
@@ -215,8 +218,20 @@ class ReframeRequest(StepMessage):
     goal: str | None = None
 
 
-class ReframeReport(StepMessage):
+class ReframeReport(ActivityMessage):
     """The new frame's address, and what the task adds to a prompt now."""
 
     frame: str
     task_tokens: int = 0
+
+
+class RefineFrame(FrozenModel):
+    """The `extra` of a frame of kind `refine`; the rubric is frozen by living here."""
+
+    rubric: Rubric
+    output: OutputSettings = OutputSettings()
+
+
+def refine_frame(frame: Frame) -> RefineFrame:
+    """Read the loop's own part of a frame."""
+    return RefineFrame.model_validate(frame.extra)

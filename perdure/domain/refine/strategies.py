@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from pydantic import Field, model_validator
 
-from perdure.domain.base import Frozen
+from perdure.domain.foundation.base import FrozenModel
 
 
-class StrategyTools(Frozen):
+class StrategyTools(FrozenModel):
     """Which of the run's tools an approach has; names may end in `*`. It can only narrow."""
 
     allow: tuple[str, ...] | None = None
@@ -19,7 +19,7 @@ class StrategyTools(Frozen):
         return tuple(name for name in kept if not _any(self.deny, name))
 
 
-class Strategy(Frozen):
+class Strategy(FrozenModel):
     """One approach; a bare text is its name, and its name is its prompt.
 
     Args:

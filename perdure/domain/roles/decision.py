@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-from perdure.domain.budget import MAX_ITERATIONS
-from perdure.domain.conditions import Condition
-from perdure.domain.outcomes import Ended, Outcome, ended
-from perdure.domain.progress import Trajectory
-from perdure.domain.result import Decision
-from perdure.domain.termination import LoopFacts, check_termination
+from perdure.domain.budget.envelope import MAX_ITERATIONS
+from perdure.domain.evaluation.conditions import Condition
+from perdure.domain.evaluation.outcomes import Outcome, RunEnd, ended
+from perdure.domain.evaluation.termination import LoopFacts, check_termination
+from perdure.domain.evaluation.trajectory import Trajectory
+from perdure.domain.turns.records import Decision
 
 UNHEARD = "Something was added that no stage has read yet, and rounds are left."
 
@@ -106,7 +106,7 @@ def decide(facts: RoleFacts) -> RoleDecision:
     return _by_limits(facts)
 
 
-def _success(facts: RoleFacts) -> Ended | None:
+def _success(facts: RoleFacts) -> RunEnd | None:
     """A verdict of success counts on the last permitted round too: limits are looked at later."""
     early = check_termination(facts.condition, _loop_facts(facts, completed=0))
     return early if early is not None and early.outcome == "accepted" else None
@@ -145,7 +145,7 @@ def _loop_facts(facts: RoleFacts, *, completed: int) -> LoopFacts:
     )
 
 
-def _over(row: Row, decision: Decision, verdict: Ended) -> RoleDecision:
+def _over(row: Row, decision: Decision, verdict: RunEnd) -> RoleDecision:
     return RoleDecision(row, decision, verdict.explanation, verdict.outcome, verdict.reason)
 
 

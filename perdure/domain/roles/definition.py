@@ -15,9 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from perdure.domain.base import Frozen
-from perdure.domain.budget import MAX_ITERATIONS
-from perdure.domain.conditions import (
+from perdure.domain.budget.envelope import MAX_ITERATIONS
+from perdure.domain.evaluation.conditions import (
     Condition,
     Confidence,
     Degradation,
@@ -25,8 +24,9 @@ from perdure.domain.conditions import (
     NoImprovement,
     leaves,
 )
+from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.roles.short_form import REVIEW_CRITERIA, written_out
-from perdure.domain.tools import AccessLevel
+from perdure.domain.tools.definitions import AccessLevel
 
 MAX_NAME = 64
 MAX_STAGES = 32
@@ -56,7 +56,7 @@ def named_well(value: str) -> str:
     return value
 
 
-class Parameter(Frozen):
+class Parameter(FrozenModel):
     """A value that whoever starts the loop gives; `{{name}}` stands for it.
 
     Without a default it is required.
@@ -95,7 +95,7 @@ class Parameter(Frozen):
         return self
 
 
-class NestedLoop(Frozen):
+class NestedLoop(FrozenModel):
     """A loop that a stage runs as a child run; its goal is the stage's prompt.
 
     `definition` names the loop definition of kind `roles`; a delegation has none.
@@ -127,7 +127,7 @@ def _as_written(schema: dict[str, JsonValue]) -> None:
         loop["anyOf"] = [*(forms if isinstance(forms, list) else ()), {"type": "string"}]
 
 
-class RoleDefinition(Frozen):
+class RoleDefinition(FrozenModel):
     """One stage of an iteration: who works, on what, with which access.
 
     What stays None or empty here is taken from the role's file when the run starts. `budget` is
@@ -199,7 +199,7 @@ def _with_short_form(schema: dict[str, JsonValue]) -> None:
         properties["termination_condition"] = {"anyOf": [condition, short]}
 
 
-class LoopDefinition(Frozen):
+class LoopDefinition(FrozenModel):
     """A loop of roles. `roles` is in the order in which the stages run.
 
     Without a condition the last stage's review decides, by criteria that are assumed.
@@ -271,7 +271,7 @@ class LoopDefinition(Frozen):
         return self.criteria == REVIEW_CRITERIA
 
 
-class LoopSnapshot(Frozen):
+class LoopSnapshot(FrozenModel):
     """A definition as one run uses it: parameters put in, role files read, versions fixed.
 
     `nested` holds the loops that stages run, by the name of the stage.

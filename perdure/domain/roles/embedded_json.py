@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from perdure.domain.json_text import Found
-from perdure.domain.replies import BadReply, Fields, find_reply
+from perdure.domain.foundation.json_extraction import Found
+from perdure.domain.llm.structured_replies import BadReply, Fields, find_reply
 
 _FRAME = "` \t\r\n{}[]"
 

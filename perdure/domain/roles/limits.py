@@ -1,7 +1,7 @@
 """The limits of a definition on its rounds as a run has them, and what its condition asks for."""
 
-from perdure.domain.budget import MAX_ITERATIONS
-from perdure.domain.conditions import (
+from perdure.domain.budget.envelope import MAX_ITERATIONS
+from perdure.domain.evaluation.conditions import (
     Combined,
     Condition,
     EvaluationBound,
@@ -12,7 +12,7 @@ from perdure.domain.conditions import (
     certain_limit,
     leaves,
 )
-from perdure.domain.roles.settings import RolesSettings
+from perdure.domain.roles.spec import RolesSettings
 
 
 def with_rounds(condition: Condition, rounds: int | None) -> Condition:

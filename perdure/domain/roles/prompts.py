@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from perdure.domain.agent.prompts import task_text
-from perdure.domain.evaluation import Finding
-from perdure.domain.roles.entries import GoalEntry, StageEntry, StageShown
-from perdure.domain.roles.frame import StageFrame
-from perdure.domain.standing import demands
-from perdure.domain.tools import excerpt
+from perdure.domain.evaluation.scores import Finding
+from perdure.domain.roles.messages import StageFrame
+from perdure.domain.tools.definitions import excerpt
+from perdure.domain.turns.entries import GoalEntry, StageEntry, StageShown
+from perdure.domain.turns.guidance import demands
+from perdure.domain.turns.prompts import task_text
 
 GOAL_SYSTEM = (
     "You judge whether a goal is achieved. You see the goal and what a team says that it did. Text "

@@ -4,17 +4,18 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
-from perdure.domain.agent.calls import ToolTerms
-from perdure.domain.agent.turn import Ending, TurnState
-from perdure.domain.base import Frozen
-from perdure.domain.budget import Spent
-from perdure.domain.evaluation import Finding
-from perdure.domain.refs import Ref
-from perdure.domain.result import StageRecord, VerdictRecord
-from perdure.domain.roles.entries import StageShown
-from perdure.domain.run import LoopInput, RolesSpec
-from perdure.domain.state import CoreState
-from perdure.domain.transcript import Head
+from perdure.domain.budget.envelope import Spend
+from perdure.domain.evaluation.scores import Finding
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.llm.transcript import TranscriptRef
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.run.spec import LoopInput
+from perdure.domain.run.state import LoopState
+from perdure.domain.turns.entries import StageShown
+from perdure.domain.turns.records import StageRecord, VerdictRecord
+from perdure.domain.turns.tool_call_rules import ToolPolicy
+from perdure.domain.turns.turn import Ending, TurnState
 
 # Where the loop stands between two steps: at a stage, at the review after the last one, at the
 # decision, or before the question that a decision asks.
@@ -24,7 +25,7 @@ VerdictWord = Literal["approved", "rejected", "unclear"]
 PAST_KEPT = 40
 
 
-class Seat(Frozen):
+class StageBinding(FrozenModel):
     """A stage that was opened: its frame, what that adds to each prompt, and its tools by name."""
 
     frame: str
@@ -33,14 +34,14 @@ class Seat(Frozen):
     tools: tuple[str, ...] = ()
 
 
-class StageQuestion(Frozen):
+class StageQuestion(FrozenModel):
     """What a stage asks before it can go on; `kind` says how it put it."""
 
     kind: Literal["blocked", "needs_context"]
     text: str
 
 
-class Review(Frozen):
+class Review(FrozenModel):
     """The verdict of a gate stage; `topics` tell whether the next one names the same defects.
 
     `open` counts the findings that stand in the way; `listed` says whether it had any by name.
@@ -55,30 +56,30 @@ class Review(Frozen):
     asked_again: bool = False
 
 
-class StageDone(Frozen):
+class StageDone(FrozenModel):
     """A stage of the iteration in progress that is over; `head` is its conversation.
 
     `canonical` is known where outputs are compared.
     """
 
     record: StageRecord
-    ref: Ref | None = None
-    head: Head | None = None
+    ref: BlobRef | None = None
+    head: TranscriptRef | None = None
     canonical: str | None = None
 
 
-class KeptIteration(Frozen):
+class KeptIteration(FrozenModel):
     """The best iteration so far: what it made, and how the review saw it."""
 
     iteration: int
-    output: Ref | None = None
+    output: BlobRef | None = None
     tree: str | None = None
     approved: bool = False
     open: int | None = None
     partial: bool = False
 
 
-class RoleState(CoreState):
+class RoleState(LoopState):
     """State of a `RoleLoop`.
 
     `terms` are those of the stage in progress, `all_terms` those of all. `completed` iterations
@@ -94,13 +95,13 @@ class RoleState(CoreState):
     attempt: int = 1
     turn: TurnState = TurnState()
     turning: bool = False
-    seats: dict[str, Seat] = {}
-    all_terms: list[ToolTerms] = []
+    seats: dict[str, StageBinding] = {}
+    all_terms: list[ToolPolicy] = []
     done: list[StageDone] = []
     past: list[StageShown] = []
     past_count: int = 0
     begun: bool = False
-    began: Spent = Spent()
+    began: Spend = Spend()
     began_at: datetime | None = None
     notes: list[str] = []
     answer: str | None = None

@@ -9,13 +9,19 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
-from perdure.domain.base import Frozen
-from perdure.domain.evaluation import Finding
-from perdure.domain.json_text import Found
-from perdure.domain.replies import BadReply, Fields, flaw, objects_with, shaped, unread
+from perdure.domain.evaluation.scores import Finding, Severity, known_severity
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.json_extraction import Found
+from perdure.domain.llm.structured_replies import (
+    BadReply,
+    Fields,
+    flaw,
+    objects_with,
+    shaped,
+    unread,
+)
 from perdure.domain.roles.embedded_json import EmbeddedObject, embedded
-from perdure.domain.roles.review_text import Reading, read_review, read_words
-from perdure.domain.severities import Severity, known_severity
+from perdure.domain.roles.verdict_text import Reading, read_review, read_words
 
 DIMENSION = "review"
 _NAMES = ("requirements_met", "quality_pass")
@@ -58,7 +64,7 @@ class RoleVerdict(_Given):
     rationale: Text = ""
 
 
-class Verdict(Frozen):
+class Verdict(FrozenModel):
     """What a review came to.
 
     Args:

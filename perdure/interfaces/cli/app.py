@@ -12,32 +12,32 @@ from typing import NoReturn
 from cyclopts import App, Group, Parameter
 from rich.console import Console
 
-from perdure.domain.errors import PerdureError
+from perdure.domain.foundation.errors import PerdureError
 from perdure.interfaces.app_context import AppContext
-from perdure.interfaces.cli.calling import bound_to, without_json
 from perdure.interfaces.cli.commands import (
-    auditing,
-    belonging,
-    configuring,
-    defining,
+    audit,
+    config,
+    definitions,
     demo,
     files,
-    forking,
+    fork,
+    inspect,
     installation,
-    look,
     loops,
-    made,
     mcp_server,
+    memory,
+    outputs,
     patterns,
-    proof,
-    remembering,
+    projects,
     repl,
-    running,
-    serving,
+    replay_chaos,
+    serve,
     steer,
     tools,
 )
+from perdure.interfaces.cli.commands import run as commands_run
 from perdure.interfaces.cli.console import console_on
+from perdure.interfaces.cli.invoke import bound_to, without_json
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
 
@@ -72,36 +72,49 @@ def build(version: str, console: Console, error_console: Console) -> App:
         help_format="plaintext",
         default_parameter=Parameter(negative=()),
     )
-    for command in (running.run, running.watch, forking.fork, demo.demo):
+    for command in (commands_run.run, commands_run.watch, fork.fork, demo.demo):
         app.command(command, group=START)
     app.command(loops.loops_commands(START))
     app.command(repl.repl, group=START)
-    for command in (look.status, look.history, look.costs, look.result, look.gates, look.explain):
+    for command in (
+        inspect.status,
+        inspect.history,
+        inspect.costs,
+        inspect.result,
+        inspect.gates,
+        inspect.explain,
+    ):
         app.command(command, group=LOOK)
-    app.command(look.list_runs, name="list", group=LOOK)
-    for command in (made.transcript, belonging.artifacts, made.artifact, made.diff, made.apply):
+    app.command(inspect.list_runs, name="list", group=LOOK)
+    for command in (
+        outputs.transcript,
+        projects.artifacts,
+        outputs.artifact,
+        outputs.diff,
+        outputs.apply,
+    ):
         app.command(command, group=LOOK)
-    app.command(belonging.projects_commands(LOOK))
-    app.command(belonging.sessions_commands(LOOK))
+    app.command(projects.projects_commands(LOOK))
+    app.command(projects.sessions_commands(LOOK))
     for command in (steer.pause, steer.resume, steer.stop, steer.escalate, steer.amend):
         app.command(command, group=STEER)
     for command in (steer.answer, steer.add, steer.retry, steer.repair):
         app.command(command, group=STEER)
-    for command in (files.new, defining.validate, files.schema, defining.definitions):
+    for command in (files.new, definitions.validate, files.schema, definitions.definitions):
         app.command(command, group=WRITE)
-    app.command(remembering.memory_commands(KNOW))
-    app.command(remembering.skills_commands(KNOW))
+    app.command(memory.memory_commands(KNOW))
+    app.command(memory.skills_commands(KNOW))
     app.command(patterns.patterns_commands(KNOW))
     app.command(tools.tools_commands(KNOW))
     for command in (installation.up, installation.down, installation.logs, installation.worker):
         app.command(command, group=SERVE)
-    app.command(serving.api_commands(SERVE))
-    app.command(auditing.audit, group=SERVE)
+    app.command(serve.api_commands(SERVE))
+    app.command(audit.audit, group=SERVE)
     app.command(mcp_server.mcp, group=SERVE)
-    app.command(configuring.config, group=SERVE)
+    app.command(config.config, group=SERVE)
     for command in (installation.codec, installation.setup, installation.doctor, installation.gc):
         app.command(command, group=SERVE)
-    for command in (proof.replay, proof.chaos):
+    for command in (replay_chaos.replay, replay_chaos.chaos):
         app.command(command, group=SERVE)
     return app
 

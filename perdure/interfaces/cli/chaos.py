@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from perdure.domain.base import Frozen
-from perdure.domain.ports import AttemptRow
+from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.foundation.base import FrozenModel
 from perdure.interfaces.services import Killed
 
 
-class ChaosReport(Frozen):
+class ChaosReport(FrozenModel):
     """Nothing answered may be missing afterwards, and nothing answered may be paid for again."""
 
     run: str

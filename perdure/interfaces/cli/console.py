@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from perdure.domain.plain_text import printable
+from perdure.domain.foundation.plain_text import printable
 
 
 def console_on(file: TextIO) -> Console:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from perdure.domain.errors import NotAllowed, NotFound
-from perdure.domain.names import learn_run_id
-from perdure.domain.result import RunResult
+from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.foundation.names import learn_run_id
+from perdure.domain.run.result import RunResult
 from perdure.interfaces.services import Services
 
 LOOKED_AT = 500

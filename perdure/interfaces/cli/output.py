@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.status import Status
 from rich.text import Text
 
-from perdure.domain.errors import PerdureError
-from perdure.domain.plain_text import printable, printable_json
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.foundation.plain_text import printable, printable_json
 from perdure.interfaces.cli.console import console_on
 from perdure.interfaces.cli.picture import Picture
 from perdure.interfaces.cli.views.layout import BAD, line, plain, stack

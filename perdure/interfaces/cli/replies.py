@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from perdure.domain.gates import APPROVE, DENY, Gate
+from perdure.domain.run.gates import APPROVE, DENY, Gate
 
 LATER = "Enter: later"
 APPROVAL_MENU = f"[a]pprove  [d]eny  [t]ext: deny and say why  {LATER}"

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from perdure.domain.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.services import Services

@@ -7,7 +7,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult
 from pydantic import JsonValue, ValidationError
 
-from perdure.domain.problems import Problem, nearest_name, problems_of, shown
+from perdure.domain.foundation.problems import Problem, nearest_name, problems_of, shown
 
 
 class PlainServer(MCPServer):

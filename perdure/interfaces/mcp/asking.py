@@ -9,12 +9,12 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from pydantic import BaseModel, Field, JsonValue, create_model
 
-from perdure.domain.access import Scope
-from perdure.domain.errors import PerdureError
-from perdure.domain.gates import Gate
-from perdure.domain.messages import Answer
-from perdure.interfaces.mcp.desk import Desk
-from perdure.interfaces.mcp.site import McpSite
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.installation.access import Scope
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import Answer
+from perdure.interfaces.mcp.handler import Desk
+from perdure.interfaces.mcp.settings import McpSite
 from perdure.interfaces.open_gates import gate_in_full
 
 INPUT_REQUIRED = "2026-07-28"

@@ -7,19 +7,19 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import InputRequiredResult, ToolAnnotations
 from pydantic import Field, JsonValue
 
-from perdure.domain.base import Frozen
-from perdure.domain.errors import InvalidInput
-from perdure.domain.gates import Gate
-from perdure.domain.loops import LoopStarted, parameters_of
-from perdure.domain.names import LoopKind
-from perdure.domain.result import RunResult
-from perdure.domain.status import RunStatus
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.names import LoopKind
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.loop_api import LoopStarted, parameters_of
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import RunStatus
 from perdure.interfaces.definitions import DEFINITIONS, definitions
 from perdure.interfaces.mcp.asking import at_desk, can_ask, put
-from perdure.interfaces.mcp.desk import Desk
-from perdure.interfaces.mcp.site import McpSite
-from perdure.interfaces.submission.defined import definition_file
-from perdure.interfaces.submission.reading import read_file
+from perdure.interfaces.mcp.handler import Desk
+from perdure.interfaces.mcp.settings import McpSite
+from perdure.submission.packaged_tasks import definition_file
+from perdure.submission.parse_yaml import read_file
 
 LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False)
@@ -38,7 +38,7 @@ Settings = Annotated[
 RunId = Annotated[str, Field(description="A run id, or a unique beginning of one.")]
 
 
-class Task(Frozen):
+class Task(FrozenModel):
     """A ready-made task, with the inputs that it wants under `context`."""
 
     name: str
@@ -48,7 +48,7 @@ class Task(Frozen):
     options: tuple[str, ...] = ()
 
 
-class Tasks(Frozen):
+class Tasks(FrozenModel):
     """What `run_tasks` returns."""
 
     tasks: tuple[Task, ...]

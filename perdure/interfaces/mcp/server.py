@@ -6,8 +6,8 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 from pydantic import Field, JsonValue
 
-from perdure.domain.base import Frozen
-from perdure.domain.loops import (
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.run.loop_api import (
     LoopAsk,
     LoopControlled,
     LoopFacts,
@@ -15,12 +15,12 @@ from perdure.domain.loops import (
     LoopStarted,
     parameters_of,
 )
-from perdure.domain.status import RunStatus
-from perdure.interfaces.gateway.facts import OpenGates
+from perdure.domain.run.status import RunStatus
+from perdure.gateway.types import OpenGates
 from perdure.interfaces.mcp.arguments import PlainServer
 from perdure.interfaces.mcp.asking import at_desk
 from perdure.interfaces.mcp.runs import add_runs
-from perdure.interfaces.mcp.site import McpSite
+from perdure.interfaces.mcp.settings import McpSite
 
 INSTRUCTIONS = (
     "Starts and follows Perdure's durable loops. `loop_definitions` and `run_tasks` say what there "
@@ -47,7 +47,7 @@ Limit = Annotated[int | None, Field(ge=1, description="Instead of the definition
 RunId = Annotated[str, Field(description="A run id, or a unique beginning of one.")]
 
 
-class Definitions(Frozen):
+class Definitions(FrozenModel):
     """What `loop_definitions` returns."""
 
     definitions: tuple[LoopFacts, ...]

@@ -9,7 +9,7 @@ import pytest
 
 from perdure import CheckResult, check
 from perdure.adapters.checks import plugins
-from perdure.domain.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput
 
 
 @check(name="acme.long")

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from perdure.adapters.checks import CheckResult, RubricChecks, check_problems, evaluate_checks
-from perdure.adapters.sandbox.snippets import SnippetRunner
-from perdure.checking import custom_check
-from perdure.domain.evaluation import Evaluation, overall_score
-from perdure.domain.rubric import Rubric
+from perdure.adapters.sandbox.python_sandbox import SnippetRunner
+from perdure.check_decorator import custom_check
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.scores import Evaluation, overall_score
 
 RUBRIC = Rubric.model_validate(
     [

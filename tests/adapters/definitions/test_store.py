@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.definitions import LoopFiles
-from perdure.domain.errors import (
+from perdure.domain.foundation.errors import (
     Conflict,
     InvalidInput,
     NotAllowed,
@@ -16,9 +16,9 @@ from perdure.domain.errors import (
     StoreError,
     VersionConflict,
 )
-from perdure.domain.roles.library import StoredDefinition
-from perdure.domain.roles.reading import Fields
-from perdure.interfaces.submission.reading import parse
+from perdure.domain.roles.definition_library import StoredDefinition
+from perdure.domain.roles.parse_definition import Fields
+from perdure.submission.parse_yaml import parse
 
 BUILT_IN = {
     "diverge-converge",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.files.beneath import Beneath
 from perdure.adapters.files.links import inside
-from perdure.domain.errors import ToolFailure
+from perdure.adapters.files.rooted_files import RootedDirectory
+from perdure.domain.foundation.errors import ToolFailure
 
 SECRET = b"canary"
 
@@ -56,7 +56,7 @@ def test_links_inside_lead_where_they_say(
     root: Path, made: tuple[str, str], path: str, real: str | None
 ) -> None:
     link(root, *made)
-    with Beneath(root, guarded=True) as files:
+    with RootedDirectory(root, guarded=True) as files:
         found = inside(files, tuple(path.split("/")))
         assert "/".join(found) == (real or "src/a.py")
         if (root / path).exists():
@@ -84,7 +84,7 @@ def test_no_other_link_is_followed(
     root: Path, name: str, target: str, path: str, reason: str
 ) -> None:
     link(root, name, target.format(root=root))
-    with Beneath(root, guarded=True) as files, pytest.raises(ToolFailure) as caught:
+    with RootedDirectory(root, guarded=True) as files, pytest.raises(ToolFailure) as caught:
         inside(files, tuple(path.split("/")))
     assert caught.value.reason == reason
     assert "canary" not in caught.value.message
@@ -94,7 +94,7 @@ def test_a_chain_of_links_ends(root: Path) -> None:
     for number in range(60):
         link(root, f"l{number}", f"l{number + 1}")
     link(root, "l60", "src/a.py")
-    with Beneath(root, guarded=True) as files:
+    with RootedDirectory(root, guarded=True) as files:
         assert inside(files, ("l30",)) == ("src", "a.py")
         with pytest.raises(ToolFailure, match="more than 40 links"):
             inside(files, ("l0",))
@@ -104,13 +104,13 @@ def test_links_that_double_do_not_take_for_ever(root: Path) -> None:
     link(root, "b0", "src")
     for number in range(1, 40):
         link(root, f"b{number}", "/".join([f"b{number - 1}/.."] * 20 + [f"b{number - 1}"]))
-    with Beneath(root, guarded=True) as files, pytest.raises(ToolFailure, match="links"):
+    with RootedDirectory(root, guarded=True) as files, pytest.raises(ToolFailure, match="links"):
         inside(files, ("b39",))
 
 
 def test_what_is_run_later_is_not_written_through_a_link(root: Path) -> None:
     link(root, "ci", ".github")
-    with Beneath(root, guarded=True) as files:
+    with RootedDirectory(root, guarded=True) as files:
         assert inside(files, ("ci", "x.yml"), use="read") == (".github", "x.yml")
         with pytest.raises(ToolFailure) as caught:
             inside(files, ("ci", "x.yml"), use="write")
@@ -136,7 +136,7 @@ def test_a_link_that_is_swapped_meanwhile_leads_nowhere_else(root: Path, outside
     swapper.start()
     reads = 0
     try:
-        with Beneath(root, guarded=True) as files:
+        with RootedDirectory(root, guarded=True) as files:
             for attempt in count():
                 if attempt >= 500 and reads:
                     break

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perdure.adapters.files.paths import is_safe_tree_path, parse
-from perdure.domain.errors import ToolFailure
+from perdure.domain.foundation.errors import ToolFailure
 
 REFUSED_ALWAYS = {
     "empty": "",

@@ -7,9 +7,9 @@ import pytest
 
 from perdure.adapters.files import private
 from perdure.adapters.files.private import make_private
-from perdure.adapters.runtime.state import HomeFiles
 from perdure.adapters.stores import open_stores
-from perdure.domain.errors import StoreError
+from perdure.domain.foundation.errors import StoreError
+from perdure.local_services.state import HomeFiles
 
 
 def _open_home(folder: Path) -> Path:

@@ -6,14 +6,14 @@ import pytest
 from enclosure import needs_bubblewrap
 from memory_blobs import MemoryBlobs
 
-from perdure.adapters.git.process import run_git
-from perdure.adapters.git.shadow import find_repository, read_settings, shadow
+from perdure.adapters.git.run_git import run_git
+from perdure.adapters.git.safe_repository import find_repository, read_settings, shadow
+from perdure.adapters.tools.shell.git import git
 from perdure.adapters.tools.shell.lexer import split
-from perdure.adapters.tools.shell.versioning import git
-from perdure.adapters.workspaces.copies import add_worktree, copy_files, remove_worktree
-from perdure.adapters.workspaces.listing import list_files
+from perdure.adapters.workspaces.file_selection import list_files
 from perdure.adapters.workspaces.local import LocalWorkspaces
-from perdure.domain.errors import ToolFailure
+from perdure.adapters.workspaces.working_copies import add_worktree, copy_files, remove_worktree
+from perdure.domain.foundation.errors import ToolFailure
 
 LINES = [
     "status",
@@ -102,7 +102,7 @@ async def test_the_overrides_hold_without_the_shadow(hostile, verb):
 
 
 async def test_the_shadow_holds_without_the_overrides(hostile, monkeypatch):
-    monkeypatch.setattr("perdure.adapters.git.process.OVERRIDES", ())
+    monkeypatch.setattr("perdure.adapters.git.run_git.OVERRIDES", ())
     hostile.clear()
     repository = find_repository(str(hostile.root))
     assert repository is not None
@@ -193,7 +193,7 @@ async def test_nothing_is_written_into_another_repository(hostile, tmp_path, cha
 
 async def test_git_is_not_waited_for_without_end(hostile, tmp_path, monkeypatch):
     _pipe(hostile.root, tmp_path)
-    monkeypatch.setattr("perdure.adapters.git.process.WALL_S", 1.0)
+    monkeypatch.setattr("perdure.adapters.git.run_git.WALL_S", 1.0)
     with pytest.raises(ToolFailure, match="did not end within 1 s"):
         await run_git(["show-ref"], cwd=str(hostile.root))
 

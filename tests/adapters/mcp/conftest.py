@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.mcp.book import ServerBook
+from perdure.adapters.mcp.server_config import AllowedServers
 from perdure.adapters.mcp.servers import McpServers
-from perdure.domain.servers import ServerSpec
-from perdure.domain.tools import Grant, ToolEnvelope
+from perdure.domain.tools.definitions import ToolGrant, ToolInvocation
+from perdure.domain.tools.mcp_servers import ServerSpec
 
 SERVER = str(Path(__file__).parents[2] / "support" / "probe_server.py")
 VARIABLES = {"PROBE_TOKEN": "s3cret", "PROBE_HEADER": "for you"}
@@ -30,7 +30,7 @@ class Probe:
         """The servers of a worker whose operator allows this one."""
         if "url" not in entry:
             entry.setdefault("command", self.command())
-        book = ServerBook.model_validate({"servers": {"probe": entry}})
+        book = AllowedServers.model_validate({"servers": {"probe": entry}})
         made = McpServers(book, secret=VARIABLES.get)
         self._stack.push_async_callback(made.aclose)
         return made
@@ -39,7 +39,7 @@ class Probe:
         """A grant for what the server offers now."""
         found = await servers.pin([ServerSpec.model_validate(spec)], root=str(self.root))
         names = tuple(fact.name for fact in found.facts)
-        return Grant.model_validate(
+        return ToolGrant.model_validate(
             {
                 "root": str(self.root),
                 "level": "full",
@@ -53,7 +53,7 @@ class Probe:
     @staticmethod
     async def call(servers, grant, tool, timeout_s=None, **arguments):
         return await servers.call(
-            ToolEnvelope(
+            ToolInvocation(
                 run="r",
                 call_id="c",
                 idempotency_key="k",

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from waiting import eventually
 
-from perdure.domain.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput
 
 
 def free_port():

@@ -7,9 +7,9 @@ import psutil
 import pytest
 from waiting import eventually
 
-from perdure.adapters.tools.outputs import HARD_CAP_BYTES
-from perdure.domain.errors import InvalidInput
-from perdure.domain.servers import ServerSpec
+from perdure.adapters.tools.output_limits import HARD_CAP_BYTES
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.tools.mcp_servers import ServerSpec
 
 
 async def test_pinning_lists_every_tool_with_the_operators_words_on_it(probe):

@@ -12,8 +12,8 @@ from enclosure import left, listening, needs_bubblewrap
 
 from perdure.adapters.sandbox.bubblewrap import homes_of
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
-from perdure.domain.commands import Command, Ran
-from perdure.domain.errors import NotAllowed
+from perdure.domain.evaluation.program_checks import Command, Ran
+from perdure.domain.foundation.errors import NotAllowed
 
 SECRET = "canary-7f3a"
 

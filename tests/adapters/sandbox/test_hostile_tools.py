@@ -16,10 +16,10 @@ import pytest
 from drafts import draft
 from pydantic import JsonValue
 
-from perdure.adapters.sandbox.made_tools import MadeToolSandbox
-from perdure.domain.delegation.tools.code import check_code
-from perdure.domain.delegation.tools.refusals import ToolRefused
-from perdure.domain.delegation.tools.trials import Gave, Trial
+from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
+from perdure.domain.generated_tools.code import check_code
+from perdure.domain.generated_tools.dry_run import Returned, Trial
+from perdure.domain.generated_tools.rejections import ToolRefused
 
 SECRET = "canary-7d1f0a"
 FOLDER = Path(__file__).parent / "hostile_tools"
@@ -149,7 +149,7 @@ async def effects_of(site: Site, tools: list[Hostile]) -> dict[str, object]:
         "changed the secret": site.secret.read_text() != SECRET,
         "reached the network": site.reached(),
         "took for ever": taken >= 20 + len(tools) * (SECONDS + 2),
-        "harmed the next": None if witness == Gave(WITNESSED) else witness,
+        "harmed the next": None if witness == Returned(WITNESSED) else witness,
         "left behind": [
             child for child in left if child.pid not in children and child.is_running()
         ],
@@ -167,9 +167,9 @@ async def test_a_result_is_what_the_handler_returned_and_nothing_that_it_printed
 ) -> None:
     printing = [tool for tool in CONTAINED if tool.name.startswith("results-printed")]
     trials = [await site.run(tool) for tool in printing]
-    assert trials == [Gave({"out": "real", "text": ""})] * len(printing) != []
+    assert trials == [Returned({"out": "real", "text": ""})] * len(printing) != []
 
 
 async def test_nothing_stays_from_one_call_to_the_next(site: Site) -> None:
     state = next(tool for tool in CONTAINED if tool.name.endswith("top_level_state"))
-    assert [await site.run(state) for _ in range(3)] == [Gave({"out": 1})] * 3
+    assert [await site.run(state) for _ in range(3)] == [Returned({"out": 1})] * 3

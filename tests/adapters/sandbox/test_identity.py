@@ -9,8 +9,8 @@ from enclosure import needs_bubblewrap
 
 from perdure.adapters.sandbox import bubblewrap, identity, process
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
-from perdure.domain.commands import Command, Ran
-from perdure.domain.errors import NotAllowed
+from perdure.domain.evaluation.program_checks import Command, Ran
+from perdure.domain.foundation.errors import NotAllowed
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="the worker is no root here")
 # What access(2) says is writable of the kernel's files; nothing is written.

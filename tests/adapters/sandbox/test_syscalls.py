@@ -10,7 +10,7 @@ from enclosure import needs_bubblewrap
 
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
 from perdure.adapters.sandbox.syscalls import filter_for, refused_calls
-from perdure.domain.commands import Command, Ran
+from perdure.domain.evaluation.program_checks import Command, Ran
 
 PYTHON = f"{os.path.dirname(os.path.realpath(sys.executable))}:{SYSTEM_PATH}"
 # Calls with arguments that every kernel refuses in another way than "not permitted".

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.adapters.stores.link_cache import OBJECTS_BYTES, LinkCache
-from perdure.domain.tokens import TokenSizes
-from perdure.domain.transcript import Link
+from perdure.domain.foundation.tokens import TokenSizes
+from perdure.domain.llm.transcript import Link
 
 LINK = Link(parent=None, messages=(), messages_total=0, tokens_total=TokenSizes())
 

@@ -16,8 +16,8 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
-from perdure.adapters.step_logging import StepLoggingPlugin
 from perdure.adapters.telemetry.otlp import start_with
+from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from tests.adapters.telemetry.tiny import ACTIVITIES, QUEUE, TinyTraced
 
 

@@ -11,8 +11,8 @@ from inline_snapshot import snapshot
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, StatusCode
 
-from perdure.adapters.logging import configure_logging
-from perdure.domain import metrics
+from perdure.adapters.logging.setup import configure_logging
+from perdure.domain.run import metrics
 from tests.adapters.telemetry.conftest import RunTiny, Seen
 from tests.adapters.telemetry.tiny import FAILS, FAILS_ONCE
 

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.telemetry.otlp import resource_of, start_with
-from perdure.domain.metrics import COST, DECISIONS, TOKENS
+from perdure.domain.run.metrics import COST, DECISIONS, TOKENS
 from tests.adapters.telemetry.collector import collector, eventually
 
 PROGRAM = [sys.executable, "-P", "-m", "tests.adapters.telemetry.traced_run"]

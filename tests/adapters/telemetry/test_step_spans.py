@@ -9,22 +9,22 @@ from perdure.adapters.telemetry.step_spans import (
     report_attributes,
     request_attributes,
 )
-from perdure.domain.evaluation import DimensionScore
-from perdure.domain.steps import (
-    Allowance,
+from perdure.domain.budget.call_allowance import Allowance
+from perdure.domain.evaluation.scores import DimensionScore
+from perdure.domain.llm.usage import AttemptTotals
+from perdure.domain.run.activity_messages import (
     JudgeReport,
     JudgeRequest,
     ModelCallReport,
     ModelCallRequest,
     ToolCallReport,
 )
-from perdure.domain.usage import Account
 
 REQUEST = ModelCallRequest(frame="f", iteration=1, model="m-1", allowance=Allowance(max_tokens=9))
 
 
 def test_an_unknown_cost_is_left_out() -> None:
-    assert names.COST_USD not in account_attributes(Account(attempts=1, cost_usd=None))
+    assert names.COST_USD not in account_attributes(AttemptTotals(attempts=1, cost_usd=None))
 
 
 def test_a_call_that_was_not_sent_names_no_reply() -> None:
@@ -61,7 +61,7 @@ def test_a_tool_that_went_well_is_no_error() -> None:
     assert names.ERROR_TYPE not in report_attributes(None, ToolCallReport())
 
 
-@pytest.mark.parametrize("message", [None, "text", Account()], ids=["none", "text", "other"])
+@pytest.mark.parametrize("message", [None, "text", AttemptTotals()], ids=["none", "text", "other"])
 def test_other_messages_say_nothing(message: object) -> None:
     assert request_attributes(message) == {}
     assert report_attributes(message, message) == {}

@@ -10,13 +10,13 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     import structlog
 
-    from perdure.domain.evaluation import DimensionScore, Finding
-    from perdure.domain.metrics import DECISIONS
-    from perdure.domain.model_errors import ModelFacts
+    from perdure.domain.budget.call_allowance import Allowance
+    from perdure.domain.evaluation.scores import DimensionScore, Finding
+    from perdure.domain.foundation.refs import BlobRef
+    from perdure.domain.llm.errors import ModelFacts
+    from perdure.domain.llm.usage import AttemptTotals, Usage
     from perdure.domain.refine.state import CheckReport, CheckRequest
-    from perdure.domain.refs import Ref
-    from perdure.domain.steps import (
-        Allowance,
+    from perdure.domain.run.activity_messages import (
         JudgeReport,
         JudgeRequest,
         ModelCallReport,
@@ -25,11 +25,11 @@ with workflow.unsafe.imports_passed_through():
         ToolCallReport,
         ToolCallRequest,
     )
-    from perdure.domain.usage import Account, Usage
+    from perdure.domain.run.metrics import DECISIONS
 
 QUEUE = "tiny"
 FAILS_ONCE, FAILS = "fails-once", "fails"
-REPLY = Account(
+REPLY = AttemptTotals(
     attempts=1,
     usage=Usage(
         input_tokens=100, output_tokens=20, cache_read_tokens=7, cache_write_5m_tokens=5,
@@ -37,7 +37,7 @@ REPLY = Account(
     ),
     cost_usd=Decimal("0.25"),
 )  # fmt: skip
-FAILED = Account(attempts=1, usage=Usage(input_tokens=100), cost_usd=Decimal("0.1"))
+FAILED = AttemptTotals(attempts=1, usage=Usage(input_tokens=100), cost_usd=Decimal("0.1"))
 
 log = structlog.get_logger("tiny")
 
@@ -93,7 +93,7 @@ async def call_model(step: ModelCallRequest) -> ModelCallReport:
         raise ApplicationError(
             "busy", ModelFailure(facts=facts, account=account), type="model_overloaded"
         )
-    earlier = FAILED if step.model == FAILS_ONCE else Account()
+    earlier = FAILED if step.model == FAILS_ONCE else AttemptTotals()
     return ModelCallReport(
         status="replied",
         account=earlier + REPLY,
@@ -118,7 +118,7 @@ async def judge(step: JudgeRequest) -> JudgeReport:
 @activity.defn
 async def check(step: CheckRequest) -> CheckReport:
     return CheckReport(
-        output=Ref(hash="sha256:o"),
+        output=BlobRef(hash="sha256:o"),
         dimensions=(DimensionScore(name="length", score=1.0, source="check"),),
     )
 

@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
-from perdure.adapters.logging import configure_logging
+from perdure.adapters.logging.setup import configure_logging
 from perdure.adapters.telemetry import start_telemetry
 from tests.adapters.telemetry.tiny import ACTIVITIES, TinyTraced
 

@@ -4,8 +4,8 @@ import pytest
 
 from perdure.adapters.tools.builtin import builtin_tools
 from perdure.adapters.tools.host import LocalToolHost
-from perdure.domain.errors import NotFound
-from perdure.domain.tools import Grant, ToolEnvelope
+from perdure.domain.foundation.errors import NotFound
+from perdure.domain.tools.definitions import ToolGrant, ToolInvocation
 
 
 class Blobs:
@@ -38,10 +38,10 @@ def call(root, blobs):
     tools = builtin_tools(blobs)
     host = LocalToolHost(tools)
     names = tuple(tool.fact.name for tool in tools)
-    grant = Grant(root=str(root), writable=True, level="full", allowed=names)
+    grant = ToolGrant(root=str(root), writable=True, level="full", allowed=names)
 
     async def run(name, **arguments):
-        envelope = ToolEnvelope(
+        envelope = ToolInvocation(
             run="r", call_id="c", idempotency_key="k", name=name, arguments=arguments
         )
         return await host.call(envelope, grant)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perdure.adapters.files.beneath import WRITE_CAP
-from perdure.adapters.tools.writing import fs_edit
-from perdure.domain.errors import ToolFailure
-from perdure.domain.tools import OUTPUT_CAP_BYTES, Grant
-from perdure.tooling import ToolContext
+from perdure.adapters.files.rooted_files import WRITE_CAP
+from perdure.adapters.tools.write_files import fs_edit
+from perdure.domain.foundation.errors import ToolFailure
+from perdure.domain.tools.definitions import OUTPUT_CAP_BYTES, ToolGrant
+from perdure.tool_decorator import ToolContext
 
 
 def sha(text):
@@ -196,7 +196,10 @@ async def test_edit(root, call):
 def test_an_edit_that_was_made_may_be_made_again(tmp_path, before, old, new):
     (tmp_path / "f").write_text(before)
     context = ToolContext(
-        run="r", call_id="c", idempotency_key="k", grant=Grant(root=str(tmp_path), writable=True)
+        run="r",
+        call_id="c",
+        idempotency_key="k",
+        grant=ToolGrant(root=str(tmp_path), writable=True),
     )
 
     def edit():

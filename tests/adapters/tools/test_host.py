@@ -9,10 +9,10 @@ from pydantic import JsonValue
 
 from perdure.adapters.tools.builtin import human_ask
 from perdure.adapters.tools.host import LocalToolHost
-from perdure.adapters.tools.outputs import HARD_CAP_BYTES
-from perdure.domain.errors import InvalidInput, NotFound, ToolFailure
-from perdure.domain.tools import Grant, ToolEnvelope
-from perdure.tooling import ToolContext, tool
+from perdure.adapters.tools.output_limits import HARD_CAP_BYTES
+from perdure.domain.foundation.errors import InvalidInput, NotFound, ToolFailure
+from perdure.domain.tools.definitions import ToolGrant, ToolInvocation
+from perdure.tool_decorator import ToolContext, tool
 
 released = threading.Event()
 
@@ -129,11 +129,11 @@ def host():
 
 def granted(**changes):
     values = {"root": "/nowhere", "writable": True, "level": "full", "allowed": NAMES}
-    return Grant.model_validate(values | changes)
+    return ToolGrant.model_validate(values | changes)
 
 
 def envelope(name, timeout_s=None, **arguments):
-    return ToolEnvelope(
+    return ToolInvocation(
         run="run", call_id="c1", idempotency_key="key", name=name, arguments=arguments,
         timeout_s=timeout_s,
     )  # fmt: skip

@@ -6,8 +6,8 @@ from types import ModuleType
 import pytest
 
 from perdure.adapters.tools.plugins import plugin_tools, tools_in
-from perdure.domain.errors import InvalidInput
-from perdure.tooling import tool
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.tool_decorator import tool
 
 
 @tool(name="x.one")

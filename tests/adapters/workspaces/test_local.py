@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.workspaces import copies, snapshots
+from perdure.adapters.workspaces import snapshots, working_copies
 from perdure.adapters.workspaces.local import LocalWorkspaces
-from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, StoreError
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError
 
 KEPT = {".gitignore", "link", "new.txt", "readme.md", "run.sh", "src/main.py"}
 
@@ -119,7 +119,7 @@ async def test_a_preparation_that_died_is_made_again(workspaces, repository, mon
         raise OSError(28, "full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(copies, "copy_files", fail)
+        patched.setattr(working_copies, "copy_files", fail)
         with pytest.raises(OSError, match="full"):
             await workspaces.prepare(run="r1", source=str(repository), writable=True)
     root = await workspaces.prepare(run="r1", source=str(repository), writable=True)
@@ -128,7 +128,7 @@ async def test_a_preparation_that_died_is_made_again(workspaces, repository, mon
 
 
 async def test_a_large_folder_is_refused_by_name(workspaces, folder, monkeypatch):
-    monkeypatch.setattr(copies.require_size, "__kwdefaults__", {"cap": 1_000})
+    monkeypatch.setattr(working_copies.require_size, "__kwdefaults__", {"cap": 1_000})
     (folder / "big.bin").write_bytes(b"x" * 2_000)
     with pytest.raises(InvalidInput, match=r"largest: big\.bin") as caught:
         await workspaces.prepare(run="r1", source=str(folder), writable=True)

@@ -7,7 +7,7 @@ import pytest
 
 from perdure.adapters.stores import Database
 from perdure.adapters.stores.access import SqlAccess
-from perdure.domain.access import ApiToken, StartedBy, digest_of
+from perdure.domain.installation.access import ApiToken, IdempotencyRecord, digest_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 
@@ -22,8 +22,8 @@ def token(name: str = "page", **more: object) -> ApiToken:
     return ApiToken.model_validate({"name": name, "created_at": NOW, **values})
 
 
-def start(run: str, *, key: str | None = "k", owner: str = "00c0ffee") -> StartedBy:
-    return StartedBy(run=run, token=owner, key=key, body_hash=f"hash of {run}", at=NOW)
+def start(run: str, *, key: str | None = "k", owner: str = "00c0ffee") -> IdempotencyRecord:
+    return IdempotencyRecord(run=run, token=owner, key=key, body_hash=f"hash of {run}", at=NOW)
 
 
 async def test_a_token_comes_back_as_it_was(access: SqlAccess) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from perdure.adapters.stores import Database
 from perdure.adapters.stores.audit import SqlAudit
-from perdure.domain.audit import AuditEntry, AuditFilter
+from perdure.domain.run.audit import AuditEntry, AuditFilter
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 

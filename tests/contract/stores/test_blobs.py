@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perdure.adapters.stores import Database
-from perdure.adapters.stores.blobs import SealedBlobs, Shelf
+from perdure.adapters.stores.blob_encryption import Vault
+from perdure.adapters.stores.blobs import BlobBackend, VerifiedBlobStore
 from perdure.adapters.stores.clock import utc_now
-from perdure.adapters.stores.file_shelf import STALE_SECONDS, FileShelf
-from perdure.adapters.stores.table_shelf import TableShelf
-from perdure.adapters.stores.vault import Vault
-from perdure.domain.errors import InvalidInput, NotFound, StoreError
-from perdure.domain.tokens import estimate
+from perdure.adapters.stores.file_blobs import STALE_SECONDS, FileShelf
+from perdure.adapters.stores.sql_blobs import TableShelf
+from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
+from perdure.domain.foundation.tokens import estimate
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(32)
@@ -26,7 +26,7 @@ ABSENT = "sha256:" + "0" * 64
 
 
 @pytest.fixture(params=["files", "sqlite", "postgresql"])
-async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Shelf]:
+async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[BlobBackend]:
     if request.param == "files":
         files = FileShelf(tmp_path / "blobs")
         files.open()
@@ -52,26 +52,26 @@ def _vault(*keys: bytes | None) -> Vault:
 
 
 @pytest.fixture
-def blobs(shelf: Shelf, key: bytes | None) -> SealedBlobs:
-    return SealedBlobs(shelf, _vault(key))
+def blobs(shelf: BlobBackend, key: bytes | None) -> VerifiedBlobStore:
+    return VerifiedBlobStore(shelf, _vault(key))
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"a", bytes(range(256)), b"x" * 3_000_000], ids=["empty", "one", "all", "3MB"]
 )
-async def test_what_is_put_is_got(blobs: SealedBlobs, data: bytes) -> None:
+async def test_what_is_put_is_got(blobs: VerifiedBlobStore, data: bytes) -> None:
     address = await blobs.put(data)
     assert await blobs.get(address) == data
     assert await blobs.exists(address)
 
 
-async def test_equal_content_has_one_address_and_one_copy(blobs: SealedBlobs) -> None:
+async def test_equal_content_has_one_address_and_one_copy(blobs: VerifiedBlobStore) -> None:
     addresses = {await blobs.put(b"same") for _ in range(3)}
     assert len(addresses) == 1
     assert len([found async for found in blobs.addresses()]) == 1
 
 
-async def test_many_writers_of_equal_content(blobs: SealedBlobs) -> None:
+async def test_many_writers_of_equal_content(blobs: VerifiedBlobStore) -> None:
     addresses = await asyncio.gather(*(blobs.put(bytes([n % 3]) * 50_000) for n in range(12)))
     assert len(set(addresses)) == 3
     assert [await blobs.get(address) for address in addresses] == [
@@ -79,25 +79,25 @@ async def test_many_writers_of_equal_content(blobs: SealedBlobs) -> None:
     ]
 
 
-async def test_text_comes_with_its_size(blobs: SealedBlobs) -> None:
+async def test_text_comes_with_its_size(blobs: VerifiedBlobStore) -> None:
     text = "Ein Satz über Größe.\nx = {1: 2}\n日本語\n\x00"
     ref = await blobs.put_text(text)
     assert (ref.bytes, ref.tokens) == (len(text.encode()), estimate(text))
     assert await blobs.get_text(ref.hash) == text
 
 
-async def test_text_that_utf8_cannot_write_is_refused(blobs: SealedBlobs) -> None:
+async def test_text_that_utf8_cannot_write_is_refused(blobs: VerifiedBlobStore) -> None:
     with pytest.raises(InvalidInput, match="lone surrogate at character 2"):
         await blobs.put_text("ab\ud800")
 
 
-async def test_bytes_are_not_given_out_as_text(blobs: SealedBlobs) -> None:
+async def test_bytes_are_not_given_out_as_text(blobs: VerifiedBlobStore) -> None:
     with pytest.raises(StoreError, match="not UTF-8"):
         await blobs.get_text(await blobs.put(b"\xff\xfe"))
 
 
 @pytest.mark.parametrize("address", [ABSENT, "hmac:" + "1" * 64, "sha256:../../etc/passwd", ""])
-async def test_an_unknown_address_is_not_found(blobs: SealedBlobs, address: str) -> None:
+async def test_an_unknown_address_is_not_found(blobs: VerifiedBlobStore, address: str) -> None:
     with pytest.raises(NotFound):
         await blobs.get(address)
 
@@ -106,7 +106,7 @@ def _soon() -> datetime:
     return datetime.now(UTC) + timedelta(minutes=1)
 
 
-async def test_deleting_returns_what_was_freed(blobs: SealedBlobs) -> None:
+async def test_deleting_returns_what_was_freed(blobs: VerifiedBlobStore) -> None:
     kept, dropped = await blobs.put(b"kept"), await blobs.put(b"x" * 1000)
     [freed] = await blobs.delete([dropped, ABSENT], written_before=_soon())
     assert freed >= 1000
@@ -115,7 +115,7 @@ async def test_deleting_returns_what_was_freed(blobs: SealedBlobs) -> None:
     assert await blobs.delete([dropped], written_before=_soon()) == []
 
 
-async def test_what_was_written_or_renewed_since_is_not_deleted(blobs: SealedBlobs) -> None:
+async def test_what_was_written_or_renewed_since_is_not_deleted(blobs: VerifiedBlobStore) -> None:
     old, renewed = await blobs.put(b"old"), await blobs.put(b"renewed")
     await asyncio.sleep(0.02)  # file times are as coarse as the kernel's tick
     moment = datetime.now(UTC)
@@ -127,7 +127,9 @@ async def test_what_was_written_or_renewed_since_is_not_deleted(blobs: SealedBlo
     assert [await blobs.exists(address) for address in (old, renewed, new)] == [False, True, True]
 
 
-async def test_writers_of_what_is_being_deleted_keep_their_content(blobs: SealedBlobs) -> None:
+async def test_writers_of_what_is_being_deleted_keep_their_content(
+    blobs: VerifiedBlobStore,
+) -> None:
     contents = [f"content {n}".encode() for n in range(60)]
     addresses = [await blobs.put(content) for content in contents]
     await asyncio.sleep(0.02)
@@ -144,7 +146,7 @@ async def test_writers_of_what_is_being_deleted_keep_their_content(blobs: Sealed
     assert all([await blobs.exists(address) for address in addresses])
 
 
-async def test_all_addresses_are_listed_with_size_and_time(blobs: SealedBlobs) -> None:
+async def test_all_addresses_are_listed_with_size_and_time(blobs: VerifiedBlobStore) -> None:
     before = datetime.now(UTC).timestamp() - 1
     put = {await blobs.put(bytes([n]) * 10) for n in range(20)}
     found = [entry async for entry in blobs.addresses()]
@@ -152,7 +154,7 @@ async def test_all_addresses_are_listed_with_size_and_time(blobs: SealedBlobs) -
     assert all(size >= 10 and time.timestamp() > before for _, size, time in found)
 
 
-async def test_a_repeated_put_renews_the_time(blobs: SealedBlobs, shelf: Shelf) -> None:
+async def test_a_repeated_put_renews_the_time(blobs: VerifiedBlobStore, shelf: BlobBackend) -> None:
     """Garbage collection goes by this time, so content that is in use again must look new."""
     await blobs.put(b"old")
     [(_, _, first)] = [entry async for entry in blobs.addresses()]
@@ -165,27 +167,29 @@ async def test_a_repeated_put_renews_the_time(blobs: SealedBlobs, shelf: Shelf) 
     assert second > first
 
 
-async def _damage(shelf: Shelf, address: str) -> None:
+async def _damage(shelf: BlobBackend, address: str) -> None:
     stored = await shelf.read(address)
     assert stored
     await shelf.write(address, stored[:-1] + bytes([stored[-1] ^ 1]))
 
 
-async def test_damaged_content_is_never_given_out(blobs: SealedBlobs, shelf: Shelf) -> None:
+async def test_damaged_content_is_never_given_out(
+    blobs: VerifiedBlobStore, shelf: BlobBackend
+) -> None:
     address = await blobs.put(b"precious")
     await _damage(shelf, address)
     with pytest.raises(StoreError, match=address):
         await blobs.get(address)
 
 
-async def test_encrypted_content_is_unreadable_on_the_shelf(shelf: Shelf) -> None:
-    blobs = SealedBlobs(shelf, Vault(KEY))
+async def test_encrypted_content_is_unreadable_on_the_shelf(shelf: BlobBackend) -> None:
+    blobs = VerifiedBlobStore(shelf, Vault(KEY))
     address = await blobs.put(b"a secret goal")
     stored = await shelf.read(address)
     assert stored is not None
     assert b"secret" not in stored
     assert address.startswith("hmac:")
-    assert address != await SealedBlobs(shelf, Vault(OTHER_KEY)).put(b"a secret goal")
+    assert address != await VerifiedBlobStore(shelf, Vault(OTHER_KEY)).put(b"a secret goal")
 
 
 @pytest.mark.parametrize(
@@ -194,27 +198,27 @@ async def test_encrypted_content_is_unreadable_on_the_shelf(shelf: Shelf) -> Non
     ids=["no key", "wrong key"],
 )
 async def test_without_the_right_key_nothing_is_read(
-    shelf: Shelf, key: bytes | None, words: str
+    shelf: BlobBackend, key: bytes | None, words: str
 ) -> None:
-    address = await SealedBlobs(shelf, Vault(KEY)).put(b"a secret goal")
+    address = await VerifiedBlobStore(shelf, Vault(KEY)).put(b"a secret goal")
     with pytest.raises(StoreError, match=words):
-        await SealedBlobs(shelf, _vault(key)).get(address)
+        await VerifiedBlobStore(shelf, _vault(key)).get(address)
 
 
-async def test_a_store_that_got_its_key_later_reads_its_plain_blobs(shelf: Shelf) -> None:
-    address = await SealedBlobs(shelf, Vault()).put(b"plain")
-    assert await SealedBlobs(shelf, Vault(KEY)).get(address) == b"plain"
+async def test_a_store_that_got_its_key_later_reads_its_plain_blobs(shelf: BlobBackend) -> None:
+    address = await VerifiedBlobStore(shelf, Vault()).put(b"plain")
+    assert await VerifiedBlobStore(shelf, Vault(KEY)).get(address) == b"plain"
 
 
-async def test_an_old_key_opens_what_it_sealed_and_seals_nothing_more(shelf: Shelf) -> None:
-    before = await SealedBlobs(shelf, Vault(OTHER_KEY)).put(b"a secret goal")
-    turned = SealedBlobs(shelf, Vault(KEY, OTHER_KEY))
+async def test_an_old_key_opens_what_it_sealed_and_seals_nothing_more(shelf: BlobBackend) -> None:
+    before = await VerifiedBlobStore(shelf, Vault(OTHER_KEY)).put(b"a secret goal")
+    turned = VerifiedBlobStore(shelf, Vault(KEY, OTHER_KEY))
     assert await turned.get(before) == b"a secret goal"
     after = await turned.put(b"a secret goal")
     assert after != before
-    assert await SealedBlobs(shelf, Vault(KEY)).get(after) == b"a secret goal"
+    assert await VerifiedBlobStore(shelf, Vault(KEY)).get(after) == b"a secret goal"
     with pytest.raises(StoreError, match="another key wrote it"):
-        await SealedBlobs(shelf, Vault(KEY)).get(before)
+        await VerifiedBlobStore(shelf, Vault(KEY)).get(before)
 
 
 async def test_files_of_killed_writers_are_dropped_once_stale(tmp_path: Path) -> None:
@@ -233,7 +237,7 @@ async def test_files_of_killed_writers_are_dropped_once_stale(tmp_path: Path) ->
 async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     shelf = FileShelf(tmp_path / "blobs")
     shelf.open()
-    await SealedBlobs(shelf, Vault()).put(b"private")
+    await VerifiedBlobStore(shelf, Vault()).put(b"private")
     modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "blobs").rglob("*")}
     assert modes == {0}
 

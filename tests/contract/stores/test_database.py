@@ -15,8 +15,8 @@ from perdure.adapters.stores import Database, open_stores
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.migrations import migrations
 from perdure.adapters.stores.records import SqlRecords
-from perdure.domain.errors import InvalidInput, StoreError
-from perdure.domain.usage import Usage
+from perdure.domain.foundation.errors import InvalidInput, StoreError
+from perdure.domain.llm.usage import Usage
 from tests.contract.stores.programs.die import ATTEMPT
 
 

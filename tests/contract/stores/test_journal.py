@@ -6,8 +6,8 @@ import pytest
 from attempts import LOST, Changes, answer, attempt, confirmed, fail, states
 
 from perdure.adapters.stores.journal import SqlJournal
-from perdure.domain.ports import DoesNotFit, Proceed, Replayed
-from perdure.domain.usage import Account, Usage
+from perdure.domain.budget.journal import DoesNotFit, Proceed, Replayed
+from perdure.domain.llm.usage import AttemptTotals, Usage
 
 
 async def test_an_answered_call_is_replayed_not_repeated(journal: SqlJournal) -> None:
@@ -116,7 +116,9 @@ async def test_a_reply_books_older_attempts_that_began_late(journal: SqlJournal)
 @pytest.mark.parametrize(
     ("lost", "expected"), [(False, confirmed(7)), (True, LOST)], ids=["reported", "unknown"]
 )
-async def test_a_failure_is_paid_for(journal: SqlJournal, lost: bool, expected: Account) -> None:
+async def test_a_failure_is_paid_for(
+    journal: SqlJournal, lost: bool, expected: AttemptTotals
+) -> None:
     await journal.begin(attempt())
     await fail(journal, attempt(), lost=lost)
     account = await journal.account(attempt().key)

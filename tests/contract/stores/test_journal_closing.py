@@ -16,15 +16,15 @@ from attempts import (
 )
 
 from perdure.adapters.stores.journal import SqlJournal
-from perdure.domain.ports import Proceed, Replayed, Sealed
-from perdure.domain.usage import Account, Usage
+from perdure.domain.budget.journal import Proceed, Replayed, RunClosed
+from perdure.domain.llm.usage import AttemptTotals, Usage
 
 
 async def test_reconciling_books_what_is_open_once(journal: SqlJournal) -> None:
     await journal.begin(attempt())
     assert await journal.reconcile(attempt().key) == LOST
     assert await journal.reconcile(attempt().key) == LOST
-    assert await journal.reconcile("exec-1/none") == Account()
+    assert await journal.reconcile("exec-1/none") == AttemptTotals()
 
 
 @pytest.mark.parametrize("close", ["reconcile", "seal"])
@@ -47,9 +47,9 @@ async def test_a_seal_ends_spending_of_one_execution(journal: SqlJournal) -> Non
     assert await journal.seal_and_sum("exec-1") == LOST + confirmed(7)
     assert await journal.seal_and_sum("exec-1") == LOST + confirmed(7)
     for refused in (attempt(2), attempt(1, key="exec-1/7")):
-        assert await journal.begin(refused) == Sealed(type="sealed")
+        assert await journal.begin(refused) == RunClosed(type="sealed")
     assert isinstance(await journal.begin(sibling), Proceed)
-    assert await journal.seal_and_sum("never-ran") == Account()
+    assert await journal.seal_and_sum("never-ran") == AttemptTotals()
 
 
 async def test_attempts_without_an_end_are_found(journal: SqlJournal) -> None:
@@ -89,7 +89,7 @@ async def test_parallel_begins_never_pass_a_seal(journal: SqlJournal) -> None:
     begun = [journal.begin(attempt(1, key=f"exec-1/{n}")) for n in range(12)]
     *results, account = await asyncio.gather(*begun, journal.seal_and_sum("exec-1"))
     proceeded = sum(isinstance(result, Proceed) for result in results)
-    assert isinstance(account, Account)
+    assert isinstance(account, AttemptTotals)
     assert account.lost_attempts == proceeded
     assert "started" not in {row.state for row in await journal.rows("run")}
 
@@ -110,7 +110,7 @@ async def test_an_attempt_that_was_never_sent_is_no_call(journal: SqlJournal) ->
     for number in (1, 2):
         await journal.begin(attempt(number))
         await unsent(journal, attempt(number))
-    assert await journal.account("exec-1/5") == Account()
+    assert await journal.account("exec-1/5") == AttemptTotals()
     assert [(row.state, row.sent) for row in await journal.rows("run")] == [("failed", False)] * 2
     assert await journal.failing_models(["m", "other"], since=START) == {"m"}
     third = attempt(3, reservation_attempts=1)

@@ -21,8 +21,8 @@ from hypothesis.stateful import (
 
 from perdure.adapters.stores import Database
 from perdure.adapters.stores.journal import SqlJournal
-from perdure.domain.ports import Attempt
-from perdure.domain.usage import Account, Usage
+from perdure.domain.budget.journal import Attempt
+from perdure.domain.llm.usage import AttemptTotals, Usage
 from tests.contract.stores.journal_model import JournalModel
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class JournalMachine(RuleBasedStateMachine):
         self._journal = journal
         self._prefix = f"machine{next(_prefixes)}-"
         self._model = JournalModel(estimate=ESTIMATE, reservation=RESERVATION)
-        self._settled: dict[str, Account] = {}
+        self._settled: dict[str, AttemptTotals] = {}
         self.comparisons = 0
 
     @rule(target=begun, key=keys, number=numbers)
@@ -107,7 +107,7 @@ class JournalMachine(RuleBasedStateMachine):
         }
         self.comparisons += 1
         for execution, settled in self._settled.items():
-            now = sum((accounts[key] for key in KEYS if key.startswith(execution)), Account())
+            now = sum((accounts[key] for key in KEYS if key.startswith(execution)), AttemptTotals())
             assert _tokens(now) == _tokens(settled)
             assert now.total_cost_usd == settled.total_cost_usd
 
@@ -132,7 +132,7 @@ class JournalMachine(RuleBasedStateMachine):
         return self._runner.run(work)
 
 
-def _tokens(account: Account) -> tuple[int, int]:
+def _tokens(account: AttemptTotals) -> tuple[int, int]:
     return account.usage.output_tokens, account.unconfirmed.output_tokens
 
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from perdure.adapters.stores import Database
-from perdure.adapters.stores.made_tools import SqlMadeTools
-from perdure.domain.delegation.tools.record import MadeTool, Maker
-from perdure.domain.errors import NotFound
+from perdure.adapters.stores.generated_tools import SqlMadeTools
+from perdure.domain.foundation.errors import NotFound
+from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -18,8 +18,8 @@ def store(database: Database) -> SqlMadeTools:
     return SqlMadeTools(database)
 
 
-def tool(letter: str = "a", **changes: object) -> MadeTool:
-    plain = MadeTool(
+def tool(letter: str = "a", **changes: object) -> GeneratedTool:
+    plain = GeneratedTool(
         hash=letter * 64,
         name=f"text.{letter}",
         description="Count words.",
@@ -32,9 +32,9 @@ def tool(letter: str = "a", **changes: object) -> MadeTool:
     return plain.model_copy(update=changes)
 
 
-def maker(run: str = "delegation-x", *, after: int = 0) -> Maker:
+def maker(run: str = "delegation-x", *, after: int = 0) -> ToolAuthor:
     at = START + timedelta(seconds=after)
-    return Maker(run=run, root=run.partition("/")[0], worker="w1", at=at)
+    return ToolAuthor(run=run, root=run.partition("/")[0], worker="w1", at=at)
 
 
 async def test_a_tool_is_found_as_it_was_kept(store: SqlMadeTools) -> None:

@@ -9,9 +9,9 @@ from sqlalchemy import update
 from perdure.adapters.stores import Database
 from perdure.adapters.stores.memory import SqlMemory
 from perdure.adapters.stores.tables import memory as rows
-from perdure.domain.errors import InvalidInput, NotAllowed, NotFound, StoreError
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError
 from perdure.domain.memory.entries import Episode, Event, Learning, Origin, Pattern, Skill
-from perdure.domain.memory.words import question
+from perdure.domain.memory.tokenizer import question
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 RUN = Origin(run="refine-a", outcome="accepted")

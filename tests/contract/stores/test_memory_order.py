@@ -11,7 +11,7 @@ from perdure.adapters.stores import Database
 from perdure.adapters.stores.memory import SqlMemory
 from perdure.domain.memory.entries import Kind, MemoryEntry
 from perdure.domain.memory.ranking import Ranked, rank
-from perdure.domain.memory.words import question
+from perdure.domain.memory.tokenizer import question
 
 LEARNINGS = 240
 QUESTIONS = 60

@@ -9,9 +9,9 @@ from perdure.adapters.stores import Database
 from perdure.adapters.stores.artifacts import SqlArtifacts
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.todos import SqlTodos
-from perdure.domain.errors import NotAllowed
-from perdure.domain.projects.reach import Reach
-from perdure.domain.projects.records import Artifact, Belonging, ScopeKind, Todo, TodoCounts
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.projects.records import Artifact, Membership, ScopeKind, Todo, TodoCounts
+from perdure.domain.projects.scope import Reach
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 OWN = Reach(run="r1", session="s1", project="p1")
@@ -142,7 +142,7 @@ async def test_a_scope_has_room_for_so_many_and_repeats_take_none(
         await todos.add_todo(_todo("b"), limit=1)
     with pytest.raises(NotAllowed, match="holds 1 artifacts; 1 are allowed"):
         await artifacts.add_artifact(_artifact("b"), limit=1)
-    elsewhere = _todo("c").model_copy(update={"belongs": Belonging(scope="run", owner="r9")})
+    elsewhere = _todo("c").model_copy(update={"belongs": Membership(scope="run", owner="r9")})
     assert (await todos.add_todo(elsewhere, limit=1)).id == "c"
 
 

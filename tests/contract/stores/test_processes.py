@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.stores import open_stores
-from perdure.domain.ports import Proceed
-from perdure.domain.usage import Usage
+from perdure.domain.budget.journal import Proceed
+from perdure.domain.llm.usage import Usage
 from tests.contract.stores.programs.die import ATTEMPT
 
 PROGRAMS = Path(__file__).parent / "programs"

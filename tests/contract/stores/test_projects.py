@@ -7,7 +7,7 @@ import pytest
 
 from perdure.adapters.stores import Database
 from perdure.adapters.stores.projects import SqlProjects
-from perdure.domain.errors import NotFound
+from perdure.domain.foundation.errors import NotFound
 from perdure.domain.projects.records import Project, Session, Sprint
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)

@@ -7,8 +7,8 @@ import pytest
 
 from perdure.adapters.stores import Database
 from perdure.adapters.stores.records import SqlRecords
-from perdure.domain.errors import InvalidInput
-from perdure.domain.ports import StoredRun
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.run.stored_run import StoredRun
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 

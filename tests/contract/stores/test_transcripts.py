@@ -8,15 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perdure.adapters.stores import Stores, open_stores
-from perdure.adapters.stores.blobs import SealedBlobs
+from perdure.adapters.stores.blob_encryption import Vault
+from perdure.adapters.stores.blobs import VerifiedBlobStore
 from perdure.adapters.stores.transcripts import LinkedTranscripts
-from perdure.adapters.stores.vault import Vault
-from perdure.domain.errors import InvalidInput, NotFound, StoreError
-from perdure.domain.tokens import TokenSizes
-from perdure.domain.transcript import (
-    Head,
+from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
+from perdure.domain.foundation.tokens import TokenSizes
+from perdure.domain.llm.transcript import (
     Message,
     ToolUseBlock,
+    TranscriptRef,
     assistant_text,
     message_tokens,
     user_text,
@@ -46,7 +46,7 @@ class MemoryShelf:
 class CountingBlobs:
     """Passes everything on and counts the reads."""
 
-    def __init__(self, inner: SealedBlobs) -> None:
+    def __init__(self, inner: VerifiedBlobStore) -> None:
         self.inner = inner
         self.reads = 0
 
@@ -70,7 +70,7 @@ async def stores(
 @pytest.fixture
 def counting() -> CountingBlobs:
     shelf = MemoryShelf()
-    return CountingBlobs(SealedBlobs(shelf, Vault()))  # pyright: ignore[reportArgumentType]
+    return CountingBlobs(VerifiedBlobStore(shelf, Vault()))  # pyright: ignore[reportArgumentType]
 
 
 def _use(arguments: Mapping[str, object]) -> Message:
@@ -119,7 +119,9 @@ async def test_nothing_to_append_keeps_the_head(stores: Stores) -> None:
 
 async def test_totals_come_from_the_chain_not_from_the_caller(stores: Stores) -> None:
     head = await stores.transcripts.append(None, [user_text("go")])
-    forgetful = await stores.transcripts.append(Head(hash=head.hash), [assistant_text("a")])
+    forgetful = await stores.transcripts.append(
+        TranscriptRef(hash=head.hash), [assistant_text("a")]
+    )
     assert forgetful == await stores.transcripts.append(head, [assistant_text("a")])
 
 
@@ -169,7 +171,7 @@ async def test_a_small_cache_is_slower_never_wrong(stores: Stores) -> None:
 
 async def test_an_unknown_parent_is_not_found(stores: Stores) -> None:
     with pytest.raises(NotFound):
-        await stores.transcripts.append(Head(hash="sha256:" + "0" * 64), [user_text("go")])
+        await stores.transcripts.append(TranscriptRef(hash="sha256:" + "0" * 64), [user_text("go")])
 
 
 async def test_another_blob_is_no_transcript(stores: Stores) -> None:
@@ -197,7 +199,7 @@ async def test_what_json_cannot_hold_is_refused(
 async def test_any_chain_loads_as_it_was_appended(
     stores: Stores, parts: list[list[Message]]
 ) -> None:
-    head: Head | None = None
+    head: TranscriptRef | None = None
     for part in parts:
         head = await stores.transcripts.append(head, part)
     assert head is not None

@@ -7,8 +7,9 @@ import pytest
 from perdure.adapters.stores import Database
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.records import SqlRecords
-from perdure.domain.ports import Attempt, Proceed, Sealed, StoredRun
-from perdure.domain.usage import Usage
+from perdure.domain.budget.journal import Attempt, Proceed, RunClosed
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.stored_run import StoredRun
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 ESTIMATE = Usage(input_tokens=100)
@@ -64,7 +65,7 @@ async def test_a_sealed_tree_spends_no_more(journal: SqlJournal) -> None:
     ]
     for run in ("r.w1-a", "r.w1-a.w2-b", "r.w1-a.w9-z"):
         again = attempt(run).model_copy(update={"key": f"{run}/s2"})
-        assert isinstance(await journal.begin(again), Sealed)
+        assert isinstance(await journal.begin(again), RunClosed)
     for run, root in (("r", "r"), ("r.w2-b", "r"), ("r.w1-a", "other")):
         again = attempt(run, root=root).model_copy(update={"key": f"{root}/{run}/s2"})
         assert isinstance(await journal.begin(again), Proceed)

@@ -1,11 +1,8 @@
 """Decisions of a manager in a few words, and what comes back of them."""
 
+from perdure.domain.delegation.apply_decision import decide
+from perdure.domain.delegation.budget_phases import BudgetPhase
 from perdure.domain.delegation.completion import Rejection
-from perdure.domain.delegation.course import (
-    Course,
-    after_delegation,
-)
-from perdure.domain.delegation.deciding import decide
 from perdure.domain.delegation.decisions import (
     Complete,
     Delegate,
@@ -18,14 +15,11 @@ from perdure.domain.delegation.decisions import (
     ManagerDecision,
     Subtask,
 )
-from perdure.domain.delegation.directives import (
-    Directive,
-    End,
-)
-from perdure.domain.delegation.phases import BudgetPhase
+from perdure.domain.delegation.next_step import Directive, End
+from perdure.domain.delegation.progress import ManagerProgress, after_delegation
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.settings import DelegationSettings
-from perdure.domain.delegation.stall import Verdict
+from perdure.domain.delegation.stall import StallVerdict
 
 SETTINGS = DelegationSettings()
 
@@ -60,24 +54,24 @@ GIVE_UP = Fail(decision="fail", why="no data")
 
 
 def step(
-    course: Course,
+    course: ManagerProgress,
     decision: ManagerDecision,
     *,
     settings: DelegationSettings = SETTINGS,
     phase: BudgetPhase = "core_work",
-) -> tuple[Course, Directive]:
+) -> tuple[ManagerProgress, Directive]:
     return decide(course.begun(), decision, settings=settings, phase=phase)
 
 
 def came_back(
-    course: Course,
+    course: ManagerProgress,
     decision: Delegate,
     *,
     confidence: float | None = 0.7,
     usable: bool = True,
     critique: float | None = None,
     similarity: float | None = 0.2,
-) -> tuple[Course, Verdict]:
+) -> tuple[ManagerProgress, StallVerdict]:
     reports = [
         WorkerReport(
             worker=item.worker,
@@ -102,13 +96,13 @@ def came_back(
 
 
 def worked(
-    course: Course,
+    course: ManagerProgress,
     decision: Delegate,
     *,
     confidence: float | None = 0.7,
     usable: bool = True,
     critique: float | None = None,
-) -> Course:
+) -> ManagerProgress:
     course, _ = step(course, decision)
     return came_back(course, decision, confidence=confidence, usable=usable, critique=critique)[0]
 

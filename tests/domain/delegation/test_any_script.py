@@ -8,30 +8,30 @@ import hypothesis
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.domain.delegation.apply_decision import (
+    after_gates,
+    after_rejection,
+    decide,
+    unreadable,
+)
+from perdure.domain.delegation.budget_phases import BudgetPhase, budget_phase
 from perdure.domain.delegation.completion import Rejection
-from perdure.domain.delegation.course import (
-    Course,
+from perdure.domain.delegation.decisions import (
+    Envelope,
+    ManagerDecision,
+)
+from perdure.domain.delegation.next_step import Check, End, Test, Work
+from perdure.domain.delegation.progress import (
+    ManagerProgress,
     after_delegation,
     after_diagnosis,
     planned_end,
     progress_end,
 )
-from perdure.domain.delegation.deciding import after_gates, after_rejection, decide, unreadable
-from perdure.domain.delegation.decisions import (
-    Envelope,
-    ManagerDecision,
-)
-from perdure.domain.delegation.directives import (
-    Check,
-    End,
-    Test,
-    Work,
-)
-from perdure.domain.delegation.phases import BudgetPhase, budget_phase
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.settings import DelegationSettings
-from perdure.domain.delegation.stall import Verdict
-from perdure.domain.outcomes import REASONS, Ended
+from perdure.domain.delegation.stall import StallVerdict
+from perdure.domain.evaluation.outcomes import REASONS, RunEnd
 from tests.domain.delegation.playing import (
     ASK,
     DONE,
@@ -72,9 +72,9 @@ EVENTS = st.builds(
 )
 
 
-def drive(script: Sequence[Event], settings: DelegationSettings) -> tuple[Course, Ended]:
+def drive(script: Sequence[Event], settings: DelegationSettings) -> tuple[ManagerProgress, RunEnd]:
     """A loop without a workflow: the script says what manager, workers and gates do."""
-    course, events = Course(), cycle(script)
+    course, events = ManagerProgress(), cycle(script)
     while (end := planned_end(course, settings)) is None:
         phase = budget_phase(1 - course.iteration / (settings.max_iterations + 1))
         course, end = iterate(course.begun(), events, settings, phase)
@@ -84,8 +84,11 @@ def drive(script: Sequence[Event], settings: DelegationSettings) -> tuple[Course
 
 
 def iterate(
-    course: Course, events: Iterator[Event], settings: DelegationSettings, phase: BudgetPhase
-) -> tuple[Course, Ended | None]:
+    course: ManagerProgress,
+    events: Iterator[Event],
+    settings: DelegationSettings,
+    phase: BudgetPhase,
+) -> tuple[ManagerProgress, RunEnd | None]:
     event = next(events)
     while event.decision is None:
         course, asked = unreadable(course, ("?",))
@@ -93,7 +96,7 @@ def iterate(
             return course, asked.verdict
         event = next(events)
     course, directive = decide(course, event.decision, settings=settings, phase=phase)
-    verdict: Verdict | None = None
+    verdict: StallVerdict | None = None
     match directive:
         case End():
             return course, directive.verdict
@@ -111,8 +114,11 @@ def iterate(
 
 
 def carried_out(
-    course: Course, envelopes: Sequence[Envelope], event: Event, settings: DelegationSettings
-) -> tuple[Course, Verdict]:
+    course: ManagerProgress,
+    envelopes: Sequence[Envelope],
+    event: Event,
+    settings: DelegationSettings,
+) -> tuple[ManagerProgress, StallVerdict]:
     reports = [
         WorkerReport(
             worker=item.worker,
@@ -133,8 +139,8 @@ def carried_out(
 
 
 def checked(
-    course: Course, event: Event, settings: DelegationSettings, phase: BudgetPhase
-) -> tuple[Course, Ended | None]:
+    course: ManagerProgress, event: Event, settings: DelegationSettings, phase: BudgetPhase
+) -> tuple[ManagerProgress, RunEnd | None]:
     if event.rejection is None:
         course, after = after_gates(course, event.score, settings=settings, phase=phase)
     else:
@@ -152,7 +158,7 @@ def test_any_script_of_decisions_ends_with_a_known_reason(script: list[Event], l
     assert end.reason in REASONS[end.outcome]
     assert course.iteration <= limit
     assert len(course.model_dump_json()) < 64 * 1024
-    assert Course.model_validate_json(course.model_dump_json()) == course
+    assert ManagerProgress.model_validate_json(course.model_dump_json()) == course
 
 
 @given(st.data())

@@ -15,7 +15,7 @@ from perdure.domain.delegation.completion import (
     unseen,
 )
 from perdure.domain.delegation.decisions import Complete
-from perdure.domain.delegation.quality import final_score, quality
+from perdure.domain.delegation.deliverable_quality import final_score, quality
 from perdure.domain.delegation.settings import DelegationSettings
 
 DONE = Complete(decision="complete", final_result="All is read.", deliverables=("a.md",))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from perdure.domain.delegation.convergence import convergence, findings_hash
 from perdure.domain.delegation.settings import StallSettings
-from perdure.domain.delegation.stall import Progress, Reading
+from perdure.domain.delegation.stall import Measurement, Progress
 
 SETTINGS = StallSettings()
 
@@ -21,7 +21,7 @@ def ends(
 ) -> str | None:
     found = findings or [f"f{number}" for number in range(len(scores))]
     readings = tuple(
-        Reading(confidence=score, output="o", findings=one)
+        Measurement(confidence=score, output="o", findings=one)
         for score, one in zip(scores, found, strict=True)
     )
     progress = Progress(readings=readings, total=len(scores) if total is None else total)

@@ -2,32 +2,26 @@
 
 import pytest
 
-from perdure.domain.delegation.course import (
-    Course,
-    after_diagnosis,
-)
 from perdure.domain.delegation.diagnosis import confirmed
-from perdure.domain.delegation.directives import (
-    Refused,
-    Test,
-)
+from perdure.domain.delegation.next_step import CompletionRefused, Test
+from perdure.domain.delegation.progress import ManagerProgress, after_diagnosis
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.settings import DelegationSettings
 from tests.domain.delegation.playing import GUESS, SETTINGS, step, work, worked
 
 
 def test_diagnoses_have_their_limits() -> None:
-    course, directive = step(Course(), GUESS)
+    course, directive = step(ManagerProgress(), GUESS)
     assert directive == Test(GUESS.hypotheses)
     course = after_diagnosis(course, [], settings=SETTINGS)
     course, directive = step(course, GUESS)
     assert isinstance(directive, Test)
     course = after_diagnosis(course, [], settings=SETTINGS)
     course, directive = step(course, GUESS)
-    assert isinstance(directive, Refused) and "2 more times" in directive.why
+    assert isinstance(directive, CompletionRefused) and "2 more times" in directive.why
     course = worked(course, work("a"))
     course, directive = step(course, GUESS)
-    assert isinstance(directive, Refused) and "1 more time " in directive.why
+    assert isinstance(directive, CompletionRefused) and "1 more time " in directive.why
     course = worked(course, work("b"))
     course, directive = step(course, GUESS)
     assert isinstance(directive, Test)
@@ -35,7 +29,7 @@ def test_diagnoses_have_their_limits() -> None:
 
 @pytest.mark.parametrize(("limit", "allowed"), [(1, 3), (12, 3), (15, 3), (16, 4), (100, 25)])
 def test_a_run_has_so_many_diagnoses(limit: int, allowed: int) -> None:
-    settings, course, made = DelegationSettings(max_iterations=limit), Course(), 0
+    settings, course, made = DelegationSettings(max_iterations=limit), ManagerProgress(), 0
     for number in range(200):
         course, directive = step(course, GUESS, settings=settings)
         if isinstance(directive, Test):
@@ -51,7 +45,7 @@ def test_a_hypothesis_is_confirmed_above_a_half(score: float | None, wanted: boo
 
 
 def test_a_diagnosis_tells_what_was_confirmed_and_feeds_no_reading() -> None:
-    course, _ = step(Course(), GUESS)
+    course, _ = step(ManagerProgress(), GUESS)
     reports = [
         WorkerReport(worker="h1", confidence=0.9, key_finding="it is empty"),
         WorkerReport(worker="h2", confidence=0.1),

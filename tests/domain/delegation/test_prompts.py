@@ -8,9 +8,10 @@ import pytest
 from inline_snapshot import snapshot
 from pydantic import JsonValue
 
-from perdure.domain.delegation.course import Course
 from perdure.domain.delegation.decisions import DECISION_NAMES, Envelope, Subtask
+from perdure.domain.delegation.parse_decision import read_decision
 from perdure.domain.delegation.plan import TaskPlan, replanned
+from perdure.domain.delegation.progress import ManagerProgress
 from perdure.domain.delegation.prompts import (
     ManagerView,
     WorkerTask,
@@ -20,7 +21,6 @@ from perdure.domain.delegation.prompts import (
     task_part,
     worker_prompt,
 )
-from perdure.domain.delegation.reading import read_decision
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.schemas import (
     criteria_schema,
@@ -31,7 +31,7 @@ from perdure.domain.delegation.schemas import (
 from perdure.domain.delegation.settings import DelegationSettings
 from perdure.domain.delegation.stall import Progress
 from perdure.domain.delegation.summary import Round
-from perdure.domain.replies import BadReply
+from perdure.domain.llm.structured_replies import BadReply
 
 SETTINGS = DelegationSettings(success_criteria=("two sources",), deliverables=("report.md",))
 PLAN = replanned(
@@ -41,7 +41,7 @@ PLAN = replanned(
 WORKER = WorkerReport(
     worker="w1", subtask="s1", confidence=0.4, key_finding="two plants", output="sha256:secret"
 )
-COURSE = Course(
+COURSE = ManagerProgress(
     iteration=1,
     rounds=(Round(index=1, decision="delegate", confidence=0.4, workers=(WORKER,)),),
     plan=PLAN,
@@ -50,7 +50,7 @@ COURSE = Course(
 ).answered("Which year?", "2025")
 
 
-def view(course: Course = COURSE, **changed: object) -> ManagerView:
+def view(course: ManagerProgress = COURSE, **changed: object) -> ManagerView:
     fields: dict[str, object] = {
         "goal": "Write a report on plants.",
         "course": course,
@@ -115,7 +115,7 @@ Decide now: one JSON object.\
 
 
 def test_an_early_view_has_no_empty_sections() -> None:
-    early = view(Course(), skills=(), tools=(), problems=(), fraction_remaining=1.0)
+    early = view(ManagerProgress(), skills=(), tools=(), problems=(), fraction_remaining=1.0)
     text = manager_prompt(early)
     assert [line for line in text.splitlines() if line.startswith("##")] == [
         "## Where it stands",
@@ -132,7 +132,7 @@ def test_a_manager_sees_no_outputs_and_no_budget_table() -> None:
 def test_the_constant_part_comes_first_whatever_happened() -> None:
     begin = task_part(view())
     assert manager_prompt(view()).startswith(begin)
-    assert manager_prompt(view(Course())).startswith(begin)
+    assert manager_prompt(view(ManagerProgress())).startswith(begin)
 
 
 def test_inputs_are_quoted_as_data() -> None:

@@ -8,19 +8,19 @@ from random import Random
 
 import pytest
 
-from perdure.domain.delegation.course import (
-    Course,
+from perdure.domain.delegation.apply_decision import decide
+from perdure.domain.delegation.decisions import Delegate, Envelope, MakePlan, Subtask
+from perdure.domain.delegation.next_step import End, Work
+from perdure.domain.delegation.plan import Node
+from perdure.domain.delegation.progress import (
+    ManagerProgress,
     after_delegation,
     planned_end,
     progress_end,
 )
-from perdure.domain.delegation.deciding import decide
-from perdure.domain.delegation.decisions import Delegate, Envelope, MakePlan, Subtask
-from perdure.domain.delegation.directives import End, Work
-from perdure.domain.delegation.plan import Node
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.settings import DelegationSettings
-from perdure.domain.outcomes import Ended
+from perdure.domain.evaluation.outcomes import RunEnd
 
 SETTINGS = DelegationSettings(max_iterations=30)
 RANGES = {
@@ -88,13 +88,13 @@ def workable(nodes: Sequence[Node]) -> list[Node]:
 def test_nothing_is_done_that_nobody_did_and_improving_work_goes_on(seed: int) -> None:
     chance = Random(seed)
     course, _ = decide(
-        Course().begun(),
+        ManagerProgress().begun(),
         MakePlan(decision="plan", subtasks=a_plan(chance)),
         settings=SETTINGS,
         phase="core_work",
     )
     newest: dict[str, WorkerReport] = {}
-    end: Ended | None = None
+    end: RunEnd | None = None
     while end is None and (open_ones := workable(course.plan.nodes)):
         end = planned_end(course, SETTINGS)
         if end is not None:

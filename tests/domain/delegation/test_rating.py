@@ -2,13 +2,13 @@
 
 import pytest
 
-from perdure.domain.delegation.course import Course
-from perdure.domain.delegation.deciding import after_rating, unrated
-from perdure.domain.delegation.directives import AfterCheck, End, Refused, Repair
-from perdure.domain.delegation.quality import deliverable_text, gaps
+from perdure.domain.delegation.apply_decision import after_rating, unrated
+from perdure.domain.delegation.deliverable_quality import deliverable_text, gaps
+from perdure.domain.delegation.next_step import AfterCheck, CompletionRefused, End, Repair
+from perdure.domain.delegation.progress import ManagerProgress
 from perdure.domain.delegation.settings import DelegationSettings
-from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
-from perdure.domain.rubric import Rubric
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding
 
 RUBRIC = Rubric.model_validate(
     [
@@ -92,8 +92,8 @@ def end_of(directive: AfterCheck) -> tuple[str, str] | None:
 
 
 def rate(
-    course: Course, evaluation: Evaluation, rubric: Rubric = RUBRIC
-) -> tuple[Course, AfterCheck]:
+    course: ManagerProgress, evaluation: Evaluation, rubric: Rubric = RUBRIC
+) -> tuple[ManagerProgress, AfterCheck]:
     return after_rating(course, rubric, evaluation, settings=SETTINGS, phase="core_work")
 
 
@@ -112,24 +112,24 @@ def rate(
 def test_what_follows_from_the_score(
     evaluation: Evaluation, rubric: Rubric, end: tuple[str, str] | None
 ) -> None:
-    assert end_of(rate(Course(), evaluation, rubric)[1]) == end
+    assert end_of(rate(ManagerProgress(), evaluation, rubric)[1]) == end
 
 
 def test_the_same_gaps_twice_make_a_repair_that_names_them() -> None:
-    course, first = rate(Course(), said(0, 0.8))
-    assert isinstance(first, Refused) and "sources: no link" in first.why
+    course, first = rate(ManagerProgress(), said(0, 0.8))
+    assert isinstance(first, CompletionRefused) and "sources: no link" in first.why
     assert any("sources: no link" in note for note in course.notes)
     _, second = rate(course, said(0, 0.8))
     assert isinstance(second, Repair) and "sources: no link" in second.envelope.instructions
 
 
 def test_two_failed_evaluations_in_a_row_end_the_run() -> None:
-    course, first = unrated(Course(), "no usable verdict")
-    assert isinstance(first, Refused) and "no usable verdict" in first.why
+    course, first = unrated(ManagerProgress(), "no usable verdict")
+    assert isinstance(first, CompletionRefused) and "no usable verdict" in first.why
     assert end_of(unrated(course, "again")[1]) == ("failed", "evaluator_failed")
 
 
 def test_a_score_between_two_failures_starts_the_count_anew() -> None:
-    course, _ = unrated(Course(), "no usable verdict")
+    course, _ = unrated(ManagerProgress(), "no usable verdict")
     course, _ = rate(course, said(0, 0.8))
     assert end_of(unrated(course, "again")[1]) is None

@@ -2,20 +2,16 @@
 
 import pytest
 
+from perdure.domain.delegation.apply_decision import after_gates, after_rejection
 from perdure.domain.delegation.completion import REPAIR_WORKER, Rejection
-from perdure.domain.delegation.course import (
-    Course,
-)
-from perdure.domain.delegation.deciding import after_gates, after_rejection
-from perdure.domain.delegation.directives import (
-    End,
-    Refused,
-    Repair,
-)
+from perdure.domain.delegation.next_step import CompletionRefused, End, Repair
+from perdure.domain.delegation.progress import ManagerProgress
 from tests.domain.delegation.playing import DONE, REJECTION, SETTINGS, UNNAMED, end_of, step
 
 
-def reject(course: Course, times: int, rejection: Rejection, *wrong: str) -> tuple[Course, object]:
+def reject(
+    course: ManagerProgress, times: int, rejection: Rejection, *wrong: str
+) -> tuple[ManagerProgress, object]:
     directive: object = None
     for _ in range(times):
         course, _ = step(course, DONE)
@@ -26,12 +22,12 @@ def reject(course: Course, times: int, rejection: Rejection, *wrong: str) -> tup
 
 
 def test_a_rejection_goes_back_with_what_is_missing() -> None:
-    course, directive = reject(Course(), 1, REJECTION, "a.md is missing")
-    assert isinstance(directive, Refused) and "a.md is missing" in course.notes[0]
+    course, directive = reject(ManagerProgress(), 1, REJECTION, "a.md is missing")
+    assert isinstance(directive, CompletionRefused) and "a.md is missing" in course.notes[0]
 
 
 def test_the_breaker_makes_one_repair_then_ends_the_run() -> None:
-    course, directive = reject(Course(), 2, REJECTION, "a.md is missing")
+    course, directive = reject(ManagerProgress(), 2, REJECTION, "a.md is missing")
     assert isinstance(directive, Repair)
     assert directive.envelope.worker == REPAIR_WORKER
     assert "a.md is missing" in directive.envelope.instructions
@@ -40,12 +36,12 @@ def test_the_breaker_makes_one_repair_then_ends_the_run() -> None:
 
 
 def test_with_nothing_to_name_there_is_no_repair() -> None:
-    _, directive = reject(Course(), 2, UNNAMED)
+    _, directive = reject(ManagerProgress(), 2, UNNAMED)
     assert end_of(directive) == ("best_effort", "completion_rejected")
 
 
 def test_the_reserve_pays_for_no_repair() -> None:
-    course, _ = reject(Course(), 1, REJECTION, "a.md is missing")
+    course, _ = reject(ManagerProgress(), 1, REJECTION, "a.md is missing")
     _, directive = after_rejection(
         course, REJECTION, wrong=("a.md is missing",), settings=SETTINGS, phase="reserve"
     )
@@ -64,13 +60,16 @@ def test_the_reserve_pays_for_no_repair() -> None:
 def test_the_final_deliverable_is_judged_by_its_score(
     score: float | None, wanted: tuple[str, str], said: str
 ) -> None:
-    _, directive = after_gates(Course(), score, settings=SETTINGS)
+    _, directive = after_gates(ManagerProgress(), score, settings=SETTINGS)
     assert end_of(directive) == wanted
     assert isinstance(directive, End) and said in directive.verdict.explanation
 
 
 def test_a_middling_score_goes_back_and_cannot_go_back_for_ever() -> None:
-    course, directive = after_gates(step(Course(), DONE)[0], 0.5, settings=SETTINGS)
-    assert isinstance(directive, Refused) and "the score is 0.50, wanted 0.6" in directive.why
+    course, directive = after_gates(step(ManagerProgress(), DONE)[0], 0.5, settings=SETTINGS)
+    assert (
+        isinstance(directive, CompletionRefused)
+        and "the score is 0.50, wanted 0.6" in directive.why
+    )
     _, directive = after_gates(course, 0.5, settings=SETTINGS)
     assert end_of(directive) == ("best_effort", "completion_rejected")

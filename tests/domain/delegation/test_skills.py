@@ -7,19 +7,19 @@ from hypothesis import strategies as st
 from perdure.domain.delegation.skills import (
     KnownSkill,
     SavedSkill,
-    SkillShelf,
+    SkillCatalog,
     is_skill,
     named_skills,
     resolve,
 )
-from perdure.domain.memory.skill_markdown import catalog_line, purpose_of, skill_name
+from perdure.domain.memory.skill_format import catalog_line, purpose_of, skill_name
 
 WORDS = " ".join(["word"] * 30)
 
 
-def shelf(**names: str) -> SkillShelf:
+def shelf(**names: str) -> SkillCatalog:
     skills = {name.replace("_", "-"): KnownSkill(ref=ref, line=name) for name, ref in names.items()}
-    return SkillShelf(skills=skills)
+    return SkillCatalog(skills=skills)
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_several_of_one_name_are_versions_of_it() -> None:
         ("b", "r2", 5),
         ("a", "r3", 2),
     ]
-    kept = SkillShelf().with_saved(saved)
+    kept = SkillCatalog().with_saved(saved)
     assert (kept.skills["a"].ref, kept.skills["a"].version) == ("r3", 2)
     assert kept.versions() == {"a": 2, "b": 5}
 
 
 def test_a_run_shadows_skills_of_earlier_runs_and_takes_no_version_from_them() -> None:
     before = {"a": KnownSkill(ref="old", line="a", version=7, earlier=True)}
-    found = SkillShelf().with_earlier(before)
+    found = SkillCatalog().with_earlier(before)
     assert found.versions() == {}
     found = found.with_saved([SavedSkill(name="a", ref="new", line="a")])
     assert (found.skills["a"].ref, found.skills["a"].version) == ("new", 1)
@@ -122,7 +122,7 @@ def test_names_texts_unknown_and_blank_ones_are_told_apart() -> None:
 
 def test_a_shelf_is_bounded() -> None:
     saved = [SavedSkill(name=f"s{n}", ref="r", line="l") for n in range(500)]
-    kept = SkillShelf().with_saved(saved)
+    kept = SkillCatalog().with_saved(saved)
     assert len(kept.skills) == 100
     assert "s499" in kept.skills
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from perdure.domain.delegation.settings import STRATEGIES, StallSettings, StrategyName
 from perdure.domain.delegation.stall import (
+    Measurement,
     Progress,
-    Reading,
     Signal,
     after_reading,
     compared_with,
@@ -49,7 +49,7 @@ def run(
             alike = None
         progress, verdict = after_reading(
             progress,
-            Reading(confidence=score, output=f"o{number}"),
+            Measurement(confidence=score, output=f"o{number}"),
             similarity=alike,
             settings=settings,
             strategies=strategies,
@@ -224,7 +224,7 @@ def test_workers_that_hand_back_nothing_are_alike(
     for output in outputs:
         progress, verdict = after_reading(
             progress,
-            Reading(confidence=0.0, output=output),
+            Measurement(confidence=0.0, output=output),
             similarity=None,
             settings=StallSettings(),
             strategies=STRATEGIES,
@@ -258,7 +258,7 @@ def test_real_progress_refills_the_pool(after: list[float], left: tuple[str, ...
 
 
 def test_the_next_output_is_compared_with_the_oldest_of_the_window() -> None:
-    progress = Progress(readings=tuple(Reading(confidence=0.1, output=o) for o in "abcd"))
+    progress = Progress(readings=tuple(Measurement(confidence=0.1, output=o) for o in "abcd"))
     found = compared_with(progress, StallSettings())
     assert found is not None and found.output == "c"
     assert compared_with(Progress(readings=progress.readings[:1]), StallSettings()) is None

@@ -10,7 +10,7 @@ from remembering import START, avoid, candidates, corpora, learning, texts
 
 from perdure.domain.memory.ranking import rank, relevance, selective
 from perdure.domain.memory.store import Corpus
-from perdure.domain.memory.words import question
+from perdure.domain.memory.tokenizer import question
 
 CORPUS = Corpus(entries=10, mean_terms=5, holders={"rare": 1, "common": 9, "all": 10, "half": 5})
 

@@ -9,7 +9,7 @@ from remembering import RUN, START, learning, skill
 
 from perdure.domain.memory.entries import Origin
 from perdure.domain.memory.skills import SKILLS_AT_MOST, after_outcome, select_skills, skill_score
-from perdure.domain.memory.words import question
+from perdure.domain.memory.tokenizer import question
 
 FAILED = Origin(run="r", outcome="failed")
 

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
-from perdure.domain.refine.changes import KINDS, Changes
-from perdure.domain.refine.incremental import FULL_FROM, Look, Question, look_at, noted
-from perdure.domain.refine.scoring import combined
-from perdure.domain.refine.state import Kept
-from perdure.domain.refs import Ref
-from perdure.domain.rubric import Rubric
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.outputs.diff import KINDS, Changes
+from perdure.domain.refine.incremental import FULL_FROM, Scope, look_at, noted
+from perdure.domain.refine.state import BestDraft
+from perdure.domain.scoring.combine import combined
+from perdure.domain.scoring.judging import Question
 
 NAMES = ("tone", "accuracy", "tests")
 RUBRIC = Rubric.model_validate(
@@ -44,10 +45,10 @@ def judged(*scores: float, open_in: Sequence[str] = ()) -> tuple[DimensionScore,
 
 def previous(
     *scores: float, score: float = 0.85, open_in: Sequence[str] = (), drift: float = 0.0
-) -> Kept:
-    return Kept(
+) -> BestDraft:
+    return BestDraft(
         iteration=1,
-        output=Ref(hash="sha256:a"),
+        output=BlobRef(hash="sha256:a"),
         score=score,
         evaluation=Evaluation(
             dimensions=(*judged(*scores or (0.9, 0.9, 0.9), open_in=open_in), *PASSED), drift=drift
@@ -56,7 +57,7 @@ def previous(
 
 
 def look(
-    before: Kept | None,
+    before: BestDraft | None,
     *,
     fraction: float | None = 0.3,
     kinds: Sequence[str] = (),
@@ -66,7 +67,7 @@ def look(
     follows: bool = True,
     is_long: bool = True,
     rubric: Rubric = RUBRIC,
-) -> Look:
+) -> Scope:
     changes = None
     if fraction is not None:
         changes = Changes.model_validate(
@@ -138,7 +139,7 @@ def look(
         pytest.param(look(previous(), rubric=JUDGELESS), "full", (), id="no judge"),
     ],
 )
-def test_what_is_looked_at(found: Look, kind: str, asked: tuple[str, ...]) -> None:
+def test_what_is_looked_at(found: Scope, kind: str, asked: tuple[str, ...]) -> None:
     assert (found.kind, found.asked) == (kind, asked)
 
 
@@ -223,6 +224,6 @@ def test_evidence_of_settled_findings_is_kept() -> None:
 
 def test_a_question_asks_about_what_is_open_in_its_dimensions_alone() -> None:
     before = previous(0.7, 1, 1, open_in=["tone", "tests"]).evaluation
-    asked = Question(output=Ref(hash="x"), asked=("tone",), before=before, changed=((1, 2),))
+    asked = Question(output=BlobRef(hash="x"), asked=("tone",), before=before, changed=((1, 2),))
     assert [one.dimension for one in asked.findings] == ["tone"]
     assert asked.earlier == {"tone": "0.7, gap"}

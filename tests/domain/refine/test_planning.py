@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
+from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding, Severity
+from perdure.domain.llm.structured_replies import BadReply
 from perdure.domain.refine.planning import (
     MOST_STEPS,
     STEP_CHARACTERS,
@@ -20,8 +21,6 @@ from perdure.domain.refine.planning import (
     refined,
     wants_plan,
 )
-from perdure.domain.replies import BadReply
-from perdure.domain.severities import Severity
 
 PLAN = Plan(steps=(PlanStep(title="Draft", acceptance="60 words"),), risks=("too long",))
 

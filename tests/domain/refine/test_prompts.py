@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.evaluation import DimensionScore, Evaluation, Finding
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding
+from perdure.domain.foundation.plain_text import quoted
 from perdure.domain.refine.prompts import (
     Brief,
     executor_system,
@@ -12,11 +14,9 @@ from perdure.domain.refine.prompts import (
     judge_prompt,
     part_request,
     part_requests,
-    quoted,
     task_text,
 )
 from perdure.domain.refine.settings import OutputSettings
-from perdure.domain.rubric import Rubric
 
 WORDS = {"check": "length", "unit": "words", "max": 9}
 LINES = Rubric.model_validate(

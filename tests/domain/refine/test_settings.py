@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import pytest
 from pydantic import ValidationError
 
-from perdure.domain.problems import problems_of
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.foundation.problems import problems_of
 from perdure.domain.refine.settings import OutputSettings, RefineSettings, settings_problems
-from perdure.domain.rubric import Rubric
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.conditions import Combined, Condition, read_condition
+from perdure.domain.evaluation.conditions import Combined, Condition, read_condition
 from perdure.domain.roles.decision import RoleFacts, decide
 from perdure.domain.roles.limits import with_rounds
 

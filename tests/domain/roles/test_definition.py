@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from perdure.domain.conditions import (
+from perdure.domain.evaluation.conditions import (
     EvaluationBound,
     GoalBound,
     IterationBound,
@@ -14,7 +14,7 @@ from perdure.domain.conditions import (
     ToolBound,
 )
 from perdure.domain.roles.definition import LoopDefinition
-from perdure.domain.roles.reading import content_version, owned_problems, read_definition
+from perdure.domain.roles.parse_definition import content_version, owned_problems, read_definition
 
 SEED = {
     "name": "docs-review",

@@ -1,10 +1,10 @@
 """What a stage is told, in the order of the spec, and what is left out."""
 
-from perdure.domain.evaluation import Finding
-from perdure.domain.roles.entries import GoalEntry, StageEntry, StageShown
-from perdure.domain.roles.frame import StageFrame
+from perdure.domain.evaluation.scores import Finding
+from perdure.domain.roles.messages import StageFrame
 from perdure.domain.roles.prompts import Told, answer_text, goal_prompt, stage_prompt
-from perdure.domain.standing import SAID_SINCE
+from perdure.domain.turns.entries import GoalEntry, StageEntry, StageShown
+from perdure.domain.turns.guidance import SAID_SINCE
 
 FINDING = Finding(
     id="V1", severity="important", dimension="review", title="No tests", location="a.py", fix="Add"

@@ -6,17 +6,19 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from perdure.domain.costs import CostReport, add_up
-from perdure.domain.errors import NotAllowed, NotFound, PerdureError, ServiceUnavailable
-from perdure.domain.events import Event
-from perdure.domain.memory.mining import MineReport
-from perdure.domain.messages import AnyMessage, Receipt
-from perdure.domain.names import run_id
-from perdure.domain.ports import AttemptRow
-from perdure.domain.result import IterationRecord, RunResult
-from perdure.domain.run import AgentSpec
-from perdure.domain.status import RunStatus
-from perdure.interfaces.gateway.facts import (
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError, ServiceUnavailable
+from perdure.domain.foundation.names import run_id
+from perdure.domain.memory.pattern_mining import MineReport
+from perdure.domain.run.cost_report import CostReport, add_up
+from perdure.domain.run.events import Event
+from perdure.domain.run.messages import AnyMessage, Receipt
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import RunStatus
+from perdure.domain.specs import Spec
+from perdure.domain.turns.records import IterationRecord
+from perdure.gateway.types import (
     BulkReport,
     FailingRuns,
     MiningSchedule,
@@ -28,7 +30,6 @@ from perdure.interfaces.gateway.facts import (
     RunFilter,
     RunPage,
     RunRow,
-    Spec,
 )
 from tests.interfaces.cli.samples import RECORDS, RUN, event, result, status
 

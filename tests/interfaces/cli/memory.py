@@ -10,24 +10,19 @@ from pathlib import Path
 from typing import TextIO
 
 from perdure.adapters.checks import check_problems
-from perdure.adapters.configuring import KNOWN, ConfigFiles
 from perdure.adapters.definitions import LoopFiles
-from perdure.adapters.examples import lay_out
+from perdure.adapters.definitions.example_files import lay_out
+from perdure.adapters.settings.config_files import KNOWN, ConfigFiles
 from perdure.adapters.stores import Stores, open_stores
-from perdure.domain.errors import NotFound, PerdureError
-from perdure.domain.models import ModelCard, Price
-from perdure.domain.ports import AttemptRow, Endpoints
+from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.foundation.errors import NotFound, PerdureError
+from perdure.domain.llm.requests import ModelProfile, Price
+from perdure.domain.ports import Endpoints
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.app import main
-from perdure.interfaces.services import (
-    Check,
-    Collected,
-    Killed,
-    Replayed,
-    RuntimeView,
-    Services,
-)
-from perdure.interfaces.submission.reading import parse
+from perdure.interfaces.collected import Collected
+from perdure.interfaces.services import Check, Killed, Replayed, RuntimeView, Services
+from perdure.submission.parse_yaml import parse
 from tests.interfaces.cli.gateway import MemoryGateway
 from tests.interfaces.cli.samples import RUN
 from tests.interfaces.cli.stores import MemoryBlobs, MemoryTranscripts, MemoryWorkspaces
@@ -53,10 +48,10 @@ class MemoryJournal:
 class MemoryModels:
     """Knows the embedded model alone."""
 
-    async def card(self, model: str) -> ModelCard:
+    async def card(self, model: str) -> ModelProfile:
         if model != "local":
             raise NotFound(f"No model {model}.")
-        return ModelCard(name="local", price=FREE, tools=False, judges=False, small=True)
+        return ModelProfile(name="local", price=FREE, tools=False, judges=False, small=True)
 
 
 @dataclass(frozen=True)

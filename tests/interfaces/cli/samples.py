@@ -3,20 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from perdure.domain.budget import BudgetLimits
-from perdure.domain.events import Event, EventType
-from perdure.domain.gates import Gate
-from perdure.domain.result import (
-    Artifact,
-    DimensionRecord,
-    IterationRecord,
-    Mark,
-    RunResult,
-    Savings,
-    SpendReport,
-)
-from perdure.domain.status import BudgetStatus, CurrentStep, Part, Point, RunStatus
-from perdure.domain.usage import Usage
+from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.events import Event, EventType
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.result import Artifact, Mark, RunResult, Savings, SpendReport
+from perdure.domain.run.status import BudgetStatus, CurrentStep, Part, Point, RunStatus
+from perdure.domain.turns.records import DimensionRecord, IterationRecord
 
 RUN = "refine-steel-bottle-7f3a"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from perdure.domain.errors import NotFound
-from perdure.domain.refs import Ref
-from perdure.domain.transcript import Message, user_text
+from perdure.domain.foundation.errors import NotFound
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.llm.transcript import Message, user_text
 
 
 @dataclass
@@ -20,8 +20,8 @@ class MemoryBlobs:
         self.texts[address] = data.decode()
         return address
 
-    async def put_text(self, text: str) -> Ref:
-        return Ref(hash=await self.put(text.encode()))
+    async def put_text(self, text: str) -> BlobRef:
+        return BlobRef(hash=await self.put(text.encode()))
 
     async def get(self, address: str) -> bytes:
         return (await self.get_text(address)).encode()
@@ -55,8 +55,8 @@ class MemoryWorkspaces:
 
     applied: list[tuple[str, str, str]] = field(default_factory=list)
 
-    async def base(self, *, run: str) -> Ref:
-        return Ref(hash="sha256:base")
+    async def base(self, *, run: str) -> BlobRef:
+        return BlobRef(hash="sha256:base")
 
     async def apply(self, *, base: str, tree: str, target: str) -> tuple[str, ...]:
         self.applied.append((base, tree, target))

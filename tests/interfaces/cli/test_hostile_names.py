@@ -5,14 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from perdure.domain.errors import NotAllowed
-from perdure.domain.gates import Gate
-from perdure.domain.transcript import (
-    Message,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.llm.transcript import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from perdure.domain.run.gates import Gate
 from perdure.interfaces.services import Services
 from tests.interfaces.cli.memory import Installation
 from tests.interfaces.cli.samples import RECORDS, RUN, event, gate, result, status

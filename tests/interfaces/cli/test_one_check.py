@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.settings import Settings
-from perdure.context import app_context
+from perdure.adapters.settings.variables import Settings
+from perdure.cli_wiring import app_context
 from perdure.interfaces.cli.app import main
 
 REFINE = "kind: refine\ngoal: g\nmodels: {executor: local}\n"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.gates import APPROVE, Gate, refusal
+from perdure.domain.run.gates import APPROVE, Gate, refusal
 from perdure.interfaces.cli.replies import (
     AskWords,
     Later,

@@ -12,9 +12,9 @@ from installation import Installation
 from loop_scripts import PAIR, pair_script
 from rest import scripted, services_of
 
-from perdure.interfaces.loop_desk import Loops
-from perdure.interfaces.mcp.site import McpSite
-from perdure.interfaces.submission import Surroundings
+from perdure.interfaces.loop_service import LoopService
+from perdure.interfaces.mcp.settings import McpSite
+from perdure.submission import Surroundings
 
 
 @dataclass
@@ -34,7 +34,7 @@ def door_over(site: Installation, *, tokens: bool = False) -> Door:
         yield services
 
     def loops_of(services, by):
-        return Loops(
+        return LoopService(
             gateway=services.gateway,
             definitions_kept=services.definitions,
             records=services.records,

@@ -8,8 +8,8 @@ from half_sent import exchange, half_sent
 from mcp_over_http import remote, serving, token, told
 from rest import scripted
 
-from perdure.domain.audit import AuditFilter
-from perdure.domain.errors import StoreError
+from perdure.domain.foundation.errors import StoreError
+from perdure.domain.run.audit import AuditFilter
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 HEADERS = {"accept": "application/json, text/event-stream"}

@@ -8,8 +8,8 @@ from mcp.client import ClientRequestContext
 from mcp.types import ElicitRequestParams, ElicitResult
 from mcp_over_http import remote, serving, token, told
 
-from perdure.domain.errors import InvalidInput
-from perdure.domain.gates import Gate
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.run.gates import Gate
 from perdure.interfaces.definitions import definitions
 from perdure.interfaces.mcp.asking import form_of
 from perdure.interfaces.mcp.runs import task_fields

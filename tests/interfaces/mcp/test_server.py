@@ -11,9 +11,9 @@ from mcp.client.stdio import stdio_client
 from mcp_over_http import remote, serving, token, told
 from waiting import eventually
 
-from perdure.domain.errors import NotAllowed
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.interfaces.mcp.http_server import serve_http
 from perdure.interfaces.mcp.server import build_server
-from perdure.interfaces.mcp.serving import serve_http
 
 TOOLS = {
     "loop_start",

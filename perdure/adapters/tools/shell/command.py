@@ -6,31 +6,31 @@ descriptor, so a flag or an operand can do only what is written in this package.
 
 from collections.abc import Callable
 
-from perdure.adapters.files.beneath import Beneath
+from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.adapters.tools.execution import in_thread
-from perdure.adapters.tools.shell import folders, grep, texts
+from perdure.adapters.tools.shell import dir_commands, grep, text_commands
+from perdure.adapters.tools.shell.git import git
 from perdure.adapters.tools.shell.grammar import Grammar, Parsed, read
+from perdure.adapters.tools.shell.io import PageFull, Place
 from perdure.adapters.tools.shell.lexer import Word, refused, split
-from perdure.adapters.tools.shell.sources import PageFull, Place
-from perdure.adapters.tools.shell.versioning import git
-from perdure.domain.agent.levels import READONLY_SHELL
-from perdure.domain.errors import ToolFailure
-from perdure.tooling import ToolContext, tool
+from perdure.domain.foundation.errors import ToolFailure
+from perdure.domain.tools.access_levels import READONLY_SHELL
+from perdure.tool_decorator import ToolContext, tool
 
 Run = Callable[[Place, Parsed], None]
 
 COMMANDS: dict[str, tuple[Grammar, Run]] = {
-    "cat": (texts.CAT, texts.cat),
-    "head": (texts.HEAD, texts.head),
-    "tail": (texts.TAIL, texts.tail),
-    "wc": (texts.WC, texts.wc),
-    "sort": (texts.SORT, texts.sort),
-    "uniq": (texts.UNIQ, texts.uniq),
-    "cut": (texts.CUT, texts.cut),
-    "diff": (texts.DIFF, texts.diff),
+    "cat": (text_commands.CAT, text_commands.cat),
+    "head": (text_commands.HEAD, text_commands.head),
+    "tail": (text_commands.TAIL, text_commands.tail),
+    "wc": (text_commands.WC, text_commands.wc),
+    "sort": (text_commands.SORT, text_commands.sort),
+    "uniq": (text_commands.UNIQ, text_commands.uniq),
+    "cut": (text_commands.CUT, text_commands.cut),
+    "diff": (text_commands.DIFF, text_commands.diff),
     "grep": (grep.GREP, grep.grep),
-    "ls": (folders.LS, folders.ls),
-    "stat": (folders.STAT, folders.stat),
+    "ls": (dir_commands.LS, dir_commands.ls),
+    "stat": (dir_commands.STAT, dir_commands.stat),
 }
 _NAMES = frozenset({*COMMANDS, "find", "git"})
 
@@ -72,11 +72,11 @@ def _words(command: str) -> tuple[Word, ...]:
 
 def _read_page(words: tuple[Word, ...], context: ToolContext) -> str:
     name = words[0].text
-    with Beneath(context.grant.root, guarded=True) as files:
+    with RootedDirectory(context.grant.root, guarded=True) as files:
         place = Place(files=files, stopping=context.stopping)
         try:
             if name == "find":
-                folders.find(place, words[1:])
+                dir_commands.find(place, words[1:])
             else:
                 grammar, run = COMMANDS[name]
                 run(place, read(name, words[1:], grammar))

@@ -11,14 +11,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from perdure.adapters.files.beneath import Beneath
 from perdure.adapters.files.paths import protected
+from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.adapters.sandbox.commands import LocalCommands, Script
 from perdure.adapters.tools.host import AnyTool
-from perdure.domain.agent.levels import SHELL_FULL
-from perdure.domain.commands import Ran
-from perdure.domain.errors import ToolFailure
-from perdure.tooling import ToolContext, tool
+from perdure.domain.evaluation.program_checks import Ran
+from perdure.domain.foundation.errors import ToolFailure
+from perdure.domain.tools.access_levels import SHELL_FULL
+from perdure.tool_decorator import ToolContext, tool
 
 COMMAND_CHARACTERS = 20_000
 GRACE_S = 10.0
@@ -59,7 +59,7 @@ def _withheld(root: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         secret = [name for name in names if protected((name,), use="read")]
         places = [os.path.join(folder, name) for name in secret if name != VERSION_CONTROL]
         hidden += [os.path.relpath(place, root) for place in places if not os.path.islink(place)]
-    with Beneath(root) as files:
+    with RootedDirectory(root) as files:
         marker = files.entry((VERSION_CONTROL,))
     if len(hidden) > HIDDEN_FILES:
         raise ToolFailure(

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from perdure.adapters.files.beneath import Parts
-from perdure.adapters.tools.patterns import Finder, Span, all_finder, finder, glob_matcher
-from perdure.adapters.tools.reading import as_text
+from perdure.adapters.files.rooted_files import Parts
+from perdure.adapters.tools.read_files import as_text
+from perdure.adapters.tools.regex import Finder, Span, all_finder, finder, glob_matcher
 from perdure.adapters.tools.shell.grammar import (
     Flag,
     Grammar,
@@ -15,9 +15,9 @@ from perdure.adapters.tools.shell.grammar import (
     path_parts,
     switch,
 )
+from perdure.adapters.tools.shell.io import Place, name_of, text_lines
 from perdure.adapters.tools.shell.lexer import refused
-from perdure.adapters.tools.shell.sources import Place, name_of, text_lines
-from perdure.domain.errors import ToolFailure
+from perdure.domain.foundation.errors import ToolFailure
 
 GREP = Grammar(
     flags=(

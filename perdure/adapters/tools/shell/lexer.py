@@ -7,7 +7,7 @@ believing that a pipe, a glob or a variable did something.
 import unicodedata
 from dataclasses import dataclass
 
-from perdure.domain.errors import ToolFailure
+from perdure.domain.foundation.errors import ToolFailure
 
 MAX_COMMAND = 4_096
 MAX_WORDS = 64

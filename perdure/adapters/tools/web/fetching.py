@@ -10,11 +10,11 @@ from urllib.parse import urljoin
 
 import httpx2
 
-from perdure.adapters.redacting import told
+from perdure.adapters.logging.redacting import told
 from perdure.adapters.tools.web.addresses import is_address, is_public
-from perdure.adapters.tools.web.reading import as_text, read_body
+from perdure.adapters.tools.web.to_text import as_text, read_body
 from perdure.adapters.tools.web.urls import PORTS, allows, read_url, refused
-from perdure.domain.errors import ToolFailure
+from perdure.domain.foundation.errors import ToolFailure
 
 REDIRECTS = 5
 WAIT_S = 10.0

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from perdure.adapters.tools.host import AnyTool
 from perdure.adapters.tools.web.fetching import Fetcher, Page
-from perdure.adapters.tools.web.reading import BODY_BYTES
+from perdure.adapters.tools.web.to_text import BODY_BYTES
 from perdure.adapters.tools.web.urls import URL_CHARACTERS
-from perdure.tooling import tool
+from perdure.tool_decorator import tool
 
 TIMEOUT_S = 30.0
 

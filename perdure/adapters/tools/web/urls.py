@@ -6,7 +6,7 @@ from ipaddress import IPv6Address, ip_address
 
 import httpx2
 
-from perdure.domain.errors import ToolFailure
+from perdure.domain.foundation.errors import ToolFailure
 
 URL_CHARACTERS = 2_000
 PORTS = {"http": 80, "https": 443}

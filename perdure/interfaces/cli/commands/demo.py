@@ -10,17 +10,17 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from perdure.domain.errors import InvalidInput
-from perdure.domain.result import RunResult, exit_code
-from perdure.domain.run import RefineSpec
-from perdure.interfaces.cli.commands.given import Given
-from perdure.interfaces.cli.commands.submitting import shipped_refinement
-from perdure.interfaces.cli.comparison import Comparison, compare_arms
-from perdure.interfaces.cli.following import follow
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.run.result import RunResult, exit_code
+from perdure.interfaces.cli.best_of_n import Comparison, compare_arms
+from perdure.interfaces.cli.commands.load_task import shipped_refinement
+from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.follow import follow
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.demo import comparison_chart, comparison_table, demo_view
+from perdure.interfaces.cli.views.formatting import plural, score
 from perdure.interfaces.cli.views.layout import DIM
-from perdure.interfaces.cli.views.wording import plural, score
 from perdure.interfaces.services import Services
 
 TASK = "product-page"

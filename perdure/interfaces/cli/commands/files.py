@@ -7,9 +7,9 @@ from typing import Annotated
 import yaml
 from cyclopts import Parameter
 
-from perdure.domain.errors import InvalidInput, NotAllowed
-from perdure.interfaces.cli.commands.given import Given
-from perdure.interfaces.cli.commands.submitting import draft_task
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed
+from perdure.interfaces.cli.commands.load_task import draft_task
+from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack
 from perdure.interfaces.schemas import schema_of, schemas, stale_schemas, text_of, write_schemas

@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import RenderableType
 
-from perdure.interfaces.cli.commands.given import Given, Plugins
+from perdure.interfaces.cli.commands.parameters import Given, Plugins
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.checks import (
     collected_view,

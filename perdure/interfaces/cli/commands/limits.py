@@ -8,9 +8,9 @@ import yaml
 from cyclopts import Parameter
 from pydantic import JsonValue
 
-from perdure.domain.budget import BudgetLimits
-from perdure.domain.errors import InvalidInput
-from perdure.domain.problems import nearest_name
+from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import nearest_name
 
 Limits = Annotated[tuple[str, ...], Parameter(name="--budget", negative="")]
 CURE = "Write an amount in USD, as --budget 3, or a limit by its name, as --budget tokens=50000."

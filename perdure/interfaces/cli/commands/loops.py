@@ -6,19 +6,19 @@ import yaml
 from cyclopts import App, Group, Parameter
 from pydantic import JsonValue
 
-from perdure.domain.errors import InvalidInput
-from perdure.domain.loops import LoopAction, LoopAsk
-from perdure.domain.outcomes import Lifecycle
-from perdure.interfaces.cli.commands import look
-from perdure.interfaces.cli.commands.given import Given, OneRun
+from perdure.domain.evaluation.outcomes import Lifecycle
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.run.loop_api import LoopAction, LoopAsk
+from perdure.interfaces.cli.commands import inspect
 from perdure.interfaces.cli.commands.limits import Limits, limits_of
-from perdure.interfaces.cli.commands.running import follow_started, show_plan
-from perdure.interfaces.cli.commands.submitting import surroundings
+from perdure.interfaces.cli.commands.load_task import surroundings
+from perdure.interfaces.cli.commands.parameters import Given, OneRun
+from perdure.interfaces.cli.commands.run import follow_started, show_plan
 from perdure.interfaces.cli.session import ALL, LAST, Session
 from perdure.interfaces.cli.views.loops import controlled_view, loop_definitions_view, loops_view
-from perdure.interfaces.loop_desk import NO_FLAGS, Loops
+from perdure.interfaces.loop_service import NO_FLAGS, LoopService
 from perdure.interfaces.services import Services
-from perdure.interfaces.submission import Flags, store
+from perdure.submission import Flags, store
 
 Targets = Annotated[str, Parameter(name="ID|all")]
 Param = Annotated[tuple[str, ...], Parameter(name="--param", negative="")]
@@ -44,9 +44,9 @@ def loops_over(
     *,
     flags: Flags = NO_FLAGS,
     workspace: str | None = None,
-) -> Loops:
+) -> LoopService:
     """The loops of an installation, in the name of whoever types."""
-    return Loops(
+    return LoopService(
         gateway=services.gateway,
         definitions_kept=services.definitions,
         records=services.records,
@@ -135,7 +135,7 @@ async def status(run: OneRun = LAST, /, *, session: Given) -> None:
     Args:
         run: A run id, a unique beginning of one, or @last.
     """
-    await look.status(run, session=session)
+    await inspect.status(run, session=session)
 
 
 async def pause(run: Targets, /, *, session: Given) -> int:

@@ -3,12 +3,12 @@
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from perdure.domain.errors import RuntimeUnavailable
-from perdure.interfaces.cli.commands.given import Given
-from perdure.interfaces.cli.commands.submitting import surroundings
+from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.interfaces.cli.commands.load_task import surroundings
+from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import line
-from perdure.interfaces.loop_desk import Loops
+from perdure.interfaces.loop_service import LoopService
 from perdure.interfaces.services import Services
 
 MCP_PORT = 8238
@@ -31,8 +31,8 @@ async def mcp(
     """
     try:
         # The SDK is an extra, which no other command needs.
-        from perdure.interfaces.mcp.serving import serve_http, serve_stdio
-        from perdure.interfaces.mcp.site import McpSite
+        from perdure.interfaces.mcp.http_server import serve_http, serve_stdio
+        from perdure.interfaces.mcp.settings import McpSite
     except ImportError as error:
         raise RuntimeUnavailable(
             f"The MCP server is not installed ({error}).",
@@ -45,7 +45,7 @@ async def mcp(
     def opened(start: bool) -> AbstractAsyncContextManager[Services]:
         return context.connect(start=start, on_progress=session.output.note)
 
-    def loops_of(services: Services, by: str) -> Loops:
+    def loops_of(services: Services, by: str) -> LoopService:
         return _loops(session, services, by=by, workspace=folder)
 
     site = McpSite(
@@ -68,8 +68,8 @@ async def mcp(
     await serve_http(site, port=port, on_ready=tell)
 
 
-def _loops(session: Session, services: Services, *, by: str, workspace: str | None) -> Loops:
-    return Loops(
+def _loops(session: Session, services: Services, *, by: str, workspace: str | None) -> LoopService:
+    return LoopService(
         gateway=services.gateway,
         definitions_kept=services.definitions,
         records=services.records,

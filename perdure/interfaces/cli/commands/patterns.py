@@ -7,10 +7,10 @@ from typing import Annotated
 
 from cyclopts import App, Group, Parameter
 
-from perdure.domain.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.memory.entries import PatternState
 from perdure.interfaces import patterns as deciding
-from perdure.interfaces.cli.commands.given import Given
+from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.views.layout import GOOD, line
 from perdure.interfaces.cli.views.patterns import mined_view, patterns_view, schedule_view
 from perdure.interfaces.skill_files import read_skill

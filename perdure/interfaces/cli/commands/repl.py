@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from cyclopts import App
 
-from perdure.domain.errors import RuntimeUnavailable
-from perdure.interfaces.cli.commands.given import Given
+from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.console import console_on
 from perdure.interfaces.cli.session import Session
 
@@ -19,10 +19,10 @@ async def repl(*, session: Given) -> int:
     """
     try:
         # The prompt library is an extra, which no other command needs.
+        from perdure.interfaces.cli.repl.completion import Menu
         from perdure.interfaces.cli.repl.lines import piped_lines, typed_lines
-        from perdure.interfaces.cli.repl.menu import Menu
         from perdure.interfaces.cli.repl.shell import GREETING, Shell
-        from perdure.interfaces.cli.repl.standing import Standing
+        from perdure.interfaces.cli.repl.status_line import Standing
     except ImportError as error:
         raise RuntimeUnavailable(
             f"The prompt is not installed ({error}).",

@@ -9,9 +9,9 @@ import yaml
 from cyclopts import Parameter
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from perdure.domain.errors import InvalidInput, NotFound, PerdureError
-from perdure.domain.gates import APPROVE, read_name
-from perdure.domain.messages import (
+from perdure.domain.foundation.errors import InvalidInput, NotFound, PerdureError
+from perdure.domain.run.gates import APPROVE, read_name
+from perdure.domain.run.messages import (
     AddInput,
     Amend,
     Answer,
@@ -23,14 +23,14 @@ from perdure.domain.messages import (
     Retry,
     Stop,
 )
-from perdure.interfaces.cli.commands.given import Given, Ids, Kind, OneRun
+from perdure.gateway.types import OpenGate
 from perdure.interfaces.cli.commands.limits import Limits, limits_of
+from perdure.interfaces.cli.commands.parameters import Given, Ids, Kind, OneRun
 from perdure.interfaces.cli.replies import takes_text
 from perdure.interfaces.cli.session import ALL, Session, each_run
 from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.cli.views.layout import DIM
 from perdure.interfaces.cli.views.runs import bulk_view, receipt_view, repaired_view
-from perdure.interfaces.gateway.facts import OpenGate
 from perdure.interfaces.open_gates import asked_here
 from perdure.interfaces.services import Services
 

@@ -4,11 +4,15 @@ from typing import Annotated
 
 from cyclopts import App, Group, Parameter
 
-from perdure.domain.delegation.tools.record import MadeState
-from perdure.interfaces import made_tools as deciding
-from perdure.interfaces.cli.commands.given import Given
+from perdure.domain.generated_tools.record import MadeState
+from perdure.interfaces import generated_tools as deciding
+from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.views.generated_tools import (
+    made_tools_view,
+    shown_tool_view,
+    usage_line,
+)
 from perdure.interfaces.cli.views.layout import GOOD, line
-from perdure.interfaces.cli.views.made_tools import made_tools_view, shown_tool_view, usage_line
 
 Wanted = Annotated[str, Parameter(name="TOOL")]
 

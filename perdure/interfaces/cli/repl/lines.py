@@ -12,7 +12,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output as TerminalOutput
 
-from perdure.interfaces.cli.repl.menu import Menu
+from perdure.interfaces.cli.repl.completion import Menu
 
 PROMPT = "perdure> "
 REFRESH_S = 1.0

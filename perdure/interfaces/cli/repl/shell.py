@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from cyclopts import App
 
-from perdure.domain.errors import PerdureError
-from perdure.interfaces.cli.calling import bound_to, without_json
+from perdure.domain.foundation.errors import PerdureError
+from perdure.interfaces.cli.invoke import bound_to, without_json
 from perdure.interfaces.cli.output import Output
-from perdure.interfaces.cli.repl.menu import Branch, branch_of
-from perdure.interfaces.cli.repl.words import meaning
+from perdure.interfaces.cli.repl.completion import Branch, branch_of
+from perdure.interfaces.cli.repl.parse_line import meaning
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import DIM, line, stack, table
 

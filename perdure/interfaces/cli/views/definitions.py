@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from perdure.domain.roles.definition import LoopDefinition
-from perdure.domain.roles.library import BrokenDefinition, StoredDefinition
+from perdure.domain.roles.definition_library import BrokenDefinition, StoredDefinition
 from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack
 from perdure.interfaces.cli.views.listing import Listing
 from perdure.interfaces.definitions import Definition

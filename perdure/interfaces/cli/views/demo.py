@@ -3,9 +3,10 @@
 from rich.console import RenderableType
 from rich.text import Text
 
-from perdure.domain.result import IterationRecord, RunResult
-from perdure.interfaces.chart import line_chart, share_scale
-from perdure.interfaces.cli.comparison import Arm, Comparison
+from perdure.domain.run.result import RunResult
+from perdure.domain.turns.records import IterationRecord
+from perdure.interfaces.cli.best_of_n import Arm, Comparison
+from perdure.interfaces.cli.views.formatting import plural, score, sparkline
 from perdure.interfaces.cli.views.layout import (
     BAD,
     DIM,
@@ -19,7 +20,7 @@ from perdure.interfaces.cli.views.layout import (
     table,
 )
 from perdure.interfaces.cli.views.result import spend_words
-from perdure.interfaces.cli.views.wording import plural, score, sparkline
+from perdure.interfaces.svg_chart import line_chart, share_scale
 
 NEXT = (
     ('perdure new "a haiku about rain, 3 lines"', "writes a task file with checks"),

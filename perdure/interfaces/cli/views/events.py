@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from pydantic import JsonValue
 from rich.text import Text
 
-from perdure.domain.events import Event, EventType
-from perdure.domain.gates import CHOICES
-from perdure.domain.result import BAD_OUTCOMES
+from perdure.domain.run.events import Event, EventType
+from perdure.domain.run.gates import CHOICES
+from perdure.domain.run.result import BAD_OUTCOMES
+from perdure.interfaces.cli.views.formatting import duration, model_name, one_line, score, tokens
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line
-from perdure.interfaces.cli.views.wording import duration, model_name, one_line, score, tokens
 
 Data = Mapping[str, JsonValue]
 Teller = Callable[[Event, int | None], Text | None]

@@ -5,10 +5,10 @@ from datetime import datetime
 
 from rich.console import RenderableType
 
-from perdure.domain.gates import Gate
+from perdure.domain.run.gates import Gate
+from perdure.gateway.types import OpenGate, OpenGates
+from perdure.interfaces.cli.views.formatting import ago, duration, one_line
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, stack
-from perdure.interfaces.cli.views.wording import ago, duration, one_line
-from perdure.interfaces.gateway.facts import OpenGate, OpenGates
 
 
 def how_to_answer(gate: Gate, run: str, choice: str | None = None) -> str:

@@ -8,20 +8,11 @@ from pydantic import JsonValue
 from rich.console import RenderableType
 from rich.text import Text
 
-from perdure.domain.lacking import lacking
-from perdure.domain.result import IterationRecord, StageRecord, VerdictRecord
-from perdure.domain.usage import add_cost
+from perdure.domain.llm.usage import add_cost
+from perdure.domain.run.missing import lacking
+from perdure.domain.turns.records import IterationRecord, StageRecord, VerdictRecord
 from perdure.interfaces.cli.views.events import iteration_line
-from perdure.interfaces.cli.views.layout import (
-    BAD,
-    DIM,
-    GOOD,
-    WARN,
-    line,
-    stack,
-    table,
-)
-from perdure.interfaces.cli.views.wording import (
+from perdure.interfaces.cli.views.formatting import (
     cure_of,
     duration,
     money,
@@ -30,6 +21,15 @@ from perdure.interfaces.cli.views.wording import (
     plural,
     score,
     tokens,
+)
+from perdure.interfaces.cli.views.layout import (
+    BAD,
+    DIM,
+    GOOD,
+    WARN,
+    line,
+    stack,
+    table,
 )
 
 _Cell = Callable[[IterationRecord], str]

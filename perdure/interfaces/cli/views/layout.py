@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from perdure.domain.plain_text import printable
+from perdure.domain.foundation.plain_text import printable
 from perdure.interfaces.cli.console import PrintableConsole, printable_text
 
 PLAIN_WIDTH = 10_000

@@ -7,7 +7,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from perdure.domain.status import RunStatus
+from perdure.domain.run.status import RunStatus
+from perdure.interfaces.cli.views.formatting import one_line, plural
 from perdure.interfaces.cli.views.layout import DIM, LIFECYCLE_STYLES, address, line, pairs, stack
 from perdure.interfaces.cli.views.status import (
     gate_lines,
@@ -20,7 +21,6 @@ from perdure.interfaces.cli.views.status import (
     web_address,
 )
 from perdure.interfaces.cli.views.tree import tree_lines
-from perdure.interfaces.cli.views.wording import one_line, plural
 from perdure.interfaces.run_tree import Below
 
 CHILDREN_SHOWN = 12

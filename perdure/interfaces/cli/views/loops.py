@@ -7,7 +7,8 @@ from decimal import Decimal
 from rich.console import RenderableType
 from rich.text import Text
 
-from perdure.domain.loops import LoopControlled, LoopFacts, LoopParameter, LoopRow, LoopRows
+from perdure.domain.run.loop_api import LoopControlled, LoopFacts, LoopParameter, LoopRow, LoopRows
+from perdure.interfaces.cli.views.formatting import ago, money, one_line
 from perdure.interfaces.cli.views.layout import (
     DIM,
     GOOD,
@@ -17,7 +18,6 @@ from perdure.interfaces.cli.views.layout import (
     stack,
 )
 from perdure.interfaces.cli.views.listing import Listing
-from perdure.interfaces.cli.views.wording import ago, money, one_line
 
 GOAL_WIDTH = 40
 _ENDS = {

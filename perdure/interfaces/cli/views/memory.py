@@ -6,6 +6,7 @@ from datetime import datetime
 from rich.console import RenderableType
 from rich.text import Text
 
+from perdure.domain.memory.decay import confidence_left
 from perdure.domain.memory.entries import (
     Episode,
     Event,
@@ -15,12 +16,11 @@ from perdure.domain.memory.entries import (
     Skill,
     may_enter,
 )
-from perdure.domain.memory.fading import confidence_left
-from perdure.domain.memory.proposals import proposals
-from perdure.domain.memory.telling import provenance
+from perdure.domain.memory.prompt_blocks import provenance
+from perdure.domain.memory.skill_proposals import proposals
+from perdure.interfaces.cli.views.formatting import ago, one_line, score
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack
 from perdure.interfaces.cli.views.listing import Listing
-from perdure.interfaces.cli.views.wording import ago, one_line, score
 
 TEXT_WIDTH = 72
 

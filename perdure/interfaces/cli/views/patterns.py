@@ -7,11 +7,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from perdure.domain.memory.entries import Pattern
-from perdure.domain.memory.mining import MineReport, proposable
+from perdure.domain.memory.pattern_mining import MineReport, proposable
+from perdure.gateway.types import MiningSchedule
+from perdure.interfaces.cli.views.formatting import ago, duration, one_line, plural, score
 from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack
 from perdure.interfaces.cli.views.listing import Listing
-from perdure.interfaces.cli.views.wording import ago, duration, one_line, plural, score
-from perdure.interfaces.gateway.facts import MiningSchedule
 
 _STYLES = {"proposed": WARN, "approved": GOOD, "rejected": DIM}
 NONE = "No patterns. Look for them: perdure patterns schedule --every 24h --now"

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
+from perdure.gateway.types import QueueState
+from perdure.interfaces.cli.views.formatting import duration, model_name, money, one_line
 from perdure.interfaces.cli.views.layout import (
     BAD,
     DIM,
@@ -16,8 +18,6 @@ from perdure.interfaces.cli.views.layout import (
     stack,
     table,
 )
-from perdure.interfaces.cli.views.wording import duration, model_name, money, one_line
-from perdure.interfaces.gateway.facts import QueueState
 from perdure.interfaces.plan import PlannedModel, RunPlan
 from perdure.interfaces.planned_stages import PlannedStage
 from perdure.interfaces.worst_case import WorstCase

@@ -5,22 +5,11 @@ from decimal import Decimal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from perdure.domain.children import is_child
-from perdure.domain.outcomes import retry_helps
-from perdure.domain.result import BAD_OUTCOMES, RunResult, Savings, SpendReport
+from perdure.domain.evaluation.outcomes import retry_helps
+from perdure.domain.run.child_runs import is_child
+from perdure.domain.run.result import BAD_OUTCOMES, RunResult, Savings, SpendReport
 from perdure.interfaces.cli.learned import Learned
-from perdure.interfaces.cli.views.layout import (
-    BAD,
-    DIM,
-    GOOD,
-    WARN,
-    address,
-    heading,
-    line,
-    pairs,
-    stack,
-)
-from perdure.interfaces.cli.views.wording import (
+from perdure.interfaces.cli.views.formatting import (
     cure_of,
     duration,
     model_name,
@@ -33,6 +22,17 @@ from perdure.interfaces.cli.views.wording import (
     short_ref,
     sparkline,
     tokens,
+)
+from perdure.interfaces.cli.views.layout import (
+    BAD,
+    DIM,
+    GOOD,
+    WARN,
+    address,
+    heading,
+    line,
+    pairs,
+    stack,
 )
 
 FINDINGS_SHOWN = 8

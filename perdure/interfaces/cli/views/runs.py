@@ -6,7 +6,9 @@ from decimal import Decimal
 from rich.console import RenderableType
 from rich.text import Text
 
-from perdure.domain.messages import Receipt
+from perdure.domain.run.messages import Receipt
+from perdure.gateway.types import BulkReport, Repaired, RunPage, RunRow
+from perdure.interfaces.cli.views.formatting import ago, money, one_line, score
 from perdure.interfaces.cli.views.layout import (
     DIM,
     GOOD,
@@ -16,8 +18,6 @@ from perdure.interfaces.cli.views.layout import (
     stack,
 )
 from perdure.interfaces.cli.views.listing import Listing
-from perdure.interfaces.cli.views.wording import ago, money, one_line, score
-from perdure.interfaces.gateway.facts import BulkReport, Repaired, RunPage, RunRow
 
 GOAL_WIDTH = 36
 

@@ -6,10 +6,20 @@ from datetime import datetime
 from rich.console import Group
 from rich.text import Text
 
-from perdure.domain.gates import Gate
-from perdure.domain.questions import Question
-from perdure.domain.result import Mark
-from perdure.domain.status import BudgetStatus, Part, RunStatus
+from perdure.domain.run.child_questions import Question
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.result import Mark
+from perdure.domain.run.status import BudgetStatus, Part, RunStatus
+from perdure.interfaces.cli.views.formatting import (
+    duration,
+    money,
+    one_line,
+    origin_words,
+    plural,
+    score,
+    sparkline,
+    tokens,
+)
 from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.cli.views.layout import (
     BAD,
@@ -23,16 +33,6 @@ from perdure.interfaces.cli.views.layout import (
     stack,
 )
 from perdure.interfaces.cli.views.tree import tree_lines
-from perdure.interfaces.cli.views.wording import (
-    duration,
-    money,
-    one_line,
-    origin_words,
-    plural,
-    score,
-    sparkline,
-    tokens,
-)
 from perdure.interfaces.run_tree import Below
 
 PARTS_SHOWN = 24

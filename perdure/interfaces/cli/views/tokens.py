@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from rich.console import RenderableType
 from rich.text import Text
 
-from perdure.domain.access import ApiToken
+from perdure.domain.installation.access import ApiToken
+from perdure.interfaces.cli.views.formatting import ago, one_line
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, line, stack, table
-from perdure.interfaces.cli.views.wording import ago, one_line
 
 
 def made_view(token: ApiToken, text: str) -> RenderableType:

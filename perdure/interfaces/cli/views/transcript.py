@@ -7,7 +7,7 @@ from typing import assert_never
 from rich.console import RenderableType
 from rich.text import Text
 
-from perdure.domain.transcript import (
+from perdure.domain.llm.transcript import (
     Block,
     Message,
     TextBlock,
@@ -15,8 +15,8 @@ from perdure.domain.transcript import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from perdure.interfaces.cli.views.formatting import one_line
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, stack
-from perdure.interfaces.cli.views.wording import one_line
 
 _ROLE_STYLES = {"user": "bold cyan", "assistant": "bold green"}
 

@@ -5,10 +5,10 @@ from decimal import Decimal
 
 from rich.text import Text
 
-from perdure.domain.children import ChildStatus
-from perdure.domain.result import BAD_OUTCOMES
+from perdure.domain.run.child_runs import ChildStatus
+from perdure.domain.run.result import BAD_OUTCOMES
+from perdure.interfaces.cli.views.formatting import money, one_line, score, tokens
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line
-from perdure.interfaces.cli.views.wording import money, one_line, score, tokens
 from perdure.interfaces.run_tree import Below
 
 BAR = 8

@@ -9,11 +9,11 @@ from enclosure import left, listening, needs_bubblewrap
 from pydantic import JsonValue
 
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
-from perdure.adapters.sandbox.watching import Caps
+from perdure.adapters.sandbox.resource_limits import Caps
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.shell.full import shell_full
-from perdure.domain.agent.selection import select
-from perdure.domain.tools import Grant, ToolEnvelope, ToolOutput
+from perdure.domain.tools.definitions import ToolGrant, ToolInvocation, ToolOutput
+from perdure.domain.tools.selection import select
 
 SECRET = "canary-91bc"
 PYTHON = f"{os.path.dirname(os.path.realpath(sys.executable))}:{SYSTEM_PATH}"
@@ -53,10 +53,10 @@ async def _call(
     arguments: dict[str, JsonValue] = {"command": command}
     if limit_s is not None:
         arguments["limit_s"] = limit_s
-    envelope = ToolEnvelope(
+    envelope = ToolInvocation(
         run="r", call_id="c", idempotency_key="k", name="shell.full", arguments=arguments
     )
-    grant = Grant(root=str(folder), writable=writable, level="full", allowed=("shell.full",))
+    grant = ToolGrant(root=str(folder), writable=writable, level="full", allowed=("shell.full",))
     return await _host(allowance).call(envelope, grant)
 
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perdure.adapters.tools.shell.lexer import MAX_COMMAND, MAX_WORDS, split
-from perdure.domain.errors import ToolFailure
+from perdure.domain.foundation.errors import ToolFailure
 
 ACCEPTED = {
     "words": ("ls -la  src", ["ls", "-la", "src"]),

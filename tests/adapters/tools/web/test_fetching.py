@@ -11,10 +11,10 @@ import pytest
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.web import fetching
 from perdure.adapters.tools.web.fetching import Fetcher
-from perdure.adapters.tools.web.reading import BODY_BYTES
+from perdure.adapters.tools.web.to_text import BODY_BYTES
 from perdure.adapters.tools.web.tool import web_fetch
-from perdure.domain.errors import ToolFailure
-from perdure.domain.tools import Grant, ToolEnvelope, ToolOutput
+from perdure.domain.foundation.errors import ToolFailure
+from perdure.domain.tools.definitions import ToolGrant, ToolInvocation, ToolOutput
 
 PUBLIC = "93.184.216.34"
 ANY = ("*",)
@@ -269,7 +269,7 @@ async def test_an_unknown_name_says_so() -> None:
 
 async def _call(fetcher: Fetcher, url: str, *, timeout_s: float | None = None) -> ToolOutput:
     host = LocalToolHost([web_fetch(ANY, fetcher=fetcher)])
-    envelope = ToolEnvelope(
+    envelope = ToolInvocation(
         run="r",
         call_id="c",
         idempotency_key="k",
@@ -277,7 +277,7 @@ async def _call(fetcher: Fetcher, url: str, *, timeout_s: float | None = None) -
         arguments={"url": url},
         timeout_s=timeout_s,
     )
-    return await host.call(envelope, Grant(root="/", level="full", allowed=("web.fetch",)))
+    return await host.call(envelope, ToolGrant(root="/", level="full", allowed=("web.fetch",)))
 
 
 async def test_a_slow_page_ends_at_the_deadline_of_the_whole_call() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.adapters.tools.web.urls import allows, read_url
-from perdure.domain.errors import ToolFailure
+from perdure.domain.foundation.errors import ToolFailure
 
 REFUSED = {
     "no scheme": "example.com/x",

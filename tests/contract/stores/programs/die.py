@@ -13,8 +13,8 @@ from pathlib import Path
 from sqlalchemy import event
 
 from perdure.adapters.stores import open_stores
-from perdure.domain.ports import Attempt
-from perdure.domain.usage import Usage
+from perdure.domain.budget.journal import Attempt
+from perdure.domain.llm.usage import Usage
 
 ATTEMPT = Attempt(
     key="exec/1",

@@ -8,10 +8,10 @@ import resource
 import sys
 from pathlib import Path
 
-from perdure.adapters.stores.blobs import SealedBlobs
-from perdure.adapters.stores.file_shelf import FileShelf
-from perdure.adapters.stores.vault import Vault
-from perdure.domain.errors import StoreError
+from perdure.adapters.stores.blob_encryption import Vault
+from perdure.adapters.stores.blobs import VerifiedBlobStore
+from perdure.adapters.stores.file_blobs import FileShelf
+from perdure.domain.foundation.errors import StoreError
 
 LIMIT_BYTES = 64 * 1024
 
@@ -19,7 +19,7 @@ LIMIT_BYTES = 64 * 1024
 async def main(home: Path) -> None:
     shelf = FileShelf(home / "blobs")
     shelf.open()
-    blobs = SealedBlobs(shelf, Vault())
+    blobs = VerifiedBlobStore(shelf, Vault())
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT_BYTES, LIMIT_BYTES))
     try:
         await blobs.put(b"x" * LIMIT_BYTES * 4)

@@ -9,9 +9,9 @@ from decimal import Decimal
 from pathlib import Path
 
 from perdure.adapters.stores import Stores, open_stores
-from perdure.domain.ports import Attempt
-from perdure.domain.transcript import user_text
-from perdure.domain.usage import Usage
+from perdure.domain.budget.journal import Attempt
+from perdure.domain.llm.transcript import user_text
+from perdure.domain.llm.usage import Usage
 
 
 async def main(home: str, url: str, name: str, count: int) -> None:

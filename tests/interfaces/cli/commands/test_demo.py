@@ -2,11 +2,11 @@
 
 import json
 
-from perdure.domain.result import Mark, RunResult, SpendReport
-from perdure.domain.run import RefineSpec
-from perdure.domain.usage import Usage
-from perdure.interfaces.cli.comparison import best_so_far, calls_by_iteration
-from perdure.interfaces.gateway.facts import Spec
+from perdure.domain.llm.usage import Usage
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.run.result import Mark, RunResult, SpendReport
+from perdure.domain.specs import Spec
+from perdure.interfaces.cli.best_of_n import best_so_far, calls_by_iteration
 from tests.interfaces.cli.memory import Installation
 from tests.interfaces.cli.samples import record, result
 

@@ -5,9 +5,9 @@ import json
 import pytest
 import yaml
 
-from perdure.domain.run import KINDS
+from perdure.domain.specs import KINDS
 from perdure.interfaces.definitions import DEFINITIONS
-from perdure.interfaces.submission.defined import definition_names
+from perdure.submission.packaged_tasks import definition_names
 from tests.interfaces.cli.memory import Installation
 
 GOAL = "Write a tagline of at most 9 words that mentions 'rope'"

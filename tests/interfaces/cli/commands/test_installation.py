@@ -4,7 +4,7 @@ import json
 
 from inline_snapshot import snapshot
 
-from perdure.domain.errors import NotFound
+from perdure.domain.foundation.errors import NotFound
 from perdure.interfaces.services import Check
 from tests.interfaces.cli.memory import Installation
 

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from perdure.domain.errors import InvalidInput
-from perdure.domain.messages import Pause, Resume, Retry, Stop
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.roles.definition import LoopSnapshot
-from perdure.domain.run import RolesSpec, Spec
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.run.messages import Pause, Resume, Retry, Stop
+from perdure.domain.specs import Spec
 from tests.interfaces.cli.memory import Installation
 from tests.interfaces.cli.samples import RUN
 

@@ -9,7 +9,7 @@ import pytest
 from remembering import episode
 
 from perdure.adapters.stores import open_stores
-from perdure.domain.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.memory.entries import Learning, MemoryEntry, Origin, Pattern, Skill
 from perdure.interfaces.cli.commands.patterns import interval_of
 from tests.interfaces.cli.memory import Installation

@@ -5,9 +5,18 @@ import json
 import pytest
 from inline_snapshot import snapshot
 
-from perdure.domain.errors import NoReadyWorker, NotAllowed
-from perdure.domain.messages import AddInput, Amend, Answer, Escalate, Pause, Resume, Retry, Stop
-from perdure.interfaces.gateway.facts import BulkReport
+from perdure.domain.foundation.errors import NoReadyWorker, NotAllowed
+from perdure.domain.run.messages import (
+    AddInput,
+    Amend,
+    Answer,
+    Escalate,
+    Pause,
+    Resume,
+    Retry,
+    Stop,
+)
+from perdure.gateway.types import BulkReport
 from tests.interfaces.cli.memory import Installation
 from tests.interfaces.cli.samples import RUN, gate, status
 

@@ -9,9 +9,9 @@ import pytest
 from drafts import COUNT, TEXT_SCHEMA, draft
 
 from perdure.adapters.stores import Stores, open_stores
-from perdure.domain.delegation.tools.draft import PIPELINE
-from perdure.domain.delegation.tools.record import MadeTool, Maker
-from perdure.domain.ports import StoredRun
+from perdure.domain.generated_tools.draft import PIPELINE
+from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor
+from perdure.domain.run.stored_run import StoredRun
 from tests.interfaces.cli.memory import Installation
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -39,7 +39,7 @@ async def put(home: Path) -> None:
 
 async def keep(stores: Stores, name: str, root: str) -> None:
     made = draft(name=name)
-    tool = MadeTool(
+    tool = GeneratedTool(
         hash=made.hash,
         name=name,
         description="Count the words of a text.",
@@ -49,7 +49,7 @@ async def keep(stores: Stores, name: str, root: str) -> None:
         pipeline=PIPELINE,
         made_at=NOW,
     )
-    await stores.made_tools.keep(tool, Maker(run=f"{root}/w", root=root, worker="w1", at=NOW))
+    await stores.made_tools.keep(tool, ToolAuthor(run=f"{root}/w", root=root, worker="w1", at=NOW))
 
 
 @pytest.fixture

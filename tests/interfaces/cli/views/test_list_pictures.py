@@ -5,26 +5,19 @@ from decimal import Decimal
 
 from inline_snapshot import snapshot
 
-from perdure.domain.costs import CostLine, CostReport
-from perdure.domain.messages import Receipt
-from perdure.domain.models import ModelCard, Price
-from perdure.domain.run import RUN_SPEC
-from perdure.domain.usage import Usage
+from perdure.domain.llm.requests import ModelProfile, Price
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.cost_report import CostLine, CostReport
+from perdure.domain.run.messages import Receipt
+from perdure.domain.specs import RUN_SPEC
+from perdure.gateway.types import BulkReport, OpenGate, OpenGates, QueueState, RunPage, RunRow
+from perdure.interfaces.cli.commands.inspect import explanation_view
 from perdure.interfaces.cli.views.costs import costs_view
-from perdure.interfaces.cli.views.explain import explanation_view
 from perdure.interfaces.cli.views.gates import gates_view
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.cli.views.plan import plan_view
 from perdure.interfaces.cli.views.runs import bulk_view, receipt_view, runs_view
 from perdure.interfaces.explanation import explain_run
-from perdure.interfaces.gateway.facts import (
-    BulkReport,
-    OpenGate,
-    OpenGates,
-    QueueState,
-    RunPage,
-    RunRow,
-)
 from perdure.interfaces.plan import plan_run
 from tests.interfaces.cli.samples import (
     NOW,
@@ -192,7 +185,7 @@ def test_plan() -> None:
     price = Price(input_per_million=Decimal(3), output_per_million=Decimal(15))
     plan = plan_run(
         spec,
-        cards={"claude-sonnet-4-5": ModelCard(name="claude-sonnet-4-5", price=price)},
+        cards={"claude-sonnet-4-5": ModelProfile(name="claude-sonnet-4-5", price=price)},
         queues=(
             QueueState(queue="perdure-1-loops", serves="loops", ready=True, version="0.1.0"),
             QueueState(queue="perdure-1-tools", serves="tools", cure="Start one: perdure worker"),

@@ -6,8 +6,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from perdure.domain.ports import Endpoints
+from perdure.interfaces.cli.best_of_n import Arm, Comparison
 from perdure.interfaces.cli.chaos import ChaosReport
-from perdure.interfaces.cli.comparison import Arm, Comparison
 from perdure.interfaces.cli.views.checks import (
     chaos_view,
     collected_view,
@@ -18,7 +18,8 @@ from perdure.interfaces.cli.views.checks import (
 from perdure.interfaces.cli.views.demo import comparison_table, demo_view
 from perdure.interfaces.cli.views.events import event_line
 from perdure.interfaces.cli.views.layout import plain
-from perdure.interfaces.services import Check, Collected, Killed, Replayed
+from perdure.interfaces.collected import Collected
+from perdure.interfaces.services import Check, Killed, Replayed
 from tests.interfaces.cli.samples import (
     RUN,
     WEB,

@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 from rich.console import Console
 
-from perdure.domain.transcript import (
+from perdure.domain.llm.transcript import (
     Message,
     TextBlock,
     ToolResultBlock,

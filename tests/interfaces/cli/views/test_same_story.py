@@ -10,12 +10,12 @@ from ready_made import example
 from refining import drafts, spec
 from telling import told
 
-from perdure.domain.names import learn_run_id
+from perdure.domain.foundation.names import learn_run_id
 from perdure.interfaces.cli.learned import find_learned
 from perdure.interfaces.cli.views.history import history_view, record_line
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.cli.views.result import done_line, result_view
-from perdure.interfaces.submission import store
+from perdure.submission import store
 
 
 @pytest.mark.long

@@ -5,10 +5,10 @@ from decimal import Decimal
 import pytest
 from inline_snapshot import snapshot
 
-from perdure.domain.children import ChildStatus
-from perdure.domain.errors import NotFound
-from perdure.domain.result import IterationRecord, StageRecord, ToolCallRecord
-from perdure.domain.status import RunStatus
+from perdure.domain.foundation.errors import NotFound
+from perdure.domain.run.child_runs import ChildStatus
+from perdure.domain.run.status import RunStatus
+from perdure.domain.turns.records import IterationRecord, StageRecord, ToolCallRecord
 from perdure.interfaces.cli.views.events import event_line
 from perdure.interfaces.cli.views.history import history_view
 from perdure.interfaces.cli.views.layout import plain

@@ -1,0 +1,121 @@
+"""The activity `read_work`: what one iteration's workers wrote, and how new it is."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from temporalio import activity
+
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.timer import Stopwatch
+from perdure.domain.delegation.confidence import ToolUse
+from perdure.domain.delegation.deliverable_port import Inspector
+from perdure.domain.delegation.messages import ReadWorkReport, ReadWorkRequest, WorkDone, WorkRead
+from perdure.domain.delegation.prompts import critic_prompt
+from perdure.domain.delegation.result_digest import (
+    NAMES_KEPT,
+    confidence_of,
+    finding_of,
+    findings_kept,
+    result_text,
+    results_text,
+    usable,
+    wanted_tools,
+)
+from perdure.domain.delegation.results import WorkerResult
+from perdure.domain.delegation.worker_reply import read_worker
+from perdure.domain.foundation.json_extraction import as_text
+from perdure.domain.generated_tools.draft import ToolDraft
+from perdure.domain.ports import BlobStore
+
+COMPARED_CHARACTERS = 2_000
+# Beyond this many characters in all an exact comparison would hold a worker for seconds.
+COMPARED_IN_ALL = 40_000
+
+Similarity = Callable[[str, str], float]
+
+
+class ReadWork:
+    """Reads outputs; `similarity` is exact, from 0 to 1."""
+
+    def __init__(self, *, blobs: BlobStore, similarity: Similarity, inspector: Inspector) -> None:
+        self._blobs = blobs
+        self._inspector = inspector
+        self._similarity = similarity
+
+    @activity.defn
+    @translated
+    async def read_work(self, step: ReadWorkRequest) -> ReadWorkReport:
+        """Read each output, join them, and compare them with an earlier iteration's."""
+        watch = Stopwatch()
+        texts = [await self._text(done.output) for done in step.work]
+        read = [await self._read(done, text) for done, text in zip(step.work, texts, strict=True)]
+        results = [
+            (done.worker, await self._text(one.result))
+            for done, one in zip(step.work, read, strict=True)
+        ]
+        whole = results_text(results)
+        # Results are compared, not replies: the fields around them are alike whatever they say.
+        joined = "\n\n".join(text[:COMPARED_CHARACTERS] for _, text in results if text.strip())
+        joined = joined[:COMPARED_IN_ALL]
+        output = await self._blobs.put_text(joined) if joined else None
+        before = await self._text(step.before)
+        similarity = None
+        if joined and before:
+            similarity = await asyncio.to_thread(self._similarity, before, joined)
+        return ReadWorkReport(
+            work=tuple(read),
+            output=output,
+            results=await self._blobs.put_text(whole) if whole else None,
+            similarity=similarity,
+            seconds=watch.seconds,
+        )
+
+    async def _text(self, address: str | None) -> str:
+        return "" if address is None else await self._blobs.get_text(address)
+
+    async def _read(self, done: WorkDone, text: str) -> WorkRead:
+        if done.error and not text.strip():
+            return WorkRead(
+                key_finding=finding_of(WorkerResult(), error=done.error, confidence=None)
+            )
+        result = WorkerResult(result=text) if done.manages else read_worker(text)
+        tools = ToolUse(calls=done.tool_calls, successes=done.tool_successes)
+        confidence = (
+            confidence_of(result, tools, text) if done.confidence is None else done.confidence
+        )
+        shown = result_text(result)
+        unfit = await self._misfits(done, result)
+        question = None
+        if done.envelope is not None and done.acceptance and shown.strip():
+            asked = critic_prompt(done.envelope, done.acceptance, shown)
+            question = await self._blobs.put_text(asked)
+        wanted = wanted_tools(result)
+        skills = [await self._blobs.put_text(skill.markdown) for skill in result.skills_created]
+        return WorkRead(
+            confidence=confidence,
+            stated=result.confidence if done.confidence is None else done.confidence,
+            key_finding=finding_of(result, error=done.error, confidence=confidence),
+            usable=usable(result),
+            findings=findings_kept(result),
+            artifacts=result.artifacts[:NAMES_KEPT],
+            defects=result.defects[:NAMES_KEPT],
+            tools_created=result.tools_created[:NAMES_KEPT],
+            skills=tuple(ref.hash for ref in skills[:NAMES_KEPT]),
+            drafts=await self._drafts(wanted.drafts),
+            result=(await self._blobs.put_text(shown)).hash if shown.strip() else None,
+            question=question,
+            unfit=unfit,
+            unread=result.unread,
+            unread_tools=wanted.problems,
+        )
+
+    async def _drafts(self, drafts: Sequence[ToolDraft]) -> tuple[str, ...]:
+        """The tools that the worker wants made, each stored as the pipeline takes it."""
+        texts = [one.model_dump_json() for one in drafts]
+        return tuple([await self._blobs.put(text.encode()) for text in texts])
+
+    async def _misfits(self, done: WorkDone, result: WorkerResult) -> tuple[str, ...]:
+        schema = done.envelope.result_schema if done.envelope is not None else None
+        if schema is None or result.result is None:
+            return ()
+        return await self._inspector.misfits(as_text(result.result), schema)

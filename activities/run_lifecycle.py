@@ -1,0 +1,151 @@
+"""The bookkeeping activities: `reconcile`, `finish`, `snapshot`, `notify`."""
+
+import json
+from datetime import datetime
+
+from temporalio import activity
+
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.memory_notes import NoteKeeper
+from perdure.activities.support.record_writer import RecordKeeper
+from perdure.activities.support.timer import Stopwatch
+from perdure.domain.budget.journal import Journal
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.llm.usage import AttemptTotals
+from perdure.domain.memory.rule_lessons import event_of
+from perdure.domain.memory.run_history import EndedRun
+from perdure.domain.memory.store import MemoryStore
+from perdure.domain.ports import BlobStore, Notifier, RecordStore
+from perdure.domain.projects.ports import ArtifactStore
+from perdure.domain.run.bookkeeping_messages import (
+    FinishReport,
+    FinishRequest,
+    ReconcileRequest,
+    SnapshotReport,
+    SnapshotRequest,
+)
+from perdure.domain.run.notifications import NotifyReport, NotifyRequest
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.tools.workspaces import Workspaces
+
+
+class Reconcile:
+    """Finds out what an activity used that ended without saying so."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    @activity.defn
+    @translated
+    async def reconcile(self, step: ReconcileRequest) -> AttemptTotals:
+        """Mark open attempts of the activity lost, and sum them."""
+        execution = activity.info().workflow_run_id
+        return await self._journal.reconcile(f"{execution}/{step.activity_id}")
+
+
+class Finish:
+    """Stores the end of a run, so that doors can show it without server or worker."""
+
+    def __init__(
+        self,
+        *,
+        records: RecordStore,
+        blobs: BlobStore,
+        memory: MemoryStore,
+        artifacts: ArtifactStore,
+    ) -> None:
+        self._records = records
+        self._blobs = blobs
+        self._keeper = RecordKeeper(blobs=blobs, records=records)
+        self._memory = memory
+        self._notes = NoteKeeper(artifacts=artifacts, blobs=blobs, memory=memory)
+
+    @activity.defn
+    @translated
+    async def finish(self, step: FinishRequest) -> FinishReport:
+        """Write the last records and the result; a repeat writes the same."""
+        stored = await self._records.run(step.run)
+        kind = "" if stored is None else stored.kind
+        state = None if step.state is None else await self._keeper.state(kind, step.state)
+        await self._keeper.write(step.run, step.records, state_ref=state)
+        output, excerpt = await self._inline(step)
+        if stored is None:
+            return FinishReport(stored=False, output=output, excerpt=excerpt)
+        if step.remembered:
+            ended = ended_run(step, stored)
+            await self._memory.put(event_of(ended))
+            await self._notes.keep(ended)
+        await self._records.put_run(
+            stored.model_copy(
+                update={
+                    "lifecycle": step.lifecycle,
+                    "outcome": step.outcome,
+                    "ended_at": datetime.fromisoformat(step.ended_at),
+                    "result": step.result,
+                    "status": step.status,
+                    "state": state,
+                }
+            )
+        )
+        return FinishReport(stored=True, output=output, excerpt=excerpt)
+
+    async def _inline(self, step: FinishRequest) -> tuple[str | None, bool]:
+        """The output as the workflow returns it, and whether that is its beginning alone."""
+        if step.output is None or not step.inline:
+            return None, False
+        text = await self._blobs.get_text(step.output)
+        whole = text.encode()
+        if len(whole) <= step.inline:
+            return text, False
+        return whole[: step.inline].decode(errors="ignore"), True
+
+
+def ended_run(step: FinishRequest, stored: StoredRun) -> EndedRun:
+    """The run as memory knows it."""
+    result = read(RunResult, step.result)
+    return EndedRun(
+        id=step.run,
+        kind=stored.kind,
+        goal=stored.goal,
+        category=step.category,
+        outcome=result.outcome,
+        reason=result.reason,
+        started_at=stored.started_at,
+        ended_at=datetime.fromisoformat(step.ended_at),
+    )
+
+
+class Snapshot:
+    """Stores the working folder of a run; runs where the folder is."""
+
+    def __init__(self, *, workspaces: Workspaces, blobs: BlobStore) -> None:
+        self._workspaces = workspaces
+        self._blobs = blobs
+
+    @activity.defn
+    @translated
+    async def snapshot(self, step: SnapshotRequest) -> SnapshotReport:
+        """Store the tree and, when a base is named, the patch from there."""
+        watch = Stopwatch()
+        tree = await self._workspaces.snapshot(run=step.run, root=step.root)
+        patch = None
+        if step.patch_from is not None:
+            best = step.patch_to or tree.hash
+            text = await self._workspaces.patch(base=step.patch_from, tree=best)
+            patch = await self._blobs.put_text(text) if text else None
+        return SnapshotReport(tree=tree, patch=patch, seconds=watch.seconds)
+
+
+class Notify:
+    """Tells people, through the installation's channel, that a gate waits."""
+
+    def __init__(self, notifier: Notifier) -> None:
+        self._notifier = notifier
+
+    @activity.defn
+    @translated
+    async def notify(self, step: NotifyRequest) -> NotifyReport:
+        """Deliver one notice."""
+        event = json.loads(step.model_dump_json())
+        return NotifyReport(delivered=await self._notifier.notify(event))

@@ -1,0 +1,1 @@
+"""What activities share: prompts, the journalled model, heartbeats, errors."""

@@ -1,0 +1,115 @@
+"""Heartbeats on an own timer, and the limits of a step's own time.
+
+A model call may be silent for minutes and a tool for longer, so beats never depend on events; and
+they cover the whole step, because a store that waits for its lock is no dead worker.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from temporalio import activity
+
+from perdure.domain.foundation.store_wait import PATIENCE, Patience
+from perdure.working_time import ended_in_time
+
+R = TypeVar("R")
+
+BEATS_PER_TIMEOUT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[R]):
+    """The work came to its end."""
+
+    value: R
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The work was ended early: cancelled by the workflow, or out of active time."""
+
+    by: str
+
+
+async def within(
+    work: Coroutine[object, object, R], *, seconds: float | None
+) -> Finished[R] | Interrupted:
+    """Run `work`, and end it when the workflow cancels or `seconds` are over.
+
+    A worker that shuts down is no reason to report an end: then the cancellation goes on, and the
+    server hands the step to another worker.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        done = await ended_in_time(task, seconds=seconds)
+    except asyncio.CancelledError:
+        ended = await _end(task, by="cancelled")
+        if not cancelled_by_workflow():
+            raise
+        return ended
+    if not done:
+        return await _end(task, by="active_time")
+    return Finished(value=task.result())
+
+
+async def to_the_end(work: Coroutine[object, object, R]) -> R:
+    """Finish `work` though the step is cancelled meanwhile: what is paid for is written down."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.shield(asyncio.wait({task}))
+        except asyncio.CancelledError:
+            continue
+    return task.result()
+
+
+def cancelled_by_workflow() -> bool:
+    """Whether the running activity was cancelled on request, not by a shutdown or a timeout."""
+    details = activity.cancellation_details()
+    return details is not None and details.cancel_requested and not details.worker_shutdown
+
+
+def cancelled_by_shutdown() -> bool:
+    """Whether the running activity was cancelled because its worker goes."""
+    details = activity.cancellation_details()
+    return details is not None and details.worker_shutdown
+
+
+@asynccontextmanager
+async def heartbeats() -> AsyncGenerator[None]:
+    """Beat while the body runs, where the step has a heartbeat timeout; such a step has patience.
+
+    While it waits for its store, the beats say so: status and the Web UI show them.
+    """
+    timeout = activity.info().heartbeat_timeout
+    if timeout is None:
+        yield
+        return
+    patience = Patience()
+    token = PATIENCE.set(patience)
+    beats = asyncio.ensure_future(_beat(timeout.total_seconds() / BEATS_PER_TIMEOUT, patience))
+    try:
+        yield
+    finally:
+        beats.cancel()
+        PATIENCE.reset(token)
+
+
+async def _beat(every: float, patience: Patience) -> None:
+    clock = asyncio.get_running_loop().time
+    while True:
+        told = patience.told(clock())
+        activity.heartbeat(*([] if told is None else [told]))
+        await asyncio.sleep(every)
+
+
+async def _end(task: "asyncio.Future[R]", *, by: str) -> Finished[R] | Interrupted:
+    task.cancel()
+    # The work closes its stream or process group first; it may also just have come to its end.
+    await asyncio.wait({task})
+    if task.cancelled() or task.exception() is not None:
+        return Interrupted(by=by)
+    return Finished(value=task.result())

@@ -1,0 +1,317 @@
+"""A model call that is journalled, so that no reply is paid for twice and none is forgotten.
+
+Order: open the attempt, call the provider, store the reply, commit the row with it. What a kill
+leaves open between two of these steps is marked lost by the next attempt, at its estimate.
+"""
+
+import asyncio
+import zlib
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from temporalio import activity
+
+from perdure.activities.support.error_mapping import UNREADABLE, model_failure, unreadable
+from perdure.activities.support.heartbeat import Finished, Interrupted, to_the_end, within
+from perdure.activities.support.model_attempts import (
+    Terms,
+    affordable,
+    attempt_of,
+    request_hash,
+    terms_of,
+    within_allowance,
+    within_window,
+)
+from perdure.activities.support.stream_preview import LiveText
+from perdure.activities.support.timer import Stopwatch
+from perdure.domain.budget.call_allowance import Allowance
+from perdure.domain.budget.journal import (
+    Attempt,
+    Begin,
+    DoesNotFit,
+    Journal,
+    Proceed,
+    Replayed,
+    RunClosed,
+    fits,
+)
+from perdure.domain.foundation.retry_policies import LOST_WORKERS, MODEL_SLACK_S, is_last, own_limit
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.llm.errors import ModelError, ModelFacts, retry_delay
+from perdure.domain.llm.requests import ModelReply, ModelRequest
+from perdure.domain.llm.usage import AttemptTotals, Usage
+from perdure.domain.ports import BlobStore, Models, RecordStore
+from perdure.domain.run.activity_messages import Frame, ModelCallRequest, ModelFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait between attempts when the provider does not say, in seconds."""
+
+    initial_s: float = 2.0
+    maximum_s: float = 30.0
+
+    def pause(self, facts: ModelFacts, *, failures: int) -> float:
+        """Seconds before the next attempt of a call that failed so often."""
+        info = activity.info()
+        # Seeded by what names the attempt: the same for a replayed test, different between runs.
+        seed = zlib.crc32(f"{info.workflow_run_id}/{info.activity_id}/{info.attempt}".encode())
+        return retry_delay(
+            attempt=failures,
+            retry_after_s=facts.retry_after_s,
+            initial_s=self.initial_s,
+            maximum_s=self.maximum_s,
+            jitter=0.8 + 0.4 * (seed % 1000) / 1000,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A reply with its account; `prompt_tokens` is what the prompt was counted or reported at."""
+
+    reply: ModelReply
+    account: AttemptTotals
+    prompt_tokens: int
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """No reply: it did not fit, was interrupted, lost its workers, or the run may not spend."""
+
+    status: Literal["does_not_fit", "interrupted", "sealed", "lost_workers"]
+    account: AttemptTotals
+    prompt_tokens: int
+
+
+class JournaledModel:
+    """Calls models through the journal."""
+
+    def __init__(
+        self,
+        *,
+        models: Models,
+        journal: Journal,
+        blobs: BlobStore,
+        records: RecordStore,
+        backoff: Backoff,
+    ) -> None:
+        self._models = models
+        self._journal = journal
+        self._blobs = blobs
+        self._records = records
+        self._backoff = backoff
+
+    async def call(
+        self, step: ModelCallRequest, request: ModelRequest, *, frame: Frame, estimate: int
+    ) -> Answered | NotSent:
+        """Make one attempt of a logical call.
+
+        Args:
+            step: the workflow's request; its allowance is what all attempts may use together.
+            request: what the provider gets.
+            frame: the run's frame, for prices.
+            estimate: tokens of the prompt by our own count, used where the provider cannot tell.
+
+        Raises:
+            ApplicationError: the attempt failed; its account rides in the details.
+        """
+        if (known := await self._known(step, request)) is not None:
+            return known
+        counted = await self._count(request)
+        prompt = counted if counted is not None else estimate
+        price = frame.cards[request.model].price
+        window = frame.cards[request.model].window
+        request = within_window(request, prompt=prompt, window=window)
+        request = within_allowance(step, request, prompt=prompt, price=price)
+        terms = terms_of(step, request, frame=frame, prompt_tokens=prompt)
+        attempt = attempt_of(step, request, frame=frame, terms=terms)
+        if not affordable(step, prompt=prompt, max_tokens=request.max_tokens, price=price):
+            # The key ends here for good, so an attempt that a kill left open is booked now.
+            account = await self._journal.reconcile(attempt.key)
+            return NotSent(status="does_not_fit", account=account, prompt_tokens=prompt)
+        begun = await self._begin(attempt)
+        match begun:
+            case Replayed():
+                return await self._replayed(begun)
+            case DoesNotFit():
+                return NotSent("does_not_fit", begun.account, prompt)
+            case RunClosed():
+                return NotSent("sealed", AttemptTotals(), prompt)
+            case Proceed():
+                return await self._attempted(step, request, attempt=attempt, terms=terms)
+
+    async def broke_its_workers(self, key: str) -> AttemptTotals | None:
+        """What a call used that took its last worker with it; None for one that may go on.
+
+        Asked before anything is read for the call: the input itself may be what breaks them.
+        """
+        number = activity.info().attempt
+        if number <= LOST_WORKERS:
+            return None
+        if number - 1 - await self._journal.failures(key) < LOST_WORKERS:
+            return None
+        return await self._journal.reconcile(key)
+
+    async def _known(self, step: ModelCallRequest, request: ModelRequest) -> Answered | None:
+        """The reply of an attempt before this one, which is paid for whatever fits by now."""
+        if request.context.attempt == 1:
+            return None
+        found = await self._journal.answered(request.context.key, request_hash(step))
+        return None if found is None else await self._replayed(found)
+
+    async def _replayed(self, found: Replayed) -> Answered:
+        reply = read(ModelReply, await self._blobs.get(found.reply))
+        return Answered(reply, found.account, reply.usage.prompt_tokens, replayed=True)
+
+    async def _attempted(
+        self, step: ModelCallRequest, request: ModelRequest, *, attempt: Attempt, terms: Terms
+    ) -> Answered | NotSent:
+        watch = Stopwatch()
+        live = LiveText(
+            self._records,
+            run=request.context.run,
+            attempt=attempt,
+            expects=lambda seen: self._expects(attempt, terms, seen),
+        )
+        client = self._models.resolve(request.model)
+        limit = own_limit(activity.info().start_to_close_timeout)
+        patience = None if limit is None else limit - MODEL_SLACK_S
+        active = step.allowance.active_time_s
+        try:
+            async with live:
+                ended = await within(
+                    client.call(request, on_text=live.add, on_answer=live.answers),
+                    seconds=min((s for s in (active, patience) if s is not None), default=None),
+                )
+            out_of_time = isinstance(ended, Interrupted) and ended.by == "active_time"
+            if out_of_time and patience and (active is None or patience < active):
+                raise ModelError(_too_late(patience, live.seen))
+        except ModelError as error:
+            seconds = watch.seconds
+            raise await to_the_end(
+                self._failed(step.allowance, attempt, error.facts, terms=terms, seconds=seconds)
+            ) from error
+        except asyncio.CancelledError:
+            await self._lost(attempt, live, terms, seconds=watch.seconds)
+            raise
+        seconds = watch.seconds
+        match ended:
+            case Interrupted():
+                await self._lost(attempt, live, terms, seconds=seconds)
+                account = await self._journal.reconcile(attempt.key)
+                return NotSent("interrupted", account, attempt.estimate.input_tokens)
+            case Finished(value=reply):
+                return await to_the_end(
+                    self._answered(attempt, reply, terms=terms, seconds=seconds)
+                )
+
+    async def _begin(self, attempt: Attempt) -> Begin:
+        """Open the attempt; a cancellation meanwhile closes it again, for nothing was sent."""
+        try:
+            return await self._journal.begin(attempt)
+        except asyncio.CancelledError:
+            await to_the_end(
+                self._journal.fail(
+                    attempt, usage=Usage(), cost_usd=Decimal(0), seconds=0.0, sent=False
+                )
+            )
+            raise
+
+    async def _answered(
+        self, attempt: Attempt, reply: ModelReply, *, terms: Terms, seconds: float
+    ) -> Answered:
+        usage, cost = reply.usage, terms.cost(reply.usage)
+        if not reply.confirmed:
+            usage, cost = terms.used(reply.usage)
+            reply = reply.model_copy(update={"usage": usage})
+        try:
+            content = reply.model_dump_json().encode()
+        except UNREADABLE as error:
+            # Paid for, and never to be stored: booked as it is, and not paid for again.
+            await self._journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds)
+            raise unreadable(error) from error
+        # The reply is paid for: while the store is away it stays in hand.
+        first = await self._journal.answer(
+            attempt,
+            usage=usage,
+            cost_usd=cost,
+            reply=await self._blobs.put(content),
+            seconds=seconds,
+            confirmed=reply.confirmed,
+        )
+        account = await self._journal.account(attempt.key)
+        known = None if first else await self._journal.answered(attempt.key, attempt.request_hash)
+        if known is not None:
+            reply = read(ModelReply, await self._blobs.get(known.reply))
+        return Answered(reply, account, reply.usage.prompt_tokens)
+
+    async def _failed(
+        self,
+        allowance: Allowance,
+        attempt: Attempt,
+        facts: ModelFacts,
+        *,
+        terms: Terms,
+        seconds: float,
+    ) -> Exception:
+        usage, cost = facts.usage, terms.cost(facts.usage)
+        if not facts.confirmed:
+            usage, cost = terms.used(facts.usage)
+        await self._journal.fail(
+            attempt,
+            usage=usage,
+            cost_usd=cost,
+            seconds=seconds,
+            sent=facts.sent,
+            confirmed=facts.confirmed,
+        )
+        account = await self._journal.reconcile(attempt.key)
+        failures = allowance.tried + await self._journal.failures(attempt.key)
+        waited = allowance.waited_s + await self._journal.failing_for(attempt.key)
+        pause = self._backoff.pause(facts, failures=failures)
+        last = is_last(
+            failures=failures,
+            tries=allowance.tries,
+            waited_s=waited,
+            pause_s=pause,
+            patience_s=allowance.patience_s,
+        )
+        return model_failure(
+            ModelFailure(facts=facts, account=account, failures=failures, failing_for_s=waited),
+            pause_s=None if last else pause,
+            fits=fits(attempt, account) and _may_call(allowance, account),
+        )
+
+    async def _expects(self, attempt: Attempt, terms: Terms, seen: Usage | None) -> None:
+        usage, cost = terms.used(seen)
+        await self._journal.expect(attempt, usage=usage, cost_usd=cost)
+
+    async def _lost(
+        self, attempt: Attempt, live: LiveText, terms: Terms, *, seconds: float
+    ) -> None:
+        usage, cost = terms.used(live.seen)
+        await to_the_end(self._lose(attempt, usage, cost, seconds))
+
+    async def _lose(
+        self, attempt: Attempt, usage: Usage, cost: Decimal | None, seconds: float
+    ) -> None:
+        await self._journal.expect(attempt, usage=usage, cost_usd=cost)
+        await self._journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds, lost=True)
+
+    async def _count(self, request: ModelRequest) -> int | None:
+        return await self._models.resolve(request.model).count(request)
+
+
+def _may_call(allowance: Allowance, account: AttemptTotals) -> bool:
+    return allowance.attempts is None or account.attempts < allowance.attempts
+
+
+def _too_late(seconds: float, seen: Usage | None) -> ModelFacts:
+    return ModelFacts(
+        kind="timeout",
+        message=f"The model did not finish within {seconds:g} s.",
+        usage=seen or Usage(),
+        confirmed=False,
+    )

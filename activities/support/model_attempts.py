@@ -1,0 +1,159 @@
+"""One attempt of a model call before it is sent: its name, its question, what it may use."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from temporalio import activity
+
+from perdure.domain.budget.envelope import worst_cost
+from perdure.domain.budget.journal import Attempt
+from perdure.domain.budget.presumed_usage import presumed
+from perdure.domain.llm.requests import CallContext, ModelRequest, Price
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.activity_messages import Frame, ModelCallRequest
+
+LEAST_SHARE_OF_OUTPUT = 0.75
+NOT_ASKED = {"allowance", "records", "state", "followed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an attempt costs: its prompt's tokens, its longest reply, its price."""
+
+    prompt_tokens: int
+    max_tokens: int
+    typical_output: int | None
+    price: Price | None
+
+    def used(self, seen: Usage | None) -> tuple[Usage, Decimal | None]:
+        """What is booked for an attempt whose provider never told what it used."""
+        usage = presumed(
+            seen,
+            prompt_tokens=self.prompt_tokens,
+            max_tokens=self.max_tokens,
+            typical_output=self.typical_output,
+        )
+        if self.price is None:
+            return usage, None
+        told = seen is not None and seen.prompt_tokens
+        return usage, self.price.cost(usage) if told else worst_cost(self.price, usage)
+
+    def cost(self, usage: Usage) -> Decimal | None:
+        """The price of what the provider told."""
+        return None if self.price is None else self.price.cost(usage)
+
+
+def call_context(step: ModelCallRequest, *, run: str) -> CallContext:
+    """Name the logical call: the execution and the activity in it, stable over retries."""
+    info = activity.info()
+    return CallContext(
+        run=run,
+        role=step.role,
+        iteration=step.iteration,
+        key=f"{info.workflow_run_id}/{info.activity_id}",
+        call=f"{info.workflow_run_id}/{step.allowance.first_step or info.activity_id}",
+        attempt=info.attempt,
+        worker=step.worker,
+    )
+
+
+def request_hash(step: ModelCallRequest) -> str:
+    """The SHA-256 of what a reply depends on; allowances and what is only written do not.
+
+    Fields at their default are left out, so that a version that adds one asks the same question
+    under the same hash as the version before it.
+    """
+    content = step.model_dump(mode="json", exclude=NOT_ASKED, exclude_defaults=True)
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def offers_of(frame: Frame, names: Sequence[str] | None) -> list[str]:
+    """The tool names on offer in a call, in the frame's order."""
+    known = [tool.name for tool in frame.tools]
+    return known if names is None else [name for name in known if name in names]
+
+
+def terms_of(
+    step: ModelCallRequest, request: ModelRequest, *, frame: Frame, prompt_tokens: int
+) -> Terms:
+    """The terms of an attempt whose prompt has so many tokens."""
+    return Terms(
+        prompt_tokens=prompt_tokens,
+        max_tokens=request.max_tokens,
+        typical_output=step.allowance.typical_output,
+        price=frame.cards[request.model].price,
+    )
+
+
+def attempt_of(
+    step: ModelCallRequest, request: ModelRequest, *, frame: Frame, terms: Terms
+) -> Attempt:
+    """The attempt as the journal opens it."""
+    context = request.context
+    worst = Usage(input_tokens=terms.prompt_tokens, output_tokens=request.max_tokens)
+    expected, expected_cost = terms.used(None)
+    return Attempt(
+        key=context.key,
+        attempt=context.attempt,
+        execution=activity.info().workflow_run_id or "",
+        root=frame.root,
+        run=frame.run,
+        phase=step.phase,
+        role=step.role,
+        iteration=step.iteration,
+        model=request.model,
+        request_hash=request_hash(step),
+        estimate=worst,
+        estimate_cost_usd=None if terms.price is None else worst_cost(terms.price, worst),
+        expected=expected,
+        expected_cost_usd=expected_cost,
+        reservation_tokens=step.allowance.tokens,
+        reservation_cost_usd=step.allowance.cost_usd,
+        reservation_attempts=step.allowance.attempts,
+        reservation_output_tokens=step.allowance.output_tokens,
+    )
+
+
+def within_allowance(
+    step: ModelCallRequest, request: ModelRequest, *, prompt: int, price: Price | None
+) -> ModelRequest:
+    """The request with a little less room to answer, where the prompt is longer than was reserved.
+
+    Estimates are off by some percent; asking the workflow for a new reservation each time would
+    cost a step per call.
+    """
+    allowance, wanted = step.allowance, request.max_tokens
+    if allowance.tokens is None or prompt + wanted <= allowance.tokens:
+        return request
+    smaller = request.model_copy(update={"max_tokens": allowance.tokens - prompt})
+    enough = smaller.max_tokens >= wanted * LEAST_SHARE_OF_OUTPUT
+    fitting = enough and affordable(step, prompt=prompt, max_tokens=smaller.max_tokens, price=price)
+    return smaller if fitting else request
+
+
+def within_window(request: ModelRequest, *, prompt: int, window: int) -> ModelRequest:
+    """The request with no longer a reply than its prompt leaves room for in the window.
+
+    A provider refuses a call whose prompt and longest reply together are too long.
+    """
+    room = window - prompt
+    if room < 1 or request.max_tokens <= room:
+        return request
+    return request.model_copy(update={"max_tokens": room})
+
+
+def affordable(
+    step: ModelCallRequest, *, prompt: int, max_tokens: int, price: Price | None
+) -> bool:
+    """Whether one attempt fits what was reserved for the call."""
+    allowance = step.allowance
+    if allowance.tokens is not None and prompt + max_tokens > allowance.tokens:
+        return False
+    if allowance.cost_usd is None or price is None:
+        return True
+    worst = Usage(input_tokens=prompt, output_tokens=max_tokens)
+    return worst_cost(price, worst) <= allowance.cost_usd

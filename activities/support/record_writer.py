@@ -1,0 +1,31 @@
+"""Writes iteration records, the newest with the address of what it can be taken up from."""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.run.resume import StoredState
+from perdure.domain.turns.records import IterationRecord
+
+
+class RecordKeeper:
+    """Keeps records and states; every write may be repeated."""
+
+    def __init__(self, *, blobs: BlobStore, records: RecordStore) -> None:
+        self._blobs = blobs
+        self._records = records
+
+    async def state(self, kind: str, state: Mapping[str, JsonValue]) -> str:
+        """Store a slim state and return its address."""
+        stored = StoredState(kind=kind, state=dict(state))
+        return await self._blobs.put(stored.model_dump_json().encode())
+
+    async def write(
+        self, run: str, records: Sequence[IterationRecord], *, state_ref: str | None
+    ) -> None:
+        """Write records in order; `state_ref` is what follows the newest of them."""
+        for record in records:
+            if record is records[-1]:
+                record = record.model_copy(update={"state_ref": state_ref})
+            await self._records.put_record(run, record.index, record.model_dump_json())

@@ -1,0 +1,43 @@
+"""The standalone activity `ready`: says who answers on a queue."""
+
+from collections.abc import Callable, Mapping
+
+from temporalio import activity
+
+from perdure.domain.foundation.names import READY_ACTIVITY
+from perdure.domain.run.notifications import ReadyReport, ServedModels
+
+
+class Ready:
+    """Answers the gateway's probe; each queue has its own instance.
+
+    Args:
+        version: of the product.
+        workspace: the folder that the queue is for.
+        lacks: families of models that cannot be called, with why.
+        models: what this worker knows of models.
+    """
+
+    def __init__(
+        self,
+        *,
+        version: str,
+        workspace: str | None,
+        lacks: Callable[[], Mapping[str, str]] = dict,
+        models: Callable[[], ServedModels] = ServedModels,
+    ) -> None:
+        self._version = version
+        self._workspace = workspace
+        self._lacks = lacks
+        self._models = models
+
+    @activity.defn(name=READY_ACTIVITY)
+    async def ready(self) -> ReadyReport:
+        """Report version, queue and workspace folder."""
+        return ReadyReport(
+            version=self._version,
+            queue=activity.info().task_queue,
+            workspace=self._workspace,
+            lacks=dict(self._lacks()),
+            models=self._models(),
+        )

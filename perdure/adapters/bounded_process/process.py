@@ -1,0 +1,68 @@
+"""Asks a process of its own to work on foreign text, and ends it when its time is over.
+
+Merging, parsing and comparing have inputs on which they take minutes; in a thread of the worker
+they would hold the interpreter, and with it every other run. Small texts are done here at once: a
+task says itself up to which size it is harmless.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from typing import Literal
+
+from pydantic import JsonValue
+
+from perdure.adapters.bounded_process.tasks import TASKS
+from perdure.adapters.sandbox.identity import LAUNCHER
+
+SECONDS = 10.0
+MEMORY_BYTES = 2 << 30
+Task = Literal["differences", "document", "schema"]
+
+
+class TooMuch(Exception):
+    """The work was not done in its time or memory."""
+
+
+async def work(task: Task, *given: JsonValue, seconds: float = SECONDS) -> JsonValue:
+    """Do one task of `tasks`.
+
+    Raises:
+        TooMuch: it took more time or memory than foreign text may.
+    """
+    return await asyncio.to_thread(work_now, task, *given, seconds=seconds)
+
+
+def work_now(task: Task, *given: JsonValue, seconds: float = SECONDS) -> JsonValue:
+    """The same for code that is in a thread already."""
+    text = json.dumps([task, *given])
+    # References can make a small schema an endless one.
+    if len(text) <= TASKS[task].harmless and '"$ref"' not in text:
+        return TASKS[task].work(*given)
+    limits = f"RLIMIT_CPU={int(seconds) + 1},RLIMIT_DATA={MEMORY_BYTES},RLIMIT_CORE=0"
+    child = (sys.executable, "-I", "-m", "perdure.adapters.bounded_process")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", LAUNCHER, limits, *child],
+            input=text.encode("ascii"),
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+            cwd="/",
+            env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TooMuch(f"it took more than {seconds:g} s") from error
+    if done.returncode:
+        raise TooMuch(_why(done.stderr))
+    answer: JsonValue = json.loads(done.stdout)
+    return answer
+
+
+def _why(said: bytes) -> str:
+    lines = said.decode(errors="replace").strip().splitlines()
+    if lines and lines[-1].startswith(("MemoryError", "RecursionError")):
+        return "it is too large or too deep"
+    return lines[-1][:200] if lines else "it was ended by its limits"

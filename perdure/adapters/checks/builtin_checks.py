@@ -1,0 +1,176 @@
+"""Runs one of the built-in checks on one text."""
+
+import json
+import re
+from typing import assert_never
+
+from pydantic import JsonValue
+from rapidfuzz.distance import Indel
+
+from perdure.adapters.checks.patterns import count_matches
+from perdure.adapters.checks.result import PASSED
+from perdure.adapters.checks.schemas import schema_errors
+from perdure.check_decorator import CheckResult
+from perdure.domain.evaluation.checks import (
+    BuiltInCheck,
+    ContainsCheck,
+    EqualsCheck,
+    JsonSchemaCheck,
+    LengthCheck,
+    LengthUnit,
+    RegexCheck,
+)
+from perdure.domain.foundation.strict_json import once_each
+
+# A sentence ends at a full stop and the like when space or the end follows, so 3.5 is one number.
+_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？]+")
+
+
+_HAS_WORD = re.compile(r"\w")
+
+
+def length_of(text: str, unit: LengthUnit) -> int:
+    """The length of `text`; words hold a letter or digit, blank lines do not count."""
+    match unit:
+        case "chars":
+            return len(text)
+        case "words":
+            return sum(1 for word in text.split() if _HAS_WORD.search(word))
+        case "lines":
+            return sum(1 for line in text.splitlines() if line.strip())
+        case "sentences":
+            return sum(1 for piece in _SENTENCE_END.split(text) if _HAS_WORD.search(piece))
+
+
+SHOWN_CHARACTERS = 120
+_UNITS: dict[LengthUnit, tuple[str, str]] = {
+    "chars": ("character", "characters"),
+    "words": ("word", "words"),
+    "lines": ("line", "lines"),
+    "sentences": ("sentence", "sentences"),
+}
+
+
+def run_check(check: BuiltInCheck, text: str) -> CheckResult:
+    """Score a text; raises `CheckFailed` when the check itself cannot be run."""
+    match check:
+        case ContainsCheck():
+            return _contains(check, text)
+        case RegexCheck():
+            return _regex(check, text)
+        case LengthCheck():
+            return _length(check, text)
+        case JsonSchemaCheck():
+            return _json_schema(check, text)
+        case EqualsCheck():
+            return _equals(check, text)
+        case _:
+            assert_never(check)
+
+
+def _contains(check: ContainsCheck, text: str) -> CheckResult:
+    hay = text.casefold() if check.ignore_case else text
+
+    def occurs(term: str) -> bool:
+        return (term.casefold() if check.ignore_case else term) in hay
+
+    missing = [term for term in check.all if not occurs(term)]
+    unwanted = [term for term in check.none if occurs(term)]
+    lacks_any = bool(check.any) and not any(occurs(term) for term in check.any)
+    demands = len(check.all) + len(check.none) + bool(check.any)
+    unmet = len(missing) + len(unwanted) + lacks_any
+    if unmet == 0:
+        return PASSED
+    found: list[str] = []
+    fixes: list[str] = []
+    if missing:
+        found.append("missing: " + ", ".join(missing))
+        fixes.append("Use " + ", ".join(missing) + ".")
+    if lacks_any:
+        found.append("missing one of: " + ", ".join(check.any))
+        fixes.append("Use one of " + ", ".join(check.any) + ".")
+    if unwanted:
+        found.append("not wanted: " + ", ".join(unwanted))
+        fixes.append("Leave out " + ", ".join(unwanted) + ".")
+    return CheckResult((demands - unmet) / demands, "; ".join(found), " ".join(fixes))
+
+
+def _regex(check: RegexCheck, text: str) -> CheckResult:
+    found = count_matches(check.pattern, text)
+    if check.count == 0:
+        if found == 0:
+            return PASSED
+        fix = f"Remove what matches {check.pattern}."
+        return CheckResult(0.0, f"{found} matches of {check.pattern}, none allowed", fix)
+    if found >= check.count:
+        return PASSED
+    detail = f"{found} matches of {check.pattern}, wanted {check.count}"
+    return CheckResult(0.0, detail, f"Match {check.pattern} at least {check.count} times.")
+
+
+def _length(check: LengthCheck, text: str) -> CheckResult:
+    found = length_of(text, check.unit)
+    if check.max is not None and found > check.max:
+        detail = f"{_amount(found, check.unit)}, limit {check.max}"
+        return CheckResult(0.0, detail, f"Use at most {_amount(check.max, check.unit)}.")
+    if check.min is not None and found < check.min:
+        detail = f"{_amount(found, check.unit)}, at least {check.min} wanted"
+        return CheckResult(0.0, detail, f"Use at least {_amount(check.min, check.unit)}.")
+    return PASSED
+
+
+def _json_schema(check: JsonSchemaCheck, text: str) -> CheckResult:
+    try:
+        value = _read_json(text)
+    except ValueError as error:
+        return CheckResult(
+            0.0, f"not JSON: {error}", "Answer with one JSON value and nothing else."
+        )
+    errors = schema_errors(check.schema_, value)
+    return CheckResult(0.0, "; ".join(errors), "Correct " + errors[0] + ".") if errors else PASSED
+
+
+def _equals(check: EqualsCheck, text: str) -> CheckResult:
+    wanted = check.value if isinstance(check.value, str) else json.dumps(check.value)
+    if isinstance(check.value, str):
+        same = text.strip() == check.value.strip()
+    else:
+        same = _same_json(text, check.value)
+    if same:
+        return PASSED
+    detail = f"found {_short(text.strip())}, wanted {_short(wanted)}"
+    return CheckResult(0.0, detail, f"Answer exactly: {_short(wanted)}")
+
+
+def _same_json(text: str, wanted: JsonValue) -> bool:
+    try:
+        value = _read_json(text)
+    except ValueError:
+        return False
+    # Dumped, since in Python True equals 1.
+    return json.dumps(value, sort_keys=True) == json.dumps(wanted, sort_keys=True)
+
+
+def _read_json(text: str) -> JsonValue:
+    try:
+        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=once_each)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _no_constant(name: str) -> JsonValue:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _amount(number: int, unit: LengthUnit) -> str:
+    one, many = _UNITS[unit]
+    return f"{number} {one if number == 1 else many}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def similarity(left: str, right: str) -> float:
+    """From 0 (nothing in common) to 1 (equal)."""
+    return round(Indel.normalized_similarity(left, right), 9)

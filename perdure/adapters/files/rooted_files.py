@@ -1,0 +1,343 @@
+"""Files below one opened folder: every step by descriptor, no link followed, no name trusted.
+
+A path is walked component by component with O_NOFOLLOW, so neither a link nor a folder swapped for
+a link between check and use leads outside. Nothing here resolves a path as a string.
+"""
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from perdure.adapters.files.disk import NO_ROOM, no_room
+from perdure.adapters.files.paths import protected, shown
+from perdure.domain.foundation.errors import StoreAway, ToolFailure
+
+READ_CAP = 10 * 1024 * 1024
+WRITE_CAP = 5 * 1024 * 1024
+TEMPORARY_PREFIX = ".perdure-"
+
+Kind = Literal["file", "folder", "link", "other"]
+Parts = tuple[str, ...]
+
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in a folder, as `lstat` sees it."""
+
+    name: str
+    kind: Kind
+    status: os.stat_result
+
+
+class RootedDirectory:
+    """Access to the files below a folder; use as a context manager.
+
+    Args:
+        root: absolute path of the folder. It is opened once; all else is relative to it.
+        guarded: whether it is for models: what is protected from them is not opened (`protected`).
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, guarded: bool = False) -> None:
+        self._guarded = guarded
+        try:
+            self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ToolFailure(
+                f"The workspace cannot be opened ({error.strerror}).", reason="no_workspace"
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._root >= 0:
+            os.close(self._root)
+            self._root = -1
+
+    @contextmanager
+    def folder(self, parts: Parts, *, create: bool = False) -> Generator[int]:
+        """A descriptor of a folder below the root, valid inside the block."""
+        _require_names(parts)
+        current = os.dup(self._root)
+        try:
+            for name in parts:
+                if create:
+                    with suppress(FileExistsError), _told(parts):
+                        os.mkdir(name, dir_fd=current)
+                with _told(parts):
+                    following = os.open(name, _FOLDER_FLAGS, dir_fd=current)
+                os.close(current)
+                current = following
+            yield current
+        finally:
+            os.close(current)
+
+    @contextmanager
+    def file(self, parts: Parts) -> Generator[int]:
+        """A descriptor of a regular file, for reading, valid inside the block."""
+        if not parts:
+            raise ToolFailure(". is a folder; name a file in it.", reason="not_a_file")
+        _require_names(parts)
+        if self._guarded and (why := protected(parts, use="read")):
+            raise ToolFailure(f"{shown('/'.join(parts))} is {why}.", reason="protected")
+        with self.folder(parts[:-1]) as parent:
+            with _told(parts):
+                descriptor = os.open(parts[-1], _FILE_FLAGS, dir_fd=parent)
+            try:
+                _require_regular(parts, os.fstat(descriptor))
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+    def status(self, parts: Parts) -> os.stat_result | None:
+        """`lstat` of a path, or None where nothing is."""
+        try:
+            if not parts:
+                return os.fstat(self._root)
+            _require_names(parts)
+            with self.folder(parts[:-1]) as parent:
+                return os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except ToolFailure as failure:
+            if failure.reason in {"not_found", "not_a_folder"}:
+                return None
+            raise
+
+    def replace_link(self, parent: int, name: str, target: str) -> None:
+        """Put a symbolic link in place of whatever file is there, in one step."""
+        _require_names((name,))
+        temporary = temporary_name()
+        os.symlink(target, temporary, dir_fd=parent)
+        try:
+            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        except OSError:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=parent)
+            raise
+
+    def entry(self, parts: Parts) -> Entry | None:
+        """What is at a path, or None; behind a link or a file there is nothing."""
+        try:
+            status = self.status(parts)
+        except ToolFailure as failure:
+            if failure.reason == "link":
+                return None
+            raise
+        if status is None:
+            return None
+        return Entry(name=parts[-1] if parts else ".", kind=kind_of(status.st_mode), status=status)
+
+    def read(self, parts: Parts, *, cap: int = READ_CAP) -> bytes:
+        """The content of a regular file of at most `cap` bytes."""
+        with self.file(parts) as descriptor:
+            data = read_all(descriptor, cap=cap + 1)
+        if len(data) > cap:
+            raise ToolFailure(
+                f"{shown('/'.join(parts))} is larger than {cap:,} bytes. "
+                "Look for what you need with fs.search, or work on a smaller file.",
+                reason="too_large",
+            )
+        return data
+
+    def link_target(self, parts: Parts) -> str:
+        """Where a symbolic link points; it is never followed."""
+        _require_names(parts)
+        with self.folder(parts[:-1]) as parent, _told(parts):
+            return os.readlink(parts[-1], dir_fd=parent)
+
+    def entries(self, parts: Parts) -> list[Entry]:
+        """The names in a folder, sorted, with what they are."""
+        with self.folder(parts) as descriptor, _told(parts):
+            found: list[Entry] = []
+            for name in sorted(os.listdir(descriptor)):
+                with suppress(FileNotFoundError):
+                    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                    found.append(Entry(name=name, kind=kind_of(status.st_mode), status=status))
+            return found
+
+    def walk(
+        self, parts: Parts = (), *, skip: frozenset[str] = frozenset()
+    ) -> Iterator[tuple[Parts, Entry]]:
+        """All entries below a folder in a stable order; folders named in `skip` stay closed."""
+        for entry in self.entries(parts):
+            if entry.kind == "folder" and entry.name in skip:
+                continue
+            path = (*parts, entry.name)
+            yield path, entry
+            if entry.kind == "folder":
+                with suppress(ToolFailure):  # swapped meanwhile: not ours to follow
+                    yield from self.walk(path, skip=skip)
+
+    @contextmanager
+    def locked(self, parts: Parts, *, create: bool = False) -> Generator[int]:
+        """A folder's descriptor with an exclusive lock, so that parallel writers take turns."""
+        with self.folder(parts, create=create) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            try:
+                yield descriptor
+            finally:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+    def replace(self, parent: int, name: str, data: bytes, *, mode: int = 0o644) -> None:
+        """Write a file whole or not at all: a new file, then a rename in the same folder."""
+        _require_names((name,))
+        temporary = stage(parent, data, mode=mode)
+        try:
+            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        except OSError:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=parent)
+            raise
+
+    def remove(self, parts: Parts) -> None:
+        """Remove whatever is at a path: a file, a link, or a folder with all in it."""
+        entry = self.entry(parts)
+        if entry is None:
+            return
+        if entry.kind == "folder":
+            self.remove_tree(parts)
+        else:
+            with self.folder(parts[:-1]) as parent:
+                os.unlink(parts[-1], dir_fd=parent)
+
+    def prune(self, parts: Parts) -> None:
+        """Remove folders that became empty, from here upwards, never the root."""
+        while parts:
+            try:
+                with self.folder(parts[:-1]) as parent:
+                    os.rmdir(parts[-1], dir_fd=parent)
+            except (OSError, ToolFailure, StoreAway):
+                return
+            parts = parts[:-1]
+
+    def remove_tree(self, parts: Parts) -> None:
+        """Remove a folder below the root and everything in it, without following links."""
+        for entry in self.entries(parts):
+            path = (*parts, entry.name)
+            if entry.kind == "folder":
+                self.remove_tree(path)
+            else:
+                with self.folder(parts) as parent:
+                    os.unlink(entry.name, dir_fd=parent)
+        if parts:
+            with self.folder(parts[:-1]) as parent:
+                os.rmdir(parts[-1], dir_fd=parent)
+
+
+def stage(parent: int, data: bytes, *, mode: int) -> str:
+    """Write a new file under a temporary name into an opened folder and return the name."""
+    name = temporary_name()
+    descriptor = os.open(name, _NEW_FLAGS, 0o600, dir_fd=parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode & 0o777)
+            os.fsync(file.fileno())
+    except OSError:
+        os.unlink(name, dir_fd=parent)
+        raise
+    return name
+
+
+def temporary_name() -> str:
+    """A name that no file has; files of this form are never part of a tree."""
+    return f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp"
+
+
+def read_all(descriptor: int, *, cap: int) -> bytes:
+    """Up to `cap` bytes from a descriptor."""
+    chunks: list[bytes] = []
+    left = cap
+    while left > 0 and (chunk := os.read(descriptor, min(left, 1 << 20))):
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
+
+
+def kind_of(mode: int) -> Kind:
+    """What a file mode stands for."""
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(mode) else "other"
+
+
+def _require_names(parts: Parts) -> None:
+    """Refuse what is no plain name: the kernel would walk `..`, and a slash inside of one."""
+    for name in parts:
+        if name in {"", ".", ".."} or "/" in name or "\0" in name:
+            raise ToolFailure(
+                f"{shown('/'.join(parts))} holds {name!r}, which is no name of a file or folder. "
+                "Paths stay inside the workspace.",
+                reason="path",
+            )
+
+
+def _require_regular(parts: Parts, status: os.stat_result) -> None:
+    path = shown("/".join(parts))
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolFailure(f"{path} is a folder. Look into it with fs.list.", reason="not_a_file")
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolFailure(
+            f"{path} is not a regular file (a pipe, socket or device); tools leave it alone.",
+            reason="not_a_file",
+        )
+
+
+@contextmanager
+def _told(parts: Parts) -> Generator[None]:
+    """Turn system errors into sentences that name the path and the cure."""
+    path = shown("/".join(parts)) if parts else "."
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except FileNotFoundError as error:
+        raise ToolFailure(
+            f"{path} does not exist. See what is there with fs.list.", reason="not_found"
+        ) from error
+    except OSError as error:
+        if error.errno in NO_ROOM:  # the model could do nothing about it
+            raise no_room(path, error) from error
+        raise _failure(path, error) from error
+
+
+def _failure(path: str, error: OSError) -> ToolFailure:
+    match error.errno:
+        case errno.ELOOP | errno.EMLINK:
+            return ToolFailure(
+                f"{path} leads through a symbolic link, which tools do not follow. "
+                "Name the real file inside the workspace.",
+                reason="link",
+            )
+        case errno.ENOTDIR:
+            return ToolFailure(
+                f"A part of {path} is not a folder (a file, or a symbolic link, which tools do "
+                "not follow). See what is there with fs.list.",
+                reason="not_a_folder",
+            )
+        case errno.ENXIO:
+            return ToolFailure(
+                f"{path} is a pipe or device; tools leave it alone.", reason="not_a_file"
+            )
+        case errno.EACCES | errno.EPERM:
+            return ToolFailure(f"{path} may not be accessed by this worker.", reason="denied")
+        case _:
+            return ToolFailure(f"{path} cannot be used: {error.strerror}.", reason="io_error")

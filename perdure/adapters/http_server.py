@@ -1,0 +1,215 @@
+"""A small HTTP/1.1 door for loopback: one request a connection, read strictly and within bounds.
+
+For what must run without a web framework: the codec server, and the guard of the Web UI. Each
+request is checked before anything is done with it: its head within seconds and bounds, its length
+said in one way, its `Host` a name of ours. Who only holds connections open shuts nobody out: beyond
+a number of them the oldest that has not asked yet is dropped.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from perdure.domain.installation.hosts import answers_to
+
+HEAD_BYTES = 32 * 1024
+HEAD_WITHIN_S = 10.0
+BODY_WITHIN_S = 30.0
+WAITING_AT_MOST = 128
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_REQUEST = re.compile(rb"([A-Z]{1,20}) ([!-~]{1,8000}) HTTP/1\.1")
+_BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+class Refusal(Exception):
+    """A request that is not answered with what it asked for."""
+
+    def __init__(self, status: HTTPStatus, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The head of a request; header names are in lower case, in their order."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+
+    def all(self, name: str) -> list[str]:
+        """The values of a header."""
+        return [value for found, value in self.headers if found == name]
+
+    def header(self, name: str) -> str | None:
+        """The value of a header that may be given once.
+
+        Raises:
+            Refusal: it is given more than once.
+        """
+        found = self.all(name)
+        if len(found) > 1:
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"The header {name} is given {len(found)} times.")
+        return found[0] if found else None
+
+    @property
+    def length(self) -> int:
+        """How long the body is.
+
+        Raises:
+            Refusal: it is not said in one way.
+        """
+        given = self.header("content-length")
+        if self.header("transfer-encoding") is not None:
+            raise Refusal(HTTPStatus.LENGTH_REQUIRED, "Say the length of the body; no chunks.")
+        if given is None:
+            return 0
+        if not (given.isascii() and given.isdigit() and len(given) < 16):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "The content-length is no number.")
+        return int(given)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What came in, and the way back."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def body(self, request: Request, *, at_most: int) -> bytes:
+        """The whole body.
+
+        Raises:
+            Refusal: it is too long, or does not come.
+        """
+        if request.length > at_most:
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"Send {at_most} bytes at most.")
+        try:
+            async with asyncio.timeout(BODY_WITHIN_S):
+                return await self.reader.readexactly(request.length)
+        except (TimeoutError, asyncio.IncompleteReadError):
+            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body did not come.") from None
+
+    async def answer(
+        self, status: HTTPStatus, content: object, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Send JSON (nothing for None), and end."""
+        body = b"" if content is None else json.dumps(content).encode()
+        told = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            "connection": "close",
+            "cache-control": "no-store",
+            "x-content-type-options": "nosniff",
+            **(headers or {}),
+        }
+        lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+        head = f"HTTP/1.1 {status.value} {status.phrase}\r\n{lines}\r\n"
+        self.writer.write(head.encode("latin-1", "replace") + body)
+        await self.writer.drain()
+
+
+Answer = Callable[[Request, Connection], Awaitable[None]]
+
+
+class HttpDoor:
+    """Answers on a port from `open` to `close`.
+
+    Args:
+        answer: what a request gets; a `Refusal` that it raises becomes the response.
+        names: the hosts that the door answers to.
+    """
+
+    def __init__(self, answer: Answer, *, names: frozenset[str]) -> None:
+        self._answer = answer
+        self._names = names
+        self._server: asyncio.Server | None = None
+        self._waiting: dict[asyncio.StreamWriter, None] = {}
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def open(self, host: str, port: int) -> int:
+        """Listen, and return the port (0 takes a free one).
+
+        Raises:
+            OSError: nothing can listen there.
+        """
+        self._server = await asyncio.start_server(self._take, host, port, limit=HEAD_BYTES)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop listening, and drop who is still connected."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way.add(task)
+        try:
+            with suppress(ConnectionError):
+                await self._serve(Connection(reader, writer))
+        except asyncio.CancelledError:
+            pass  # asyncio would report it as a fault of the callback
+        finally:
+            self._under_way.discard(task)
+            self._waiting.pop(writer, None)
+            writer.close()
+
+    async def _serve(self, connection: Connection) -> None:
+        try:
+            request = await self._asked(connection)
+            if request is None:
+                return
+            if not answers_to(request.all("host"), self._names):
+                raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "This door has another name.")
+            await self._answer(request, connection)
+        except Refusal as refusal:
+            await connection.answer(refusal.status, {"message": str(refusal)})
+
+    async def _asked(self, connection: Connection) -> Request | None:
+        """The head of the request; None when none came."""
+        self._wait_in_line(connection.writer)
+        try:
+            async with asyncio.timeout(HEAD_WITHIN_S):
+                head = await connection.reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            why = "The head of the request is too long."
+            raise Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why) from None
+        except (TimeoutError, asyncio.IncompleteReadError):
+            return None
+        self._waiting.pop(connection.writer, None)
+        return read_head(head)
+
+    def _wait_in_line(self, writer: asyncio.StreamWriter) -> None:
+        self._waiting[writer] = None
+        if len(self._waiting) > WAITING_AT_MOST:
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            oldest.transport.abort()
+
+
+def read_head(head: bytes) -> Request:
+    """The parts of a head, read strictly.
+
+    Raises:
+        Refusal: it is no head of HTTP/1, or could be read in two ways.
+    """
+    first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    found = _REQUEST.fullmatch(first)
+    if found is None:
+        raise Refusal(HTTPStatus.BAD_REQUEST, "This is no request of HTTP/1.1.")
+    headers: list[tuple[str, str]] = []
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        if not colon or not _TOKEN.fullmatch(name) or _BAD_VALUE.search(value):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "A header cannot be read.")
+        headers.append((name.decode("ascii").lower(), value.strip(b" \t").decode("latin-1")))
+    method, target = (part.decode("ascii") for part in found.groups())
+    return Request(method, target, tuple(headers))

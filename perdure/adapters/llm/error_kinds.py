@@ -1,0 +1,57 @@
+"""What a provider's error words mean, and errors found before anything was sent."""
+
+from perdure.domain.llm.errors import RETRIED_KINDS, ModelError, ModelErrorKind, ModelFacts
+
+_KIND_OF_TYPE: dict[str, ModelErrorKind] = {
+    "api_error": "server",
+    "authentication_error": "authentication",
+    "billing_error": "permission",
+    "conflict_error": "server",
+    "exceed_context_size_error": "context_overflow",  # llama.cpp's word
+    "invalid_request_error": "bad_request",
+    "not_found_error": "unknown_model",
+    "overloaded_error": "overloaded",
+    "permission_error": "permission",
+    "rate_limit_error": "rate_limited",
+    "request_too_large": "too_large",
+    "timeout_error": "timeout",
+}
+_KIND_OF_STATUS: dict[int, ModelErrorKind] = {
+    401: "authentication",
+    402: "permission",
+    403: "permission",
+    404: "unknown_model",
+    408: "timeout",
+    409: "server",
+    413: "too_large",
+    429: "rate_limited",
+    529: "overloaded",
+}
+
+
+def kind_of(*, status: int, provider_type: str | None) -> ModelErrorKind:
+    """The kind of a provider's error.
+
+    The body's type decides, because an error event inside a stream comes with status 200; the
+    status decides where the type is missing, unknown, or merely says that the request was invalid,
+    and where it is final while the type is not: a gateway may answer 401 with a type of its own.
+    """
+    by_type = _KIND_OF_TYPE.get(provider_type or "")
+    by_status = _KIND_OF_STATUS.get(status)
+    if by_type is not None and not _overruled(by_type, by_status):
+        return by_type
+    if by_status is not None:
+        return by_status
+    return "bad_request" if 400 <= status < 500 else "server"
+
+
+def _overruled(by_type: ModelErrorKind, by_status: ModelErrorKind | None) -> bool:
+    """Whether the status knows better: what it calls final does not heal by asking again."""
+    if by_status is None:
+        return False
+    return by_type == "bad_request" or (by_type in RETRIED_KINDS and by_status not in RETRIED_KINDS)
+
+
+def refused(message: str, *, kind: ModelErrorKind = "bad_request") -> ModelError:
+    """An error found here, before anything was sent."""
+    return ModelError(ModelFacts(kind=kind, message=message, sent=False))

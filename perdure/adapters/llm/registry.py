@@ -1,0 +1,309 @@
+"""Lead a model's name to the client that serves it, and to its card.
+
+Names: `claude-…` and what the price sheet lists go to the Messages API, `local` to the embedded
+model, `scripted:ADDRESS` to the scripted one, `PLUGIN` or `PLUGIN:…` to a plugin. With a base URL
+of the operator's own, every other name goes there too.
+"""
+
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from perdure.adapters.llm.embedded_facts import LOCAL_NAME, MODEL_NAME, embedded_available
+from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.pricing import ModelPrices
+from perdure.adapters.llm.retirement import NEWEST, current, retirement_notes
+from perdure.adapters.llm.scripted import PREFIX as SCRIPTED
+from perdure.adapters.llm.scripted import ScriptedModel
+from perdure.adapters.logging.redacting import told
+from perdure.adapters.plugin_modules import installed_plugins
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.stores.clock import utc_now
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.llm.errors import ModelError
+from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
+from perdure.domain.ports import BlobStore, ModelClient, RecordStore, UsageSoFar, unheard
+from perdure.domain.run.notifications import ServedModels
+
+
+@dataclass(frozen=True, slots=True)
+class CleanModel:
+    """Any client, also one of a plugin, with its errors redacted."""
+
+    client: ModelClient
+
+    async def card(self, model: str) -> ModelProfile:
+        """Facts about the model."""
+        with _without_secrets():
+            return await self.client.card(model)
+
+    async def count(self, request: ModelRequest) -> int | None:
+        """The exact prompt tokens, where they are known."""
+        with _without_secrets():
+            return await self.client.count(request)
+
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
+        """Call the model, streaming."""
+        with _without_secrets():
+            return await self.client.call(request, on_text=on_text, on_answer=on_answer)
+
+
+@contextmanager
+def _without_secrets() -> Generator[None]:
+    try:
+        yield
+    except ModelError as error:
+        facts = error.facts
+        words = {
+            name: told(value)
+            for name in ("message", "provider_code", "request_id")
+            if (value := getattr(facts, name)) is not None
+        }
+        raise ModelError(facts.model_copy(update=words)) from error
+
+
+if TYPE_CHECKING:
+    from perdure.adapters.llm.embedded import EmbeddedModel
+    from perdure.adapters.llm.messages import MessagesModel
+
+PLUGIN_GROUP = "perdure.models"
+CLAUDE_URL = "https://api.anthropic.com"
+DEFAULT_CLAUDE = NEWEST["sonnet"]
+NO_KEY = (
+    "the workers have no key. Set ANTHROPIC_API_KEY where they start, and start them again "
+    "(`perdure down`, then `perdure up --detach`)"
+)
+NOT_STARTED = (
+    "the embedded model is installed, but the workers were started without it. "
+    "Start them again: `perdure down`, then `perdure up --detach`"
+)
+INSTALL = "(or `make setup`) and start the services again, or set ANTHROPIC_API_KEY to use Claude"
+CLAUDE_NAME = "claude-"
+_ADDRESS = re.compile(r"(sha256|hmac):[0-9a-f]{64}")
+_WORDS = re.compile(r"[a-z]+")
+
+ModelPlugin = Callable[[], ModelClient]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAccess:
+    """Where models answer and with which credentials; handed in, never read from here."""
+
+    api_key: str | None = field(default=None, repr=False)
+    auth_token: str | None = field(default=None, repr=False)
+    base_url: str | None = None
+    local_url: str | None = None
+    default: str | None = None
+
+
+def access_from(settings: Settings) -> ModelAccess:
+    """The part of the settings that concerns models."""
+    key, token = settings.anthropic_api_key, settings.anthropic_auth_token
+    return ModelAccess(
+        api_key=key.get_secret_value() if key else None,
+        auth_token=token.get_secret_value() if token else None,
+        base_url=settings.anthropic_base_url,
+        local_url=settings.model_url,
+        default=settings.model,
+    )
+
+
+def default_model(access: ModelAccess, *, today: date | None = None) -> str:
+    """What a run without a model uses: the setting, Claude where there is a key, else `local`.
+
+    From the day on which the provider ends that Claude model, it is its successor.
+    """
+    if access.default:
+        return access.default
+    if not (access.api_key or access.auth_token):
+        return LOCAL_NAME
+    return current(DEFAULT_CLAUDE, today=today or utc_now().date())
+
+
+def model_notes(models: Sequence[str]) -> tuple[str, ...]:
+    """What people should know today of the models that they name."""
+    return retirement_notes(models, today=utc_now().date())
+
+
+def lacking_models(access: ModelAccess) -> dict[str, str]:
+    """The families that cannot be called with this access, with why and what to do."""
+    found: dict[str, str] = {}
+    if not (access.api_key or access.auth_token or access.base_url):
+        found["claude"] = NO_KEY
+    if access.local_url is None:
+        available = embedded_available()
+        found["local"] = NOT_STARTED if available.ok else f"{available.reason} {INSTALL}"
+    return found
+
+
+def plugin_names() -> frozenset[str]:
+    """The names of installed model plugins, without loading any."""
+    return frozenset(point.name for point in installed_plugins(group=PLUGIN_GROUP))
+
+
+def model_plugins(allowed: frozenset[str] | None = None) -> Mapping[str, ModelPlugin]:
+    """Installed plugins of the group `perdure.models`: name to a factory without arguments.
+
+    Args:
+        allowed: the names to load; None loads all.
+    """
+    return {
+        point.name: point.load()
+        for point in installed_plugins(group=PLUGIN_GROUP)
+        if allowed is None or point.name in allowed
+    }
+
+
+class ModelCatalog:
+    """A `ModelClient` over all models: each call goes to the client that its model names."""
+
+    def __init__(
+        self,
+        *,
+        access: ModelAccess,
+        blobs: BlobStore,
+        records: RecordStore,
+        prices: ModelPrices,
+        plugins: Mapping[str, ModelPlugin] | None = None,
+    ) -> None:
+        self._prices = prices
+        self._open_world = access.base_url is not None
+        self._access = access
+        self._open: list[MessagesModel | EmbeddedModel] = []
+        self._scripted = ScriptedModel(blobs, records)
+        self._factories = dict(plugins or {})
+        self._plugins: dict[str, ModelClient] = {}
+
+    # The SDK takes a second to import: commands that call no such model do without.
+    @cached_property
+    def _messages(self) -> "MessagesModel":
+        from perdure.adapters.llm.messages import MessagesModel
+
+        made = MessagesModel(
+            base_url=self._access.base_url or CLAUDE_URL,
+            api_key=self._access.api_key,
+            auth_token=self._access.auth_token,
+            cards=self._prices.card,
+        )
+        self._open.append(made)
+        return made
+
+    @cached_property
+    def _embedded(self) -> "EmbeddedModel":
+        from perdure.adapters.llm.embedded import EmbeddedModel
+
+        made = EmbeddedModel(url=self._access.local_url)
+        self._open.append(made)
+        return made
+
+    def load(self) -> None:
+        """Import what the models need that are served here.
+
+        Where that happened in the first call of a fresh worker, its event loop would stand for a
+        second, on a busy machine for longer than a heartbeat may take, and the call be taken for
+        lost.
+        """
+        access = self._access
+        if access.api_key or access.auth_token or access.base_url:
+            _ = self._messages
+        if access.local_url:
+            _ = self._embedded
+
+    def resolve(self, model: str) -> CleanModel:
+        """The client that serves a model; its errors hold no secrets.
+
+        Raises:
+            InvalidInput: nobody serves a model of that name; the nearest known name is given.
+        """
+        return CleanModel(self._client(model))
+
+    def _client(self, model: str) -> ModelClient:
+        if model in {LOCAL_NAME, MODEL_NAME}:
+            return self._embedded
+        if model.startswith(SCRIPTED):
+            return self._checked_script(model)
+        if plugin := self._plugin(model):
+            return plugin
+        if self._prices.card(model) or self._open_world or self._is_new_version(model):
+            return self._messages
+        raise self._unknown(model)
+
+    async def card(self, model: str) -> ModelProfile:
+        """Facts about the model; raises `ModelError` kind `unknown_model`."""
+        return await self._resolved(model).card(model)
+
+    async def count(self, request: ModelRequest) -> int | None:
+        """The exact prompt tokens where the provider can tell without a charge, else None."""
+        return await self._resolved(request.model).count(request)
+
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
+        """Call the model, streaming; raises `ModelError`."""
+        client = self._resolved(request.model)
+        return await client.call(request, on_text=on_text, on_answer=on_answer)
+
+    def served(self) -> ServedModels:
+        """What whoever submits a run is told of the models here."""
+        own = {*self._prices.own_names(), *self._factories}
+        return ServedModels(
+            default=default_model(self._access), names=tuple(sorted(own)), any=self._open_world
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections of the built-in clients."""
+        for client in self._open:
+            await client.aclose()
+
+    def _resolved(self, model: str) -> ModelClient:
+        try:
+            return self.resolve(model)
+        except InvalidInput as error:
+            raise refused(str(error), kind="unknown_model") from error
+
+    def _checked_script(self, model: str) -> ModelClient:
+        address = model.removeprefix(SCRIPTED).partition("#")[0]
+        if _ADDRESS.fullmatch(address):
+            return self._scripted
+        raise InvalidInput(
+            f"{model} names a script by its file.",
+            cure="Submit it with `perdure run`, which reads the file and sends its content.",
+        )
+
+    def _plugin(self, model: str) -> ModelClient | None:
+        name = model.partition(":")[0]
+        if name in self._factories and name not in self._plugins:
+            self._plugins[name] = self._factories[name]()
+        return self._plugins.get(name)
+
+    def _is_new_version(self, model: str) -> bool:
+        """Whether the name is made of known words, so that it is rather new than mistyped.
+
+        It is served without a price; what that means for a run, its budget decides.
+        """
+        known = {word for name in self._prices.known_names() for word in _WORDS.findall(name)}
+        return model.startswith(CLAUDE_NAME) and set(_WORDS.findall(model)) <= known
+
+    def _unknown(self, model: str) -> InvalidInput:
+        names = [*self._prices.known_names(), *self._factories]
+        near = nearest_name(model, names)
+        hint = f" Did you mean {near}?" if near else ""
+        return InvalidInput(
+            f"No model is called {model}.{hint}",
+            cure="Name a Claude model, `local`, or add it to the price sheet.",
+        )

@@ -1,0 +1,181 @@
+"""Build the arguments of one Messages API call from a model request."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import anthropic
+from anthropic import Omit, omit
+from anthropic.types import (
+    MessageParam,
+    OutputConfigParam,
+    TextBlockParam,
+    ThinkingConfigParam,
+    ToolChoiceParam,
+    ToolParam,
+)
+from pydantic import JsonValue
+
+from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.message_format import EPHEMERAL, wire_messages
+from perdure.adapters.llm.provider_features import Dialect
+from perdure.adapters.llm.tool_name_encoding import names_back, wire_name
+from perdure.domain.llm.cache_marks import CacheUse
+from perdure.domain.llm.call_settings import LEAST_THINKING_TOKENS
+from perdure.domain.llm.requests import ModelRequest, ToolOffer
+from perdure.domain.llm.transcript import ThinkingBlock
+
+# What is left to answer with behind the thoughts.
+LEAST_ANSWER_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """One call, ready for the SDK; `names` leads from wire names back to tool names."""
+
+    model: str
+    max_tokens: int
+    messages: list[MessageParam]
+    system: list[TextBlockParam] | Omit
+    tools: list[ToolParam] | Omit
+    tool_choice: ToolChoiceParam | Omit
+    output_config: OutputConfigParam | Omit
+    thinking: ThinkingConfigParam | Omit
+    extra_body: dict[str, object] | None
+    names: Mapping[str, str]
+
+
+def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
+    """Translate and validate; at most four cache breakpoints are set.
+
+    Raises:
+        ModelError: kind `bad_request`, nothing sent.
+    """
+    _check(request, dialect)
+    offered = () if _tools_are_dropped(request, dialect) else request.tools
+    cache = request.cache if dialect.cache else "none"
+    return WireRequest(
+        model=request.model,
+        max_tokens=request.max_tokens,
+        messages=wire_messages(request.messages, model=request.model, cache=cache),
+        system=_system(request.system, cache),
+        tools=_tools(offered, cache) if offered else omit,
+        tool_choice=_tool_choice(request.tool_choice) if offered else omit,
+        output_config=_output_config(request, dialect),
+        thinking=_thinking(request),
+        extra_body=_extra_body(request, dialect),
+        names=names_back(tool.name for tool in offered),
+    )
+
+
+def _check(request: ModelRequest, dialect: Dialect) -> None:
+    names = {tool.name for tool in request.tools}
+    choice = request.tool_choice
+    if request.max_tokens < 1:
+        raise refused(f"max_tokens is {request.max_tokens}; a reply needs at least 1.")
+    if choice not in {"auto", "none", "any"} and choice not in names:
+        raise refused(f"The forced tool {choice} is not among the offered tools.")
+    if choice == "any" and not names:
+        raise refused("A tool call is demanded, but no tool is offered.")
+    if names and choice == "auto" and not dialect.chooses_tools:
+        raise refused(
+            "The embedded model cannot choose tools by itself. "
+            "Use a Claude model for this run, or take its tools away."
+        )
+
+
+def _tools_are_dropped(request: ModelRequest, dialect: Dialect) -> bool:
+    # Claude keeps the tools for its prompt cache; the embedded model would only be led astray.
+    return request.tool_choice == "none" and not dialect.chooses_tools
+
+
+def _system(text: str, cache: CacheUse) -> list[TextBlockParam] | Omit:
+    if not text.strip():
+        return omit
+    block = TextBlockParam(type="text", text=text)
+    if cache != "none":
+        block["cache_control"] = EPHEMERAL
+    return [block]
+
+
+def _tools(offered: tuple[ToolOffer, ...], cache: CacheUse) -> list[ToolParam]:
+    tools = [
+        ToolParam(
+            name=wire_name(tool.name),
+            description=tool.description,
+            input_schema=dict[str, object](tool.parameters),
+        )
+        for tool in offered
+    ]
+    if cache != "none":
+        tools[-1]["cache_control"] = EPHEMERAL
+    return tools
+
+
+def _tool_choice(choice: str) -> ToolChoiceParam:
+    match choice:
+        case "auto":
+            return {"type": "auto"}
+        case "none":
+            return {"type": "none"}
+        case "any":
+            return {"type": "any"}
+        case name:
+            return {"type": "tool", "name": wire_name(name), "disable_parallel_tool_use": True}
+
+
+def _thinking(request: ModelRequest) -> ThinkingConfigParam | Omit:
+    match request.thinking:
+        case None:
+            return omit
+        case "off":
+            return {"type": "disabled"}
+        case "adaptive":
+            return {"type": "adaptive"}
+        case tokens:
+            room = min(tokens, request.max_tokens - LEAST_ANSWER_TOKENS)
+            if room < LEAST_THINKING_TOKENS or _thoughtless(request):
+                return omit
+            return {"type": "enabled", "budget_tokens": room}
+
+
+def _thoughtless(request: ModelRequest) -> bool:
+    """Whether the turn in progress began without thinking, as another model's does.
+
+    With a thinking budget the API refuses a call that goes on with such a turn.
+    """
+    for message in reversed(request.messages):
+        if message.role == "assistant":
+            first = message.blocks[0] if message.blocks else None
+            thought = isinstance(first, ThinkingBlock) and first.model == request.model
+            return bool(message.tool_uses) and not thought
+    return False
+
+
+def _output_config(request: ModelRequest, dialect: Dialect) -> OutputConfigParam | Omit:
+    config = OutputConfigParam()
+    if request.json_schema is not None:
+        schema = _sent_schema(request.json_schema, dialect)
+        config["format"] = {"type": "json_schema", "schema": schema}
+    if request.effort is not None:
+        config["effort"] = request.effort
+    return config or omit
+
+
+def _sent_schema(schema: dict[str, JsonValue], dialect: Dialect) -> dict[str, object]:
+    sent = dict[str, object](schema)
+    if dialect.strict_schema:
+        try:
+            sent = anthropic.transform_schema(sent)
+        except (ValueError, AssertionError) as error:
+            raise refused(f"The schema of the answer cannot be sent: {error}") from error
+    return sent
+
+
+def _extra_body(request: ModelRequest, dialect: Dialect) -> dict[str, object] | None:
+    """Sampling for models that take it; the SDK has no parameters for it any more."""
+    if request.thinking not in (None, "off"):
+        return None
+    if not dialect.sampling:
+        return None if request.temperature is None else {"temperature": request.temperature}
+    wishes = {"temperature": request.temperature, "seed": request.seed}
+    return {name: value for name, value in wishes.items() if value is not None} or None

@@ -1,0 +1,1 @@
+"""Logs of this process, without secrets."""

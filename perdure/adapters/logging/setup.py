@@ -1,0 +1,167 @@
+"""Sets up logs: events with fields, on standard error, as JSON in a pipe and readable elsewhere.
+
+Standard logging (Temporal's, the model SDK's) goes through the same renderer, and every line loses
+its secrets at its end. Workflow code logs
+with `workflow.logger` alone, which is silent on replay. This module must not import Temporal: the
+command line configures its logs before it knows whether it needs a server.
+"""
+
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from io import StringIO
+from typing import Literal, TextIO
+
+import structlog
+from structlog.typing import EventDict, ExcInfo, Processor
+
+from perdure.adapters.logging.redacting import told
+from perdure.domain.foundation.plain_text import printable
+
+Level = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["auto", "json", "console"]
+
+JSON_OF_FORMAT: Mapping[LogFormat, bool | None] = {"auto": None, "json": True, "console": False}
+# Each writes a line per request at level info; a run makes thousands.
+CHATTY = ("anthropic", "httpcore2", "httpx2", "asyncio", "urllib3")
+# Where Temporal's adapters put what they know, and the names under which we log it.
+TEMPORAL_EXTRAS = ("temporal_workflow", "temporal_activity")
+TEMPORAL_FIELDS = {
+    "workflow_id": "run",
+    "activity_type": "step",
+    "activity_id": "activity_id",
+    "attempt": "attempt",
+    "update_name": "update",
+}
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Ours, so that a second configuration replaces it and leaves others alone."""
+
+
+class _CleanLines(structlog.stdlib.ProcessorFormatter):
+    """Takes secrets out of finished lines, wherever in them they came from; JSON stays JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return told(super().format(record))
+
+
+def configure_logging(
+    *, stream: TextIO | None = None, level: Level = "info", json: bool | None = None
+) -> None:
+    """Send structlog's and standard logging's records to one stream; may be called again.
+
+    Args:
+        stream: where lines go; None means standard error.
+        level: the lowest level that is shown.
+        json: one JSON object per line, or lines for people; None: JSON unless on a terminal.
+    """
+    out = stream or sys.stderr
+    as_json = not out.isatty() if json is None else json
+    handler = _Handler(out)
+    handler.setFormatter(_formatter(as_json=as_json, colors=out.isatty()))
+    root = logging.getLogger()
+    for old in [item for item in root.handlers if isinstance(item, _Handler)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    quiet = logging.NOTSET if level == "debug" else logging.WARNING
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(quiet)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_shared(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,  # a logger used before this call must follow it too
+    )
+
+
+def _shared() -> list[Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+        structlog.processors.StackInfoRenderer(),
+        _name_the_span,
+    ]
+
+
+def _name_the_span(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """The trace and span that a line was written in, where this process is traced."""
+    tracing = sys.modules.get("opentelemetry.trace")
+    if tracing is not None:
+        found = tracing.get_current_span().get_span_context()
+        if found.is_valid:
+            event.setdefault("trace_id", f"{found.trace_id:032x}")
+            event.setdefault("span_id", f"{found.span_id:016x}")
+    return event
+
+
+def _formatter(*, as_json: bool, colors: bool) -> logging.Formatter:
+    # Tracebacks are plain in both: richer ones print local variables, and with them secrets.
+    ending: list[Processor] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        if as_json
+        else [
+            _make_printable,
+            structlog.dev.ConsoleRenderer(
+                colors=colors, timestamp_key="at", exception_formatter=_printable_traceback
+            ),
+        ]
+    )
+    return _CleanLines(
+        foreign_pre_chain=[*_shared(), _name_temporal_fields],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
+    )
+
+
+def _make_printable(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Texts without what a terminal would obey; the renderer writes other values as literals."""
+    return {
+        name: printable(value) if isinstance(value, str) else value for name, value in event.items()
+    }
+
+
+def _printable_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
+    written = StringIO()
+    structlog.dev.plain_traceback(written, exc_info)
+    stream.write(printable(written.getvalue()))
+
+
+def _name_temporal_fields(
+    _logger: object, _method: str, event: MutableMapping[str, object]
+) -> EventDict:
+    """Turn what Temporal appends to a message as text into fields under our names."""
+    record = event.get("_record")
+    suffix: dict[str, object] = {}
+    for extra in TEMPORAL_EXTRAS:
+        details: object = getattr(record, extra, None)
+        if isinstance(details, Mapping):
+            suffix[extra] = details
+            for theirs, ours in TEMPORAL_FIELDS.items():
+                if theirs in details:
+                    event.setdefault(ours, details[theirs])
+    event["event"] = _without(str(event.get("event", "")), suffix)
+    _name_core_fields(record, event)
+    return event
+
+
+def _name_core_fields(record: object, event: MutableMapping[str, object]) -> None:
+    """What Temporal's core adds to a line: where in it, and its fields, as they are."""
+    core: object = getattr(record, "temporal_log", None)
+    if core is not None:
+        event["target"] = getattr(core, "target", "")
+        event["fields"] = getattr(core, "fields", {})
+
+
+def _without(message: str, details: Mapping[str, object]) -> str:
+    # Activities append the bare details, workflows a mapping of them by name.
+    for appended in (details, *details.values()):
+        message = message.removesuffix(f" ({appended})")
+    return message

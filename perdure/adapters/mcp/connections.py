@@ -1,0 +1,193 @@
+"""Connections to MCP servers: one per server and folder, shared by calls, reopened when dead.
+
+A connection lives in a task of its own, which opens and closes it: the SDK's scopes must not cross
+tasks, and a cancelled call must not take down what others use.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import mcp.types as wire
+from mcp import Client
+from mcp.client import ClientRequestContext
+from pydantic import JsonValue
+
+from perdure.adapters.logging.redacting import told
+from perdure.adapters.mcp.transports import Target, listening, transport_to
+from perdure.domain.foundation.errors import ToolFailure
+
+OPENING_S = 30.0
+IDLE_S = 300.0
+LINKS_KEPT = 16
+PAGES = 50
+
+
+class Link:
+    """One live connection."""
+
+    def __init__(self, target: Target, *, on_end: Callable[["Link"], None]) -> None:
+        self.target = target
+        self.uses = 0
+        self._listeners: list[list[str]] = []
+        self.used_at = asyncio.get_running_loop().time()
+        self._on_end = on_end
+        self._ending = asyncio.Event()
+        self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._opened.add_done_callback(_look_at)
+        self._task = asyncio.create_task(self._live(), name=f"mcp {target.name}")
+
+    def drop(self) -> None:
+        """End the connection; whoever comes next gets a new one."""
+        self._on_end(self)
+        self._ending.set()
+
+    async def ended(self) -> None:
+        """Wait for the end of a dropped connection."""
+        await asyncio.wait({self._task})
+
+    async def tools(self) -> dict[str, wire.Tool]:
+        """The server's tools as they are now, by its own names."""
+        client = await self._client()
+        found: dict[str, wire.Tool] = {}
+        cursor: str | None = None
+        for _ in range(PAGES):
+            page = await client.list_tools(cursor=cursor, cache_mode="bypass")
+            found.update({tool.name: tool for tool in page.tools})
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        return found
+
+    async def call(
+        self, tool: str, arguments: dict[str, JsonValue]
+    ) -> tuple[wire.CallToolResult, tuple[str, ...]]:
+        """Call one tool; the caller minds the deadline.
+
+        Returns:
+            What it answered, and the questions that the server asked meanwhile, all declined.
+        """
+        client, heard = await self._client(), list[str]()
+        self._listeners.append(heard)
+        try:
+            return await client.call_tool(tool, arguments), tuple(heard)
+        finally:
+            self._listeners.remove(heard)
+
+    async def _declined(
+        self, context: ClientRequestContext, params: wire.ElicitRequestParams
+    ) -> wire.ElicitResult:
+        """Decline a question of the server: a call cannot wait for a person, its worker may end.
+
+        Which of several calls it belongs to is not said, so all of them tell of it.
+        """
+        for heard in self._listeners:
+            heard.append(params.message)
+        return wire.ElicitResult(action="decline")
+
+    async def _client(self) -> Client:
+        return await asyncio.shield(self._opened)
+
+    async def _live(self) -> None:
+        try:
+            async with AsyncExitStack() as stack:
+                client = await self._open(stack)
+                self._opened.set_result(client)
+                await self._until_idle()
+        except Exception as error:
+            # After the opening there is nobody to tell: the next call opens anew.
+            if not self._opened.done():
+                self._opened.set_exception(error)
+        finally:
+            self._on_end(self)
+            self._opened.cancel()
+
+    async def _open(self, stack: AsyncExitStack) -> Client:
+        tail = await stack.enter_async_context(listening())
+        me = wire.Implementation(name="perdure", version="1")
+        try:
+            async with asyncio.timeout(OPENING_S):
+                transport = await transport_to(self.target, stack, tail.sink)
+                asking = Client(transport, client_info=me, elicitation_callback=self._declined)
+                client = await stack.enter_async_context(asking)
+                # The SDK would hold the loop with patterns of the server's; `servers` checks.
+                vars(client.session)["validate_tool_result"] = _unjudged
+                return client
+        except TimeoutError as error:
+            why = f"no answer within {OPENING_S:g} s{tail.said()}"
+            raise _away(self.target, why) from error
+        except Exception as error:
+            raise _away(self.target, f"{words_of(error)}{tail.said()}") from error
+
+    async def _until_idle(self) -> None:
+        loop = asyncio.get_running_loop()
+        ending = asyncio.ensure_future(self._ending.wait())
+        try:
+            while not ending.done():
+                await asyncio.wait({ending}, timeout=IDLE_S)
+                if not self.uses and loop.time() - self.used_at >= IDLE_S:
+                    return
+        finally:
+            ending.cancel()
+
+
+class Links:
+    """The open connections of one process."""
+
+    def __init__(self) -> None:
+        self._links: dict[tuple[object, ...], Link] = {}
+
+    @asynccontextmanager
+    async def to(self, target: Target) -> AsyncGenerator[Link]:
+        """The connection to a server, opened when there is none."""
+        link = self._links.get(target.key)
+        if link is None:
+            self._make_room()
+            link = self._links[target.key] = Link(target, on_end=self._forget)
+        link.uses += 1
+        try:
+            yield link
+        finally:
+            link.uses -= 1
+            link.used_at = asyncio.get_running_loop().time()
+
+    async def aclose(self) -> None:
+        """End all connections, and the programs behind them."""
+        links = list(self._links.values())
+        for link in links:
+            link.drop()
+        await asyncio.gather(*(link.ended() for link in links))
+
+    def _make_room(self) -> None:
+        resting = sorted(
+            (link for link in self._links.values() if not link.uses), key=lambda link: link.used_at
+        )
+        for link in resting[: max(0, len(self._links) - LINKS_KEPT + 1)]:
+            link.drop()
+
+    def _forget(self, link: Link) -> None:
+        if self._links.get(link.target.key) is link:
+            del self._links[link.target.key]
+
+
+async def _unjudged(name: str, result: wire.CallToolResult) -> None:
+    """In place of the SDK's check of a result, whose patterns run on an engine that backtracks."""
+
+
+def words_of(error: BaseException) -> str:
+    """What went wrong, in the words of the innermost error."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return told(error) or type(error).__name__
+
+
+def _away(target: Target, why: str) -> ToolFailure:
+    return ToolFailure(
+        f"The MCP server {target.name!r} does not work here: {why}.", reason="server_unavailable"
+    )
+
+
+def _look_at(opened: asyncio.Future[Client]) -> None:
+    """A failed opening that nobody waited for is no complaint of the event loop."""
+    if not opened.cancelled():
+        opened.exception()

@@ -1,0 +1,255 @@
+"""Tells people that a gate waits: by a webhook, by a command, or not at all.
+
+What a notice says may be a model's words, so it travels as JSON in a body or on standard input,
+never in a command line. A webhook's address is a secret: messages name its host alone.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import shlex
+import signal
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+import httpx2
+from pydantic import JsonValue, TypeAdapter
+
+from perdure.adapters.logging.redacting import told, told_data
+from perdure.adapters.settings.variables import PREFIX, Settings, inherited_environment
+from perdure.adapters.webhook_signing import signed_headers, signing_secret
+from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
+from perdure.domain.ports import Notifier
+
+WEBHOOK_TIMEOUT_S = 10.0
+COMMAND_TIMEOUT_S = 30.0
+SHOWN_BYTES = 400
+WAITED_OUT_STATUS = frozenset({408, 425, 429})
+OUR_VARIABLES = (PREFIX, "ANTHROPIC_", "TEMPORAL_", "OTEL_")
+
+Event = dict[str, JsonValue]
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+class NoNotices:
+    """No channel is configured: people look at the list of open gates."""
+
+    async def notify(self, event: Event) -> bool:
+        """Deliver nothing, and say so."""
+        return False
+
+
+class WebhookNotices:
+    """Posts each notice as JSON, signed where there is a secret."""
+
+    def __init__(
+        self, url: str, *, secret: bytes | None = None, timeout_s: float = WEBHOOK_TIMEOUT_S
+    ) -> None:
+        self._url = _checked(url)
+        self._secret = secret
+        self._timeout = timeout_s
+
+    async def notify(self, event: Event) -> bool:
+        """Post one notice.
+
+        Raises:
+            ServiceUnavailable: the host did not take it now; a later attempt may succeed.
+            InvalidInput: the host refuses it, and will refuse it again.
+        """
+        host = self._url.host
+        # The signature is of these bytes, so they are made once and sent as they are.
+        body = json.dumps(worded(event)).encode()
+        try:
+            # Redirects are not followed: the notice goes where the operator said, or nowhere.
+            async with httpx2.AsyncClient(timeout=self._timeout) as client:
+                answer = await asyncio.wait_for(
+                    client.post(self._url, content=body, headers=self._headers(event, body)),
+                    self._timeout,
+                )
+        except (httpx2.HTTPError, TimeoutError) as error:
+            raise ServiceUnavailable(
+                f"The webhook at {host} was not reached ({type(error).__name__}).",
+                cure="Check the address in PERDURE_NOTIFY_WEBHOOK and the network.",
+            ) from None
+        if answer.is_success:
+            return True
+        kind = ServiceUnavailable if _may_heal(answer.status_code) else InvalidInput
+        raise kind(
+            f"The webhook at {host} answered {answer.status_code}.",
+            cure="Check PERDURE_NOTIFY_WEBHOOK, and what its receiver expects.",
+        )
+
+    def _headers(self, event: Event, body: bytes) -> Mapping[str, str]:
+        # A repeat of the same notice is the same key, so that a receiver may drop it.
+        key = "/".join(str(event.get(name, "")) for name in ("run", "gate", "reminder"))
+        headers = {
+            "content-type": "application/json",
+            "idempotency-key": key.encode("ascii", "replace").decode(),
+        }
+        if self._secret is None:
+            return headers
+        return headers | signed_headers(self._secret, key=key, at=int(time.time()), body=body)
+
+
+class CommandNotices:
+    """Runs a command for each notice, with the notice as JSON on its standard input.
+
+    It gets the worker's environment without Perdure's own variables and the model's key.
+    """
+
+    def __init__(self, argv: Sequence[str], *, timeout_s: float = COMMAND_TIMEOUT_S) -> None:
+        self._argv = tuple(argv)
+        self._timeout = timeout_s
+
+    async def notify(self, event: Event) -> bool:
+        """Run the command once.
+
+        Raises:
+            ServiceUnavailable: it failed or took too long.
+            InvalidInput: there is no such command.
+        """
+        with tempfile.TemporaryFile() as said:
+            code = await self._run(json.dumps(worded(event)).encode(), said)
+            if code == 0:
+                return True
+            how = f"ended with {code}" if code is not None else f"took over {self._timeout:g} s"
+            raise ServiceUnavailable(
+                f"The notify command {self._argv[0]} {how}{_last_words(said)}.",
+                cure="Run it by hand with a JSON object on standard input.",
+            )
+
+    async def _run(self, notice: bytes, said: IO[bytes]) -> int | None:
+        """The exit code, or None when the time was up."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                # A file, not a pipe: a child left behind in the background must not hold us up.
+                stderr=said,
+                env=_environment(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise InvalidInput(
+                f"The notify command {self._argv[0]} cannot be started: {error.strerror}.",
+                cure="Correct PERDURE_NOTIFY_COMMAND.",
+            ) from None
+        try:
+            await asyncio.wait_for(process.communicate(notice), self._timeout)
+        except TimeoutError:
+            return None
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        return process.returncode
+
+
+class BothNotices:
+    """Every channel gets each notice; one that took it is enough."""
+
+    def __init__(self, channels: Sequence[Notifier]) -> None:
+        self._channels = tuple(channels)
+
+    async def notify(self, event: Event) -> bool:
+        """Deliver by all channels at once; raises the first failure when none took it."""
+        ends = await asyncio.gather(
+            *(channel.notify(event) for channel in self._channels), return_exceptions=True
+        )
+        failures = [end for end in ends if isinstance(end, BaseException)]
+        if failures and len(failures) == len(ends):
+            raise failures[0]
+        return any(end is True for end in ends)
+
+
+def tells_people(settings: Settings) -> bool:
+    """Whether the settings name a channel."""
+    return bool(settings.notify_webhook or settings.notify_command)
+
+
+def notifier(settings: Settings) -> Notifier:
+    """The channels that the settings name.
+
+    Raises:
+        InvalidInput: an address, a secret or a command cannot be read.
+    """
+    reference = settings.notify_secret
+    # Looked at even without a webhook: a secret that leads nowhere is told at the start.
+    secret = None if reference is None else signing_secret(reference.get_secret_value())
+    channels: list[Notifier] = []
+    if settings.notify_webhook is not None:
+        url = settings.notify_webhook.get_secret_value()
+        channels.append(WebhookNotices(url, secret=secret))
+    if settings.notify_command is not None:
+        channels.append(CommandNotices(command_words(settings.notify_command)))
+    if not channels:
+        return NoNotices()
+    return channels[0] if len(channels) == 1 else BothNotices(channels)
+
+
+def command_words(text: str) -> tuple[str, ...]:
+    """A command as its words: a JSON list, or quoted as in a shell (which never runs)."""
+    try:
+        words: object = json.loads(text) if text.lstrip().startswith("[") else shlex.split(text)
+    except ValueError as error:
+        raise _unreadable_command(text) from error
+    if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
+        return tuple(str(word) for word in words)
+    raise _unreadable_command(text)
+
+
+def worded(event: Event) -> Event:
+    """The notice with `text`, two plain lines that chat services show; without secrets."""
+    run, gate = event.get("run", "?"), event.get("gate", "?")
+    offered = event.get("choices")
+    choices = [str(choice) for choice in offered] if isinstance(offered, list) else []
+    text = (
+        f"Run {run} waits for a person ({event.get('kind', 'gate')} {gate}): "
+        f"{event.get('prompt', '')}\n"
+        f"Answer with: perdure answer {run}:{gate} {'|'.join(choices) or '…'}"
+    )
+    return _EVENT.validate_python(told_data({"text": text, **event}))
+
+
+def _checked(address: str) -> httpx2.URL:
+    try:
+        url = httpx2.URL(address)
+    except httpx2.InvalidURL:
+        url = httpx2.URL("")
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise InvalidInput(
+            "PERDURE_NOTIFY_WEBHOOK is not an address of the form https://host/path.",
+            cure="Correct or unset it.",
+        )
+    return url
+
+
+def _may_heal(status: int) -> bool:
+    return status >= 500 or status in WAITED_OUT_STATUS
+
+
+def _unreadable_command(text: str) -> InvalidInput:
+    return InvalidInput(
+        f"PERDURE_NOTIFY_COMMAND cannot be read: {text[:80]!r}.",
+        cure='Write words, or a JSON list such as ["notify-send", "Perdure"].',
+    )
+
+
+def _environment() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in inherited_environment().items()
+        if not name.startswith(OUR_VARIABLES)
+    }
+
+
+def _last_words(said: IO[bytes]) -> str:
+    size = said.seek(0, os.SEEK_END)
+    said.seek(max(0, size - SHOWN_BYTES))
+    text = told(" ".join(said.read().decode("utf-8", "replace").split()))
+    return f": {text}" if text else ""

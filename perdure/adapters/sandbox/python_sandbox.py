@@ -1,0 +1,99 @@
+"""Python of a rubric, run in an interpreter that knows no files, network, processes or clock.
+
+pydantic-monty interprets it in worker processes of its own, without any host function; a worker
+process whose limits were passed is never used again.
+"""
+
+import threading
+from contextlib import ExitStack
+
+from pydantic_monty import (
+    CollectString,
+    Monty,
+    MontyError,
+    MontySession,
+    OSPolicy,
+    ResourceLimits,
+)
+
+from perdure.domain.evaluation.python_checks import Snippet
+from perdure.domain.foundation.errors import PerdureError
+
+SECONDS = 2.0
+MEMORY_BYTES = 64 << 20
+RECURSION = 200
+PROCESSES = 2
+# A checkout waits for a free process; this is a bound for a pool that hangs, not for the code.
+WAIT_S = 30.0
+LIMITS: ResourceLimits = {
+    "max_feed_duration_secs": SECONDS,
+    "max_turn_duration_secs": SECONDS,
+    "max_memory": MEMORY_BYTES,
+    "max_recursion_depth": RECURSION,
+    "max_suspensions": 100,
+}
+# The same output gets the same score: chance is seeded, and waiting is no way to hold a worker.
+POLICY: OSPolicy = {"sleep": "zero", "random_start": {"seed": 0}}
+
+
+class SnippetFailed(PerdureError):
+    """The code ended with an error, or passed a limit."""
+
+    code = "snippet_failed"
+
+
+class SnippetRunner:
+    """Runs snippets, each in a fresh process; the pool of processes starts at first use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stack = ExitStack()
+        self._pool: Monty | None = None
+
+    def verdict(self, snippet: Snippet, output: str) -> object:
+        """The value of the snippet for an output.
+
+        Raises:
+            SnippetFailed: the code raised, or took more time or memory than a check may.
+        """
+        # Lone surrogates are no UTF-8: the code sees a question mark instead of failing.
+        text = output.encode("utf-8", "replace").decode("utf-8")
+        try:
+            with self._open().checkout(
+                script_name="check.py", limits=LIMITS, os_policy=POLICY
+            ) as session:
+                return _run(session, snippet, text)
+        except (MontyError, TimeoutError) as error:
+            raise SnippetFailed(_words(error)) from None
+
+    def close(self) -> None:
+        """End the processes; a later check starts them anew."""
+        with self._lock:
+            self._stack.close()
+            self._pool = None
+
+    def _open(self) -> Monty:
+        with self._lock:
+            if self._pool is None:
+                self._pool = self._stack.enter_context(
+                    Monty(
+                        max_processes=PROCESSES,
+                        checkout_timeout=WAIT_S,
+                        request_timeout=SECONDS + 3,
+                        max_checkouts_per_worker=1,
+                    )
+                )
+            return self._pool
+
+
+def _run(session: MontySession, snippet: Snippet, text: str) -> object:
+    unheard = CollectString()
+    if snippet.setup:
+        session.feed_run(snippet.setup, inputs={"output": text}, print_callback=unheard)
+    return session.feed_run(snippet.verdict, inputs={"output": text}, print_callback=unheard)
+
+
+def _words(error: Exception) -> str:
+    """The last line of a traceback, short."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[-1] if lines else type(error).__name__)[:300]

@@ -1,0 +1,1 @@
+"""Settings: from files, from the environment, and which of them wins."""

@@ -1,0 +1,189 @@
+"""`perdure config`: the settings of a place, and the lines of `perdure.yaml` that hold them."""
+
+import json
+from pathlib import Path
+
+import yaml
+from pydantic import SecretStr
+
+from perdure.adapters.settings.files import (
+    FILE,
+    NEVER,
+    SettingsFile,
+    misplaced,
+    read_settings,
+    replace_file,
+    trust,
+)
+from perdure.adapters.settings.layers import names_in, variables_of
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.installation.configuration import Setting
+
+HIDDEN = "(set, not shown)"
+KNOWN = frozenset(Settings.model_fields)
+
+
+class ConfigFiles:
+    """The files of one home and one working folder, and what counts there."""
+
+    def __init__(self, home: Path, folder: Path) -> None:
+        self._home, self._folder = home, folder
+
+    def settings(self) -> list[Setting]:
+        """Each setting with where it comes from, in the order of their names.
+
+        Raises:
+            InvalidInput: a file or a variable is wrong.
+        """
+        found = Settings.found({"home": self._home}, folder=self._folder)
+        services = Settings.load(home=self._home)
+        return [
+            Setting(
+                name=name,
+                value=_text(found, name),
+                source=_source(found, name),
+                services=_told(found, services, name),
+            )
+            for name in sorted(KNOWN - NEVER)
+        ]
+
+    def put(self, name: str, text: str | None, *, here: bool) -> Path:
+        """Write a setting into the file of the home, or of the folder; None takes it out.
+
+        Who writes a setting into a folder's file trusts what the file said before by looking:
+        only a file that was trusted, or that had nothing to trust, stays trusted.
+
+        Raises:
+            InvalidInput: there is no such setting, the value does not fit, or it is a secret.
+        """
+        key = name.lower().removeprefix("perdure_")
+        if key not in KNOWN:
+            near = nearest_name(key, KNOWN)
+            hint = f" Did you mean {near}?" if near else ""
+            raise InvalidInput(
+                f"There is no setting {name!r}.{hint}", cure="`perdure config` lists them all."
+            )
+        path = (self._folder if here else self._home) / FILE
+        value = None if text is None else _checked(key, text, folder=path.parent)
+        before = self._trusts(path) if here else False
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        old = path.read_text(encoding="utf-8") if path.is_file() else ""
+        replace_file(path, edited(old, key, value), mode=0o644 if here else 0o600)
+        if before and (found := read_settings(path, KNOWN)) is not None:
+            trust(self._home, found)
+        return path
+
+    def trust(self) -> Path | None:
+        """Let what this folder's file sets count; None when it sets nothing that asks for it."""
+        found = read_settings(self._folder / FILE, KNOWN)
+        if found is None or not found.guarded:
+            return None
+        trust(self._home, found)
+        return found.path
+
+    def _trusts(self, path: Path) -> bool:
+        try:
+            Settings.found({"home": self._home}, folder=self._folder)
+        except InvalidInput:
+            found = read_settings(path, KNOWN)
+            return found is None or not found.guarded
+        return True
+
+
+def edited(text: str, name: str, value: object) -> str:
+    """A file with one field set, or without it for None; every other line stays as it is."""
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    if node is not None and not isinstance(node, yaml.MappingNode):
+        raise InvalidInput("The file holds no fields.", cure="Write lines such as `workers: 2`.")
+    if node is not None and node.flow_style:
+        whole = {**yaml.safe_load(text), name: value}
+        kept = {key: one for key, one in whole.items() if one is not None}
+        return yaml.safe_dump(kept, allow_unicode=True, sort_keys=False) if kept else ""
+    line = "" if value is None else _dumped(name, value)
+    for key, inner in node.value if node is not None else ():
+        if key.value == name:
+            end = text.find("\n", _end(inner))
+            rest = "" if end < 0 else text[end + 1 :]
+            return text[: key.start_mark.index] + line + rest
+    if not line:
+        return text
+    return text + ("" if not text or text.endswith("\n") else "\n") + line
+
+
+def _dumped(name: str, value: object) -> str:
+    # Inside of a list each value takes one line, without the end that a document would get.
+    told = yaml.safe_dump([value], allow_unicode=True, default_flow_style=True, width=1_000_000)
+    return f"{name}: {told.strip()[1:-1]}\n"
+
+
+def _end(node: yaml.Node) -> int:
+    """Where the last sign of a value stands: the end of a block reaches beyond its comments."""
+    if isinstance(node, yaml.MappingNode) and not node.flow_style and node.value:
+        return _end(node.value[-1][1])
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style and node.value:
+        return _end(node.value[-1])
+    return max(node.end_mark.index - 1, node.start_mark.index)
+
+
+def _checked(name: str, text: str, *, folder: Path) -> object:
+    """The value of a text, as a file holds it."""
+    if wrong := misplaced(name, text):
+        raise InvalidInput(f"The setting {wrong}.", cure="`perdure config` shows what is set.")
+    loaded: object = yaml.safe_load(text) if _is_list(name) is False else _names(text)
+    if loaded is None:
+        raise InvalidInput(
+            f"The setting {name} was given no value.", cure="`--unset` takes it out of the file."
+        )
+    value = SettingsFile(folder / FILE, {name: loaded})
+    try:
+        Settings(**{name: loaded})  # pyright: ignore[reportArgumentType]  (validated by pydantic)
+    except ValueError:
+        # The same words as at the start of any command.
+        Settings.found({name: loaded}, files=False)
+    return value.values[name]
+
+
+def _names(text: str) -> list[str]:
+    return [str(one) for one in json.loads(text)] if text.startswith("[") else [*names_in(text)]
+
+
+def _is_list(name: str) -> bool:
+    return "tuple" in str(Settings.model_fields[name].annotation)
+
+
+def _text(settings: Settings, name: str) -> str:
+    value: object = getattr(settings, name)
+    match value:
+        case None:
+            return ""
+        case SecretStr():
+            return HIDDEN
+        case tuple():
+            return ", ".join(str(one) for one in value)
+        case bool():
+            return "true" if value else "false"
+        case str() if "://" in value and "@" in value:
+            return HIDDEN
+        case _:
+            return str(value)
+
+
+def _source(settings: Settings, name: str) -> str:
+    set_by = variables_of(name)
+    path = settings.layers.source(name)
+    if name == "plugins" and set_by and path is not None:
+        return f"{path}, {set_by[0]}"
+    if set_by:
+        return set_by[0]
+    return str(path) if path is not None else "default"
+
+
+def _told(found: Settings, services: Settings, name: str) -> str:
+    """What the home's file tells the services, where this shell says otherwise."""
+    if name not in services.layers.of_home or not variables_of(name) or name == "plugins":
+        return ""
+    told = services.layers.values.get(name)
+    value = "" if told is None else str(told)
+    return value if value != _text(found, name) else ""

@@ -1,0 +1,156 @@
+"""`perdure.yaml`: settings in the home folder and in the working folder, beside defaults of tasks.
+
+The file of the home belongs to whoever set up the installation. That of a working folder may have
+come with a repository, or from a model: settings there that run programs, open hosts or move keys
+count once somebody has said so (`perdure config trust`), and again after each change of them.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.roles.spec import RolesSpec
+
+FILE = "perdure.yaml"
+TRUSTED = "trusted.json"
+MAX_BYTES = 1024 * 1024
+KINDS = (AgentSpec, RefineSpec, RolesSpec, DelegationSpec)
+TASK_FIELDS = frozenset(name for kind in KINDS for name in kind.model_fields)
+# What a folder may say unasked: how much is told, and which of the known models is used.
+HARMLESS = frozenset({"model", "log_level", "log_format", "idle_minutes", "inline_output_bytes"})
+# Told by the supervisor to its parts, or found by the file's own place.
+NEVER = frozenset({"ready_file", "model_url"})
+REFERENCES = frozenset({"encryption_key", "notify_secret", "codec_token"})
+SECRETS = frozenset({"anthropic_api_key", "anthropic_auth_token", "notify_webhook"})
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """The settings of one file, without the defaults of tasks that stand beside them."""
+
+    path: Path
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def guarded(self) -> dict[str, object]:
+        """Those that count in a working folder only when it is trusted."""
+        return {name: value for name, value in self.values.items() if name not in HARMLESS}
+
+
+def read_settings(path: Path, known: frozenset[str]) -> SettingsFile | None:
+    """The settings of a file; None where there is no file.
+
+    Raises:
+        InvalidInput: it cannot be read, or has keys that mean nothing or hold a secret.
+    """
+    data = _loaded(path)
+    if data is None:
+        return None
+    wrong = [_unknown(name, known) for name in data if name not in known | TASK_FIELDS]
+    values = {name: value for name, value in data.items() if name in known}
+    wrong += [told for name, value in values.items() if (told := misplaced(name, value))]
+    if wrong:
+        raise InvalidInput(
+            f"The file {path} has wrong settings: {'; '.join(wrong)}.",
+            cure="Correct it; `perdure config` lists all settings.",
+        )
+    return SettingsFile(path, values)
+
+
+def misplaced(name: str, value: object) -> str:
+    """Why a setting does not belong into a file; empty when it does."""
+    variable = f"PERDURE_{name.upper()}"
+    if name == "home":
+        return f"{name}: no file names it, for the home has such a file itself; set {variable}"
+    if name in NEVER:
+        return f"{name}: the services set it by themselves"
+    if name in SECRETS:
+        return f"{name}: secrets are not written into files; export {variable}"
+    if name in REFERENCES and not str(value).startswith(("env:", "file:")):
+        return f"{name}: a file holds no secret, only where it is: env:NAME or file:PATH"
+    if name == "database_url" and _has_password(str(value)):
+        return f"{name}: it holds a password; export {variable}, or use a password file"
+    return ""
+
+
+def is_trusted(home: Path, found: SettingsFile) -> bool:
+    """Whether somebody has said that the settings of this working folder count, as they are."""
+    return _book(home).get(str(found.path)) == _digest(found)
+
+
+def trust(home: Path, found: SettingsFile) -> None:
+    """Note that the settings of a working folder count, until they change."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    book = {**_book(home), str(found.path): _digest(found)}
+    replace_file(home / TRUSTED, json.dumps(book, indent=2, sort_keys=True) + "\n")
+
+
+def replace_file(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Write a file in one step, so that no reader sees half of it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+def _loaded(path: Path) -> dict[str, object] | None:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except OSError as error:
+        raise InvalidInput(
+            f"The file {path} cannot be read: {error.strerror}.", cure="Make it readable."
+        ) from error
+    if len(data) > MAX_BYTES:
+        raise InvalidInput(f"The file {path} is larger than {MAX_BYTES} bytes.", cure="Shorten it.")
+    try:
+        loaded: object = yaml.safe_load(data)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark is not None else ""
+        what = getattr(error, "problem", None) or "it is no YAML"
+        raise InvalidInput(
+            f"The file {path} cannot be read{place}: {what}.", cure="Correct that place."
+        ) from None
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        raise InvalidInput(
+            f"The file {path} holds no fields.", cure="Write lines such as `model: claude-…`."
+        )
+    return {str(name): value for name, value in loaded.items()}
+
+
+def _unknown(name: str, known: frozenset[str]) -> str:
+    near = nearest_name(name, known | TASK_FIELDS)
+    hint = f"; did you mean {near}?" if near else ""
+    return f"{name}: neither a setting nor a field of a task{hint}"
+
+
+def _has_password(url: str) -> bool:
+    return ":" in url.partition("://")[2].rpartition("@")[0]
+
+
+def _book(home: Path) -> dict[str, str]:
+    try:
+        read: object = json.loads((home / TRUSTED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(k): str(v) for k, v in read.items()} if isinstance(read, dict) else {}
+
+
+def _digest(found: SettingsFile) -> str:
+    text = json.dumps(found.guarded, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

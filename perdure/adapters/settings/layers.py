@@ -1,0 +1,112 @@
+"""Settings of files below those of the environment: what each says, and what counts."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from perdure.adapters.settings.files import FILE, SettingsFile, is_trusted, read_settings
+from perdure.domain.foundation.errors import InvalidInput
+
+PLUGINS = "plugins"
+PLACES = frozenset({"mcp_file", "sandbox_paths"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layers:
+    """The files that count for a process; the home's lies below the folder's."""
+
+    home: SettingsFile | None
+    folder: SettingsFile | None = None
+
+    @property
+    def values(self) -> dict[str, object]:
+        """All settings of the files; plugins add up."""
+        whole: dict[str, object] = {}
+        for layer in self.files:
+            read = {name: _placed(name, value, layer) for name, value in layer.values.items()}
+            plugins = (*names_in(whole.get(PLUGINS)), *names_in(read.get(PLUGINS)))
+            whole |= read | ({PLUGINS: plugins} if plugins else {})
+        return {name: value for name, value in whole.items() if value is not None}
+
+    @property
+    def files(self) -> list[SettingsFile]:
+        """Those that are there, the lowest first."""
+        return [one for one in (self.home, self.folder) if one is not None]
+
+    @property
+    def of_home(self) -> frozenset[str]:
+        """What the home's file says: the services read it there, whoever starts them."""
+        return frozenset(self.home.values) if self.home else frozenset()
+
+    def source(self, name: str) -> Path | None:
+        """The file that a setting comes from."""
+        found = [layer.path for layer in self.files if layer.values.get(name) is not None]
+        return found[-1] if found else None
+
+
+def layers(home: Path, folder: Path | None, known: frozenset[str]) -> Layers:
+    """The files of a home and of a working folder.
+
+    Raises:
+        InvalidInput: one is wrong, or that of the folder says what nobody has allowed it to say.
+    """
+    below = read_settings(home / FILE, known)
+    if folder is None or folder.absolute() == home:
+        return Layers(home=below)
+    here = read_settings(folder.absolute() / FILE, known)
+    if here is not None and here.guarded and not is_trusted(home, here):
+        raise InvalidInput(
+            f"The file {here.path} sets {', '.join(sorted(here.guarded))}, which may run programs "
+            "or move keys, and nobody on this machine has said that it may.",
+            cure="Look at it, then run `perdure config --trust`, or take these lines out.",
+        )
+    return Layers(home=below, folder=here)
+
+
+def plugin_place(name: str, folder: Path) -> str:
+    """A plugin by its whole path, where it is a file or lies in the folder without being installed.
+
+    Services are started elsewhere than the command is given.
+    """
+    if name.endswith(".py") or "/" in name:
+        return str((folder / Path(name).expanduser()).absolute())
+    if not name.isidentifier() or find_spec(name) is not None:
+        return name
+    beside = (folder / f"{name}.py", folder / name / "__init__.py")
+    return next((str(path.absolute()) for path in beside if path.is_file()), name)
+
+
+def names_in(value: object) -> Sequence[str]:
+    """The names in a setting that is a list, however it was written."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, Iterable) and not isinstance(value, Mapping):
+        return [str(part) for part in value]
+    return []
+
+
+def variables_of(name: str) -> list[str]:
+    """The environment variables that set a setting, and are set."""
+    long = f"PERDURE_{name.upper()}"
+    known = (long, name.upper()) if name.startswith("anthropic_") else (long,)
+    return [variable for variable in known if variable in os.environ]
+
+
+def _placed(name: str, value: object, layer: SettingsFile) -> object:
+    """Relative paths in a file mean its own folder."""
+    folder = layer.path.parent
+    if name == PLUGINS and isinstance(value, str | list):
+        return [plugin_place(one, folder) for one in names_in(value)]
+    if name in PLACES and isinstance(value, list):
+        return [_path(one, folder) for one in names_in(value)]
+    if name in PLACES and isinstance(value, str):
+        return ",".join(_path(one, folder) for one in names_in(value))
+    if isinstance(value, str) and value.startswith("file:"):
+        return f"file:{_path(value.removeprefix('file:'), folder)}"
+    return value
+
+
+def _path(text: str, folder: Path) -> str:
+    return str(folder / Path(text).expanduser())

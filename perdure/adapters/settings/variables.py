@@ -1,0 +1,389 @@
+"""One typed settings object, of the environment and of the files `perdure.yaml` below it.
+
+Variables start with `PERDURE_`; `ANTHROPIC_*` and `TEMPORAL_*` keep their standard names, the
+latter with profiles, TLS and API keys, as Temporal's own tools read them.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Literal, Self
+
+from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from temporalio.envconfig import ClientConfigProfile
+
+from perdure.adapters.logging.redacting import keep_secret, secrets_of_url
+from perdure.adapters.settings.files import REFERENCES, SECRETS
+from perdure.adapters.settings.layers import Layers, layers, names_in, plugin_place, variables_of
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problem_words import allowed
+from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.redaction import names_a_secret
+from perdure.domain.foundation.retry_policies import (
+    FAILOVER_AFTER_S,
+    FAILOVER_ATTEMPTS,
+    PROVIDER_ATTEMPTS,
+)
+from perdure.domain.ports import Endpoints
+
+DEFAULT_HOME = Path("~/.perdure")
+PREFIX = "PERDURE_"
+LIST = "words with commas between them, or a JSON list"
+EMBEDDED_GRACE_S = 10.0
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
+def _standard(name: str) -> AliasChoices:
+    """A field that is also set by its well-known variable without our prefix."""
+    return AliasChoices(name, f"{PREFIX}{name}".upper(), name.upper())
+
+
+class Settings(BaseSettings):
+    """What an installation can be told. Build it with `Settings.load()`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", populate_by_name=True
+    )
+
+    home: Path = DEFAULT_HOME
+    database_url: str | None = None  # None: an SQLite file in `home`
+    plugins: Names = ()
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "console"] = "auto"
+
+    # Models
+    anthropic_api_key: SecretStr | None = Field(
+        None, validation_alias=_standard("anthropic_api_key")
+    )
+    anthropic_auth_token: SecretStr | None = Field(
+        None, validation_alias=_standard("anthropic_auth_token")
+    )
+    anthropic_base_url: str | None = Field(None, validation_alias=_standard("anthropic_base_url"))
+    model: str | None = (
+        None  # what a run without `models` uses; None: Claude with a key, else local
+    )
+    local_model: Literal["auto", "on", "off"] = "auto"
+    model_url: str | None = None  # where the embedded model answers; set by the supervisor
+
+    # Results
+    inline_output_bytes: int = Field(16 * 1024, ge=0, le=128 * 1024)  # 0: the reference alone
+
+    # Waiting, retrying
+    backoff_initial_s: float = Field(2, gt=0)
+    backoff_max_s: float = Field(30, gt=0)
+    provider_attempts: int = Field(PROVIDER_ATTEMPTS, ge=1)  # of a model without a fallback
+    failover_attempts: int = Field(FAILOVER_ATTEMPTS, ge=1)  # of one that has a fallback
+    failover_after_s: float = Field(FAILOVER_AFTER_S, ge=0)  # a fallback waits no longer
+    heartbeat_s: float = Field(10, gt=0)
+    sticky_s: float = Field(2, gt=0)
+    shutdown_grace_s: float = Field(120, ge=0)  # embedded services: 10, unless it is set
+
+    # Worker
+    max_concurrent_activities: int = Field(50, ge=1)
+    max_concurrent_workflow_tasks: int = Field(50, ge=1)
+    max_cached_workflows: int = Field(1000, ge=0)
+    model_calls_per_second: float | None = Field(None, gt=0)
+    allow_commands: Names = ()  # programs that checks may run, in a sandbox
+    plain_commands: Names = ()  # those of them that may run without one, where there is none
+    web_hosts: Names = ()  # hosts that web.fetch reads without asking a person; * for all
+    sandbox_paths: Names = ()  # folders that sandboxed programs may read beside the system
+    command_timeout_s: float = Field(120, gt=0)
+    trust_skills: bool = False  # skills of accepted runs enter later runs, nobody being asked
+    mcp_file: Path | None = None  # the MCP servers that tasks may use; None: `mcp.yaml` in `home`
+
+    # People and privacy
+    notify_webhook: SecretStr | None = None
+    notify_secret: SecretStr | None = None  # a reference to what signs webhooks
+    notify_command: str | None = None
+    encryption_key: SecretStr | None = None  # a reference: `env:NAME` or `file:PATH`
+    encryption_old_keys: Names = ()  # references to keys that still open what they encrypted
+    encryption_plain: Literal["refused", "read"] = "refused"  # with a key: what came without one
+    ui_codec_endpoint: str | None = None
+    ui_hosts: Names = ()  # names beside loopback's by which people call the embedded Web UI
+    codec_token: SecretStr | None = None  # a reference, as above; None: `codec.token` in `home`
+
+    # REST
+    api: Literal["auto", "on", "off"] = "auto"
+    api_host: str = "127.0.0.1"
+    api_port: int = Field(8237, ge=1, le=65535)
+    api_rate_per_minute: int = Field(600, ge=1)
+    api_body_bytes: int = Field(1024 * 1024, ge=1024)
+    api_hosts: Names = ()  # names by which the API may be called; on loopback its own suffice
+    api_origins: Names = ()  # pages of these origins may call from a browser
+    api_public: Annotated[tuple[Literal["docs", "metrics"], ...], NoDecode] = ()
+    api_token_days: int = Field(90, ge=0, le=36500)  # lifetime of new tokens; 0: they never expire
+    api_separate_approver: bool = False  # who starts a run may not approve its tool calls
+
+    # Embedded services
+    idle_minutes: float = Field(30, ge=0)  # 0: never end by themselves
+    workers: int = Field(1, ge=0)
+    temporal_port: int = Field(7233, ge=1, le=65535)
+    ui_port: int = Field(8233, ge=1, le=65535)
+    model_port: int = Field(8235, ge=1, le=65535)
+    codec_port: int = Field(8236, ge=1, le=65535)
+    worker_command: tuple[str, ...] | None = None  # as a JSON list; None: `perdure.worker`
+    model_command: tuple[str, ...] | None = None  # as a JSON list, `{port}` and `{home}` filled in
+    ready_file: Path | None = None  # set by the supervisor: a worker writes it when it polls
+
+    _temporal: ClientConfigProfile = PrivateAttr(default_factory=ClientConfigProfile)
+    _layers: Layers = PrivateAttr(default_factory=partial(Layers, home=None))
+
+    @field_validator("home", mode="after")
+    @classmethod
+    def _absolute(cls, home: Path) -> Path:
+        return home.expanduser().absolute()
+
+    @field_validator(
+        "plugins",
+        "allow_commands",
+        "plain_commands",
+        "sandbox_paths",
+        "web_hosts",
+        "encryption_old_keys",
+        "api_origins",
+        "api_hosts",
+        "ui_hosts",
+        "api_public",
+        mode="before",
+    )
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            try:
+                return tuple(json.loads(value))
+            except (ValueError, TypeError):
+                raise ValueError(LIST) from None
+        if isinstance(value, str):
+            return tuple(names_in(value))
+        return value
+
+    @field_validator("plugins", mode="after")
+    @classmethod
+    def _from_here(cls, plugins: Names) -> Names:
+        """Files by their whole path: services are started elsewhere than the command is given."""
+        return tuple(dict.fromkeys(plugin_place(name, Path.cwd()) for name in plugins))
+
+    @classmethod
+    def load(cls, **overrides: object) -> Self:
+        """Read environment, the home's file and Temporal profile; `overrides` win over all."""
+        return cls.found(overrides)
+
+    @classmethod
+    def found(
+        cls,
+        overrides: Mapping[str, object] = MappingProxyType({}),
+        *,
+        folder: Path | None = None,
+        files: bool = True,
+    ) -> Self:
+        """Settings as `load` reads them.
+
+        Args:
+            overrides: fields by name, which win; plugins add up.
+            folder: a working folder whose `perdure.yaml` counts too; services name none.
+            files: whether any file counts.
+
+        Raises:
+            InvalidInput: a value is wrong; the message names every one at once.
+        """
+        known = frozenset(cls.model_fields)
+        found = layers(_home(overrides), folder, known) if files else Layers(home=None)
+        values = found.values
+        below = {name: value for name, value in values.items() if not variables_of(name)}
+        plugins = (
+            *names_in(values.get("plugins")),
+            *_listed(os.environ.get(f"{PREFIX}PLUGINS")),
+            *_listed(overrides.get("plugins")),
+        )
+        given = below | dict(overrides) | ({"plugins": plugins} if plugins else {})
+        try:
+            settings = cls(**given)  # pyright: ignore[reportArgumentType]  (validated by pydantic)
+        except ValidationError as error:
+            raise InvalidInput(
+                _explain(error, found, overrides), cure="Correct or unset these settings."
+            ) from None
+        settings._layers = found
+        try:
+            settings._temporal = ClientConfigProfile.load()
+        except (RuntimeError, ValueError) as error:
+            raise InvalidInput(
+                f"The Temporal profile cannot be read: {error}",
+                cure="Check TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE and the file they name.",
+            ) from None
+        keep_secret(settings._secrets())
+        return settings
+
+    @property
+    def layers(self) -> Layers:
+        """The files that these settings were read from."""
+        return self._layers
+
+    def _secrets(self) -> Iterator[str]:
+        """What no log, row or message may tell: of these settings, and of the environment."""
+        values = (getattr(self, name) for name in type(self).model_fields)
+        # References to keys are no secrets, but a key may have been set in the place of one.
+        yield from (value.get_secret_value() for value in values if isinstance(value, SecretStr))
+        for url in (self.database_url, self.anthropic_base_url, self.model_url):
+            yield from secrets_of_url(url or "")
+        if isinstance(self._temporal.api_key, str):
+            yield self._temporal.api_key
+        for name, value in os.environ.items():
+            if names_a_secret(name) and not value.startswith(("env:", "file:", "/")):
+                yield value
+
+    @property
+    def temporal(self) -> ClientConfigProfile:
+        """The named Temporal server; `address` is None when the embedded one is meant."""
+        return self._temporal
+
+    @property
+    def namespace(self) -> str:
+        return self._temporal.namespace or "default"
+
+    @property
+    def store_url(self) -> str:
+        """SQLAlchemy URL of the stores."""
+        return self.database_url or f"sqlite+aiosqlite:///{self.home / 'perdure.sqlite'}"
+
+    @property
+    def idle(self) -> timedelta | None:
+        """After how long without an open run the embedded services end; None: never."""
+        return timedelta(minutes=self.idle_minutes) if self.idle_minutes else None
+
+    @property
+    def embedded_grace_s(self) -> float:
+        """What steps in flight get where the services belong to one person, who waits for them."""
+        named = "shutdown_grace_s" in self.model_fields_set
+        return self.shutdown_grace_s if named else min(EMBEDDED_GRACE_S, self.shutdown_grace_s)
+
+    def at(self, endpoints: Endpoints) -> Self:
+        """These settings with the addresses where services of this home answer."""
+        found = self.model_copy(update={"model_url": self.model_url or endpoints.model_url})
+        address = self._temporal.address or endpoints.temporal_address
+        found._temporal = replace(self._temporal, address=address)
+        return found
+
+    def as_environment(self) -> dict[str, str]:
+        """The explicitly set fields as variables, for a child process of the same settings.
+
+        Without those of the home's file: each process reads it there, so that it cannot go stale.
+        """
+        of_home = self._layers.of_home
+        told = {
+            _variable((name,)): _as_text(getattr(self, name))
+            for name in sorted(self.model_fields_set - of_home)
+            if getattr(self, name) is not None
+        }
+        if "plugins" in of_home and (more := self._brought_plugins()):
+            told[f"{PREFIX}PLUGINS"] = _as_text(more)
+        return told
+
+    def for_services(self) -> dict[str, str]:
+        """The environment of embedded services: what the home's file names, no shell changes."""
+        of_home = self._layers.of_home
+        own = {variable for name in of_home for variable in variables_of(name)}
+        inherited = {name: value for name, value in os.environ.items() if name not in own}
+        return inherited | self.as_environment()
+
+    def _brought_plugins(self) -> tuple[str, ...]:
+        of_home = Layers(home=self._layers.home).values.get("plugins")
+        return tuple(name for name in self.plugins if name not in names_in(of_home))
+
+
+def secret_behind(reference: str) -> str | None:
+    """The text behind `env:NAME` or `file:PATH`, or None when it leads nowhere."""
+    kind, _, place = reference.partition(":")
+    if kind == "env":
+        found = os.environ.get(place)
+    else:
+        try:
+            found = Path(place).read_text(encoding="utf-8") if kind == "file" else None
+        except OSError:
+            found = None
+    keep_secret([found])
+    return found
+
+
+def variable(name: str) -> str | None:
+    """The value of an environment variable that a book of the operator names, or None."""
+    return os.environ.get(name)
+
+
+def inherited_environment(*, minimal: bool = False) -> dict[str, str]:
+    """This process's environment for a child; `minimal` leaves out everything but basics.
+
+    Services that need no secret get none.
+    """
+    if not minimal:
+        return dict(os.environ)
+    basics = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "SYSTEMROOT")
+    return {name: os.environ[name] for name in basics if name in os.environ}
+
+
+def search_path() -> str:
+    """Where programs are looked for."""
+    return os.environ.get("PATH", os.defpath)
+
+
+def unknown_variables() -> list[str]:
+    """Variables that start with `PERDURE_` and mean nothing here: probably typing errors."""
+    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+
+
+def _as_text(value: object) -> str:
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case tuple():
+            return json.dumps(value)
+        case _:
+            return str(value)
+
+
+def _home(overrides: Mapping[str, object]) -> Path:
+    """The home folder, which no file names: its own file is read first."""
+    named = overrides.get("home") or os.environ.get(f"{PREFIX}HOME") or DEFAULT_HOME
+    return Path(str(named)).expanduser().absolute()
+
+
+def _listed(value: object) -> Sequence[str]:
+    """The names of a list as a variable or a caller writes it."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            return names_in(json.loads(value))
+        except ValueError:
+            raise InvalidInput(
+                f"Wrong settings: {PREFIX}PLUGINS: found {shown(value)}; allowed: {LIST}.",
+                cure="Correct or unset it.",
+            ) from None
+    return names_in(value)
+
+
+def _explain(error: ValidationError, found: Layers, overrides: Mapping[str, object]) -> str:
+    lines = [_told(detail, found, overrides) for detail in error.errors(include_url=False)]
+    return "Wrong settings: " + "; ".join(lines) + "."
+
+
+def _told(detail: ErrorDetails, found: Layers, overrides: Mapping[str, object]) -> str:
+    """One defect, with the variable or the file that has it."""
+    name = str(detail["loc"][0]).lower().removeprefix(PREFIX.lower()) if detail["loc"] else "?"
+    path = None if name in overrides or variables_of(name) else found.source(name)
+    place = _variable(detail["loc"]) if path is None else f"{name} in {path}"
+    if detail["type"] == "extra_forbidden":
+        return f"{place}: there is no such setting"
+    hidden = name in SECRETS | REFERENCES
+    value = "what is not shown" if hidden else shown(detail["input"])
+    return f"{place}: found {value}; allowed: {allowed(detail)}"
+
+
+def _variable(path: tuple[int | str, ...]) -> str:
+    name = str(path[0]).upper() if path else "?"
+    return name if name.startswith((PREFIX, "ANTHROPIC_")) else f"{PREFIX}{name}"

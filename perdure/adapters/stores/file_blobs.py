@@ -1,0 +1,205 @@
+"""Blobs as files: written under another name, synced, then renamed, so none is ever half there.
+
+Who writes or renews a file shares a lock on its folder, who drops one holds it alone: a file that
+somebody is about to count on never disappears between a look at its age and its removal.
+"""
+
+import asyncio
+import errno
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from perdure.adapters.stores.blob_encryption import PLAIN, SEALED, kind
+from perdure.domain.foundation.errors import StoreAway
+
+STALE_SECONDS = 3600
+SEALED_SUFFIX = ".sealed"
+UNFINISHED = "unfinished"
+
+_CURES = {
+    errno.ENOSPC: "Free disk space (perdure gc drops what no run needs) and try again.",
+    errno.EDQUOT: "Free space within the quota (perdure gc drops what no run needs) and try again.",
+    errno.EFBIG: "Raise the limit on file size (ulimit -f), or store less at once.",
+    errno.EROFS: "Mount the disk writable, or choose another home folder.",
+    errno.EACCES: "Give the user that runs Perdure the rights on the folder.",
+    errno.EPERM: "Give the user that runs Perdure the rights on the folder.",
+    errno.EMFILE: "Raise the limit on open files (ulimit -n), or run fewer steps at once.",
+}
+
+
+class FileShelf:
+    """Files `ab/cdef…` below one folder; several processes of one host may share it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def open(self) -> None:
+        """Make the folder, and drop what writers that were killed left behind (blocking)."""
+        with _translated(self._root, "be opened"):
+            unfinished = self._root / UNFINISHED
+            unfinished.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for file in unfinished.iterdir():
+                _drop_stale(file)
+
+    async def write(self, address: str, stored: bytes) -> None:
+        await asyncio.to_thread(self._write, address, stored)
+
+    async def renew(self, address: str, size: int) -> bool:
+        return await asyncio.to_thread(self._renew, address, size)
+
+    async def read(self, address: str) -> bytes | None:
+        return await asyncio.to_thread(self._read, address)
+
+    async def exists(self, address: str) -> bool:
+        return await asyncio.to_thread(self._path(address).is_file)
+
+    async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
+        before = written_before.timestamp()
+        sizes = [await asyncio.to_thread(self._delete, name, before) for name in addresses]
+        return [size for size in sizes if size is not None]
+
+    async def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
+        for folder in await asyncio.to_thread(self._folders):
+            for found in await asyncio.to_thread(_list_folder, folder):
+                yield found
+
+    def _path(self, address: str) -> Path:
+        suffix = SEALED_SUFFIX if kind(address) == SEALED else ""
+        digits = address.partition(":")[2]
+        return self._root / digits[:2] / f"{digits[2:]}{suffix}"
+
+    def _write(self, address: str, stored: bytes) -> None:
+        target = self._path(address)
+        unfinished = self._root / UNFINISHED / f"{os.getpid()}-{secrets.token_hex(8)}"
+        with _translated(target, "be written"):
+            try:
+                _write_synced(unfinished, stored)
+                _make_folder(target.parent)
+                with _locked(target.parent, fcntl.LOCK_SH) as folder:
+                    os.utime(unfinished)
+                    unfinished.replace(target)
+                    os.fsync(folder)
+            finally:
+                unfinished.unlink(missing_ok=True)
+
+    def _renew(self, address: str, size: int) -> bool:
+        path = self._path(address)
+        with _translated(path, "be read"):
+            try:
+                with _locked(path.parent, fcntl.LOCK_SH) as folder:
+                    if path.stat().st_size != size:
+                        return False
+                    os.utime(path)
+                    # Its first writer may not have come as far as this sync, and the caller counts
+                    # on the blob from now on.
+                    os.fsync(folder)
+            except FileNotFoundError:
+                return False
+            return True
+
+    def _read(self, address: str) -> bytes | None:
+        path = self._path(address)
+        with _translated(path, "be read"):
+            try:
+                return path.read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def _delete(self, address: str, written_before: float) -> int | None:
+        path = self._path(address)
+        with _translated(path, "be deleted"):
+            try:
+                with _locked(path.parent, fcntl.LOCK_EX):
+                    facts = path.stat()
+                    if facts.st_mtime >= written_before:
+                        return None
+                    path.unlink()
+            except FileNotFoundError:
+                return None
+            return facts.st_size
+
+    def _folders(self) -> list[Path]:
+        with _translated(self._root, "be listed"):
+            return sorted(path for path in self._root.iterdir() if len(path.name) == 2)
+
+
+def try_file(path: Path, size: int) -> None:
+    """Write a file of so many bytes and drop it again (blocking); raises `StoreAway`."""
+    with _translated(path, "be written"):
+        try:
+            _write_synced(path, bytes(size))
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(folder: Path, operation: int) -> Generator[int]:
+    """The folder, open and locked; closing it lets go, as does the death of its holder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, operation)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _drop_stale(file: Path) -> None:
+    try:
+        if time.time() - file.stat().st_mtime > STALE_SECONDS:
+            file.unlink()
+    except FileNotFoundError:
+        return
+
+
+def _list_folder(folder: Path) -> list[tuple[str, int, datetime]]:
+    with _translated(folder, "be listed"):
+        return [found for path in folder.iterdir() if (found := _describe(path)) is not None]
+
+
+def _describe(path: Path) -> tuple[str, int, datetime] | None:
+    name = path.name.removesuffix(SEALED_SUFFIX)
+    prefix = PLAIN if name == path.name else SEALED
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return None
+    written = datetime.fromtimestamp(facts.st_mtime, UTC)
+    return f"{prefix}:{path.parent.name}{name}", facts.st_size, written
+
+
+@contextmanager
+def _translated(path: Path, verb: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        cause = error.strerror or str(error)
+        cure = _CURES.get(error.errno or 0, "Check the disk and the folder, and try again.")
+        raise StoreAway(f"The blob store file {path} cannot {verb}: {cause}.", cure=cure) from error

@@ -1,0 +1,1 @@
+"""The client of Temporal: connection, converters, codec, and what activities log."""

@@ -1,0 +1,66 @@
+"""Connecting to Temporal: address, profile, converter and plugins in one place."""
+
+import structlog
+from temporalio.client import Client
+from temporalio.envconfig import ClientConnectConfig
+
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.telemetry import Telemetry
+from perdure.adapters.temporal.activity_context import StepLoggingPlugin
+from perdure.adapters.temporal.data_converter import data_converter
+from perdure.adapters.temporal.encryption_keys import encryption_keys
+from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.foundation.plain_errors import cause_in_words
+from perdure.domain.ports import BlobStore
+
+_log = structlog.get_logger(__name__)
+
+
+def address_of(settings: Settings, fallback: str) -> str:
+    """The server's address: the named one, else the embedded one."""
+    return settings.temporal.address or fallback
+
+
+async def connect(
+    settings: Settings,
+    *,
+    fallback: str,
+    blobs: BlobStore | None,
+    telemetry: Telemetry,
+    tolerant: bool = False,
+) -> Client:
+    """Connect with the profile's TLS and key.
+
+    Args:
+        settings: whose profile names the server.
+        fallback: the embedded server's address, used when no server is named.
+        blobs: where large payloads are kept.
+        telemetry: plugins and runtime that send traces and metrics, or nothing.
+        tolerant: hand on values that cannot be opened, as a worker must.
+
+    Raises:
+        ServiceUnavailable: nobody answers there.
+    """
+    address = address_of(settings, fallback)
+    options: ClientConnectConfig = settings.temporal.to_client_connect_config()
+    options["target_host"] = address
+    options["namespace"] = settings.namespace
+    try:
+        return await Client.connect(
+            **options,
+            data_converter=data_converter(
+                blobs,
+                encryption_keys(settings),
+                tolerant=tolerant,
+                plain=settings.encryption_plain == "read",
+            ),
+            plugins=[*telemetry.plugins, StepLoggingPlugin()],
+            runtime=telemetry.runtime,
+        )
+    except (RuntimeError, OSError) as error:
+        _log.debug("temporal_unreachable", address=address, error=str(error))
+        why = cause_in_words(error, otherwise="the connection failed")
+        raise ServiceUnavailable(
+            f"The Temporal server at {address} does not answer: {why}.",
+            cure="Start it (`perdure up` for the embedded one) or correct TEMPORAL_ADDRESS.",
+        ) from error

@@ -1,0 +1,187 @@
+"""Encryption of everything that Temporal keeps: payloads sealed with AES-GCM, each naming its key.
+
+The server, its database and its Web UI see sealed bytes alone; who has the key reads them by a
+codec server (`perdure codec`). Old keys open what was sealed with them, and seal nothing any more.
+Where a key is set, what comes without one is refused: who reaches the server orders nothing.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from google.protobuf.message import DecodeError
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    ActivitySerializationContext,
+    PayloadCodec,
+    SerializationContext,
+    WithSerializationContext,
+    WorkflowSerializationContext,
+)
+
+from perdure.domain.foundation.errors import StoreError
+
+ENCODING = b"binary/encrypted"
+KEY_ID = "encryption-key-id"
+BOUND_TO = "bound-to"
+KEY_BYTES = 32
+ID_BYTES = 8
+NONCE_BYTES = 12
+_SCHEDULED = re.compile(r"-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key for payloads and its public name, both made from the installation's key."""
+
+    id: str
+    cipher: AESGCM
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a payload belongs: a workflow of a namespace."""
+
+    namespace: str
+    workflow: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.namespace}/{self.workflow}"
+
+    def holds(self, name: str) -> bool:
+        """Whether what was sealed for a place of this name may be read here."""
+        # A schedule seals under the beginning of the ids of the runs that it starts.
+        return name in {self.name, f"{self.namespace}/{_SCHEDULED.sub('', self.workflow)}"}
+
+
+class EncryptionCodec(PayloadCodec, WithSerializationContext):
+    """Seals payloads with the first key, and opens those of any.
+
+    What Temporal hands over in the context of a workflow is sealed for that workflow alone, and is
+    read strictly: a payload of another workflow is refused, and so is one that nobody sealed.
+    Without a context (tools that look at histories from outside) all is opened that can be.
+
+    Args:
+        keys: 32 secret bytes each, the current one first.
+        plain: read what nobody sealed too, as in runs from before there was a key.
+        placed: refuse what was sealed for another workflow.
+    """
+
+    def __init__(self, keys: Sequence[bytes], *, plain: bool = False, placed: bool = True) -> None:
+        made = [_key(key) for key in keys]
+        self._current = made[0]
+        self._known = {key.id: key for key in made}
+        self._reads_plain = plain
+        self._placed = placed
+        self._place: _Place | None = None
+
+    def with_context(self, context: SerializationContext) -> "EncryptionCodec":
+        """The same codec for payloads of one workflow."""
+        if not isinstance(context, WorkflowSerializationContext | ActivitySerializationContext):
+            return self
+        if not context.workflow_id:
+            return self
+        bound = copy(self)
+        bound._place = _Place(context.namespace, context.workflow_id)
+        return bound
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Seal payloads; what is sealed already stays as it is."""
+        return [self._seal(payload) for payload in payloads]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Open sealed payloads.
+
+        Raises:
+            StoreError: another key sealed one of them, it is damaged, or it must not be read here.
+        """
+        return [self._open(payload) for payload in payloads]
+
+    def _seal(self, payload: Payload) -> Payload:
+        if _is_sealed(payload):
+            return payload
+        key, nonce = self._current, os.urandom(NONCE_BYTES)
+        metadata = {"encoding": ENCODING, KEY_ID: key.id.encode()}
+        if self._place is not None:
+            metadata[BOUND_TO] = self._place.name.encode()
+        sealed = key.cipher.encrypt(nonce, payload.SerializeToString(), _associated(key, metadata))
+        return Payload(metadata=metadata, data=nonce + sealed)
+
+    def _open(self, payload: Payload) -> Payload:
+        if not _is_sealed(payload):
+            return self._plain(payload)
+        name = payload.metadata[KEY_ID].decode(errors="replace")
+        key = self._known.get(name)
+        if key is None:
+            raise StoreError(
+                f"A value in Temporal was encrypted with the key {name}, which is not known here.",
+                cure="Name that key in PERDURE_ENCRYPTION_KEY, or in PERDURE_ENCRYPTION_OLD_KEYS.",
+            )
+        self._check_place(payload)
+        try:
+            nonce, sealed = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
+            content = key.cipher.decrypt(nonce, sealed, _associated(key, payload.metadata))
+            return Payload.FromString(content)
+        except (InvalidTag, ValueError, DecodeError) as error:
+            raise StoreError(
+                f"A value in Temporal that names the key {name} cannot be decrypted:"
+                " it is damaged.",
+                cure="Restore Temporal's database from a backup, or start the run again.",
+            ) from error
+
+    def _plain(self, payload: Payload) -> Payload:
+        """A payload that nobody sealed: one without content tells nothing, and orders nothing."""
+        foreign = not self._reads_plain and self._place is not None
+        if foreign and payload.data:
+            raise StoreError(
+                "A value came unencrypted, and a key is set: whoever has no key is not obeyed.",
+                cure="Send it with `perdure`, or by way of the codec server (`perdure codec`). For"
+                " runs from before there was a key, set PERDURE_ENCRYPTION_PLAIN=read.",
+            )
+        return payload
+
+    def _check_place(self, payload: Payload) -> None:
+        # What the codec server sealed, or an older version, belongs to no workflow in particular.
+        meant = payload.metadata.get(BOUND_TO)
+        if meant is None or self._place is None or not self._placed:
+            return
+        name = meant.decode(errors="replace")
+        if not self._place.holds(name):
+            raise StoreError(
+                f"A value that was encrypted for {name} came to {self._place.name}: it was moved.",
+                cure="Send it anew to the run that it is meant for.",
+            )
+
+
+def place_of(payload: Payload) -> str | None:
+    """The namespace and workflow that a payload was sealed for, as `NAMESPACE/WORKFLOW`."""
+    found = payload.metadata.get(BOUND_TO)
+    return None if found is None else found.decode(errors="replace")
+
+
+def _associated(key: _Key, metadata: Mapping[str, bytes]) -> bytes:
+    """What is authenticated beside the content: the key, and the place where there is one."""
+    place = metadata.get(BOUND_TO)
+    return key.id.encode() if place is None else key.id.encode() + b"\n" + place
+
+
+def _is_sealed(payload: Payload) -> bool:
+    return payload.metadata.get("encoding") == ENCODING
+
+
+def _key(secret: bytes) -> _Key:
+    return _Key(
+        id=_derive(secret, b"perdure payload key id", ID_BYTES).hex(),
+        cipher=AESGCM(_derive(secret, b"perdure payload content", KEY_BYTES)),
+    )
+
+
+def _derive(secret: bytes, purpose: bytes, size: int) -> bytes:
+    return HKDF(algorithm=SHA256(), length=size, salt=None, info=purpose).derive(secret)

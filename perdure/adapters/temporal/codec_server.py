@@ -1,0 +1,194 @@
+"""The codec server: opens sealed payloads for the Temporal Web UI and the `temporal` command.
+
+It speaks Temporal's remote codec protocol on loopback, to who has its token: as a bearer token, or
+as the first part of the path, which is how a Web UI that knows only an address sends it. A browser
+may ask from the pages of the Web UI alone, and for the namespace of this installation alone. What
+is opened is logged.
+"""
+
+import asyncio
+import hmac
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+
+import structlog
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from temporalio.api.common.v1 import Payload, Payloads
+
+from perdure.adapters.free_ports import LOOPBACK
+from perdure.adapters.http_server import Connection, HttpDoor, Refusal, Request
+from perdure.adapters.temporal.codec import EncryptionCodec, place_of
+from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
+from perdure.domain.installation.hosts import LOOPBACK_NAMES
+
+BODY_BYTES = 16 * 1024 * 1024
+ASKED_HEADERS = "content-type, x-namespace, authorization"
+HEALTH = "/health"
+LOGGED_EVERY_S = 60.0
+PLACES_LOGGED = 5
+_log = structlog.get_logger(__name__)
+
+
+class CodecServer:
+    """Answers on a port of loopback while `serve` runs.
+
+    Args:
+        keys: 32 secret bytes each, the current one first.
+        token: what a caller must show.
+        namespace: the one that may be asked for.
+        origins: the pages that a browser may ask from, such as `http://127.0.0.1:8233`.
+        port: where to listen; 0 takes a free one.
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[bytes],
+        *,
+        token: str,
+        namespace: str,
+        origins: Sequence[str],
+        port: int,
+    ) -> None:
+        codec = EncryptionCodec(keys)
+        self._verbs = {"encode": codec.encode, "decode": codec.decode}
+        self._token = token.encode()
+        self._namespace = namespace
+        self._origins = frozenset(_bare(origin) for origin in origins)
+        self._port = port
+        self._opened = _Opened()
+
+    async def serve(self, on_ready: Callable[[str], None]) -> None:
+        """Answer until cancelled; `on_ready` gets the address.
+
+        Raises:
+            ServiceUnavailable: the port is taken.
+        """
+        door = HttpDoor(self._answer, names=LOOPBACK_NAMES)
+        try:
+            port = await door.open(LOOPBACK, self._port)
+        except (OSError, OverflowError) as error:
+            why = error.strerror if isinstance(error, OSError) else "ports are 0 to 65535"
+            raise ServiceUnavailable(
+                f"The codec server cannot listen on port {self._port}: {why}.",
+                cure="Name another one with --port or PERDURE_CODEC_PORT.",
+            ) from error
+        try:
+            on_ready(f"http://{LOOPBACK}:{port}")
+            await asyncio.Event().wait()
+        finally:
+            await door.close()
+
+    async def _answer(self, request: Request, connection: Connection) -> None:
+        if request.method == "GET" and request.target == HEALTH:
+            await connection.answer(HTTPStatus.OK, {"alive": True})
+            return
+        origin = self._welcome_origin(request)
+        headers = _cors(origin)
+        if request.method == "OPTIONS":
+            await connection.answer(HTTPStatus.NO_CONTENT, None, headers)
+            return
+        try:
+            found = await self._converted(request, connection, origin)
+        except Refusal as refusal:
+            # With the headers for pages, so that the Web UI can show why.
+            await connection.answer(refusal.status, {"message": str(refusal)}, headers)
+        else:
+            content = MessageToDict(Payloads(payloads=found))
+            await connection.answer(HTTPStatus.OK, content, headers)
+
+    async def _converted(
+        self, request: Request, connection: Connection, origin: str | None
+    ) -> list[Payload]:
+        *path, verb = request.target.strip("/").split("/")
+        convert = self._verbs.get(verb)
+        if request.method != "POST" or convert is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, "Post to /encode or /decode.")
+        self._check_token(request, path)
+        self._check_namespace(request)
+        body = await connection.body(request, at_most=BODY_BYTES)
+        try:
+            asked = list(ParseDict(json.loads(body), Payloads()).payloads)
+        except (ValueError, ParseError, RecursionError):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "Send payloads as Temporal's JSON.") from None
+        places = self._places(asked)
+        try:
+            found = await convert(asked)
+        except PerdureError as error:
+            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+        self._opened.note(verb, origin=origin, places=places)
+        return found
+
+    def _check_token(self, request: Request, path: Sequence[str]) -> None:
+        kind, _, bearer = (request.header("authorization") or "").partition(" ")
+        given = [bearer.strip() if kind.lower() == "bearer" else "", *path[:1]]
+        if not any(hmac.compare_digest(one.encode(), self._token) for one in given):
+            _log.warning("codec_refused", why="no usable token")
+            raise Refusal(
+                HTTPStatus.UNAUTHORIZED,
+                "Send the token of the codec server: `authorization: Bearer TOKEN`, or"
+                " /TOKEN/decode. It is in codec.token of the home folder, or PERDURE_CODEC_TOKEN.",
+            )
+
+    def _check_namespace(self, request: Request) -> None:
+        asked = request.header("x-namespace")
+        if asked != self._namespace:
+            _log.warning("codec_refused", why="another namespace", namespace=(asked or "")[:100])
+            why = f"Only the namespace {self._namespace!r} is opened here (header x-namespace)."
+            raise Refusal(HTTPStatus.FORBIDDEN, why)
+
+    def _places(self, payloads: Sequence[Payload]) -> list[str]:
+        places = [place for payload in payloads if (place := place_of(payload)) is not None]
+        if any(not place.startswith(f"{self._namespace}/") for place in places):
+            raise Refusal(HTTPStatus.FORBIDDEN, "A payload is of another namespace.")
+        return places or ["?"]
+
+    def _welcome_origin(self, request: Request) -> str | None:
+        """The origin of a page that may ask; None for programs, which send none."""
+        origin = request.header("origin")
+        if origin is None or _bare(origin) in self._origins:
+            return origin
+        _log.warning("codec_refused", why="a page of another origin", origin=origin[:200])
+        raise Refusal(HTTPStatus.FORBIDDEN, "This page may not ask; name it with --origin.")
+
+
+class _Opened:
+    """The log of what was opened: a page asks several times a second, so lines are summed up."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str], float] = {}
+        self._places: dict[tuple[str, str], Counter[str]] = {}
+
+    def note(self, verb: str, *, origin: str | None, places: Sequence[str]) -> None:
+        """Count payloads, and write what came together in the last minute."""
+        asker = (verb, origin or "a program")
+        counted = self._places.setdefault(asker, Counter())
+        counted.update(places)
+        now = time.monotonic()
+        if now - self._since.get(asker, -LOGGED_EVERY_S) < LOGGED_EVERY_S:
+            return
+        self._since[asker] = now
+        shown = [name for name, _ in counted.most_common(PLACES_LOGGED)]
+        _log.info(
+            f"payloads_{verb}d", asker=asker[1], payloads=counted.total(), runs=len(counted),
+            of=shown,
+        )  # fmt: skip
+        counted.clear()
+
+
+def _cors(origin: str | None) -> dict[str, str]:
+    if origin is None:
+        return {"vary": "origin"}
+    return {
+        "vary": "origin",
+        "access-control-allow-origin": origin,
+        "access-control-allow-credentials": "true",
+        "access-control-allow-methods": "POST, OPTIONS",
+        "access-control-allow-headers": ASKED_HEADERS,
+    }
+
+
+def _bare(origin: str) -> str:
+    return origin.rstrip("/").lower()

@@ -1,0 +1,252 @@
+"""How values travel through Temporal: JSON by pydantic, small, and never above a limit.
+
+Step messages leave out fields that hold their default; inputs and states travel whole, because a
+default that changes later must not change a run that is under way. What is above 256 KiB is kept
+in the blob store and fetched back: a net below the rule that content travels by reference. With
+keys, everything is sealed before it leaves the process.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import structlog
+from pydantic import ValidationError
+from pydantic_core import from_json
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultPayloadConverter,
+    ExternalStorage,
+    JSONPlainPayloadConverter,
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+
+from perdure.adapters.handing_on import HandedOn, TolerantConverter, why_unreadable
+from perdure.adapters.temporal.codec import EncryptionCodec
+from perdure.adapters.temporal.failure_converter import EncodedFailures, ShortFailures
+from perdure.domain.foundation.base import ActivityMessage, WorkflowInput
+from perdure.domain.foundation.problems import problems_of
+from perdure.domain.foundation.tolerance import without_unknown
+from perdure.domain.ports import BlobStore
+from perdure.domain.run.message_forms import Misread, Unreadable
+from perdure.domain.run.messages import Message
+from perdure.domain.run.spec import LoopInput
+
+_log = structlog.get_logger(__name__)
+PROBLEMS_TOLD = 8
+EXTERNAL_THRESHOLD_BYTES = 256 * 1024
+ADDRESS = "address"
+
+
+class CompactConverter(PydanticJSONPlainPayloadConverter):
+    """Pydantic JSON, in which step messages omit their defaults."""
+
+    def to_payload(self, value: object) -> Payload | None:
+        """Encode one value."""
+        if isinstance(value, ActivityMessage):
+            return Payload(
+                metadata={"encoding": self.encoding.encode()},
+                data=value.model_dump_json(exclude_defaults=True).encode(),
+            )
+        return super().to_payload(value)
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> object:
+        """Decode one value; what another version of Perdure added to it is left out.
+
+        Messages of people, and inputs that they write, stay strict: theirs are typing errors.
+        """
+        try:
+            return super().from_payload(payload, type_hint)
+        except ValidationError as error:
+            if _by_hand(payload, type_hint):
+                raise
+            data, unknown = without_unknown(payload.data, error)
+            _tell(type_hint, unknown)
+            known = Payload(metadata=payload.metadata, data=data.encode())
+            try:
+                return super().from_payload(known, type_hint)
+            except ValidationError:
+                raise error from None  # it says what is not known, not that it is missing
+
+
+def _by_hand(payload: Payload, type_hint: type | None) -> bool:
+    """Whether people may have written it: a verb, or the input of a run that no door started."""
+    if not isinstance(type_hint, type):
+        return False
+    if issubclass(type_hint, LoopInput):
+        given = json.loads(payload.data)
+        site = given.get("site") if isinstance(given, dict) else None
+        return not (isinstance(site, dict) and site.get("version"))
+    return issubclass(type_hint, Message)
+
+
+@cache
+def _tell(type_hint: type | None, unknown: tuple[str, ...]) -> None:
+    """Say it once: a replay reads the same input many times."""
+    what = getattr(type_hint, "__name__", str(type_hint))
+    _log.warning("unknown_fields_left_out", what=what, fields=unknown)
+
+
+class PerdurePayloadConverter(CompositePayloadConverter):
+    """The default converters, with ours in the place of JSON."""
+
+    def __init__(self) -> None:
+        compact = CompactConverter()
+        super().__init__(
+            *(
+                compact if isinstance(converter, JSONPlainPayloadConverter) else converter
+                for converter in DefaultPayloadConverter.default_encoding_payload_converters
+            )
+        )
+
+
+class TolerantPayloads(PerdurePayloadConverter):
+    """What workflows read by: whatever was sent arrives, and is refused in words.
+
+    A value whose type nobody declared, and that cannot be read, is handed on as `Unreadable`, an
+    input of a workflow as `Misread`.
+    """
+
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[object]:
+        """Decode values; one of a declared type must be readable.
+
+        Raises:
+            RuntimeError: a value of a declared type could not be opened.
+        """
+        if type_hints is None:
+            return [self._read(payload) for payload in payloads]
+        return [
+            self._declared(payload, hint)
+            for payload, hint in zip(payloads, type_hints, strict=True)
+        ]
+
+    def _declared(self, payload: Payload, hint: type) -> object:
+        """One value of a declared type; a workflow says itself what is wrong with its input."""
+        why = why_unreadable(payload)
+        if why is not None and hint is not RawValue:
+            # No error of ours: those end a run, and this one waits for a key or a blob.
+            raise RuntimeError(why)
+        try:
+            (value,) = super().from_payloads([payload], [hint])
+        except Exception as error:
+            if not _is_input(hint):
+                raise
+            return Misread(_wrong(payload, error))
+        return value
+
+    def _read(self, payload: Payload) -> object:
+        why = why_unreadable(payload)
+        if why is not None:
+            return Unreadable(why)
+        try:
+            (value,) = super().from_payloads([payload])
+        except Exception:  # each converter has errors of its own
+            return _unread(payload)
+        return value
+
+
+def _is_input(hint: object) -> bool:
+    return isinstance(hint, type) and issubclass(hint, WorkflowInput)
+
+
+def _wrong(payload: Payload, error: Exception) -> str:
+    """What is wrong with an input that is none of its type."""
+    try:
+        value: object = from_json(payload.data)
+    except ValueError as no_json:
+        return f"it is no JSON: {no_json}"
+    if not isinstance(error, ValidationError):
+        return str(error)
+    told = [str(problem) for problem in problems_of(error, value)]
+    more = [f"and {len(told) - PROBLEMS_TOLD} more"] if len(told) > PROBLEMS_TOLD else []
+    return "; ".join([*told[:PROBLEMS_TOLD], *more])
+
+
+def _unread(payload: Payload) -> Unreadable | None:
+    """What to say of a value that no converter takes; an empty one says nothing at all."""
+    if not payload.data:
+        return None
+    encoding = payload.metadata.get("encoding", b"").decode(errors="replace")
+    named = f"as {encoding[:40]} " if encoding else ""
+    return Unreadable(f"its {len(payload.data)} bytes {named}cannot be read")
+
+
+class BlobDriver(StorageDriver):
+    """Keeps large payloads in the blob store, by content.
+
+    The store seals its content itself, so a sealed payload is opened first: equal ones keep one
+    address, and what they name can be found when the store is cleaned up.
+    """
+
+    def __init__(self, blobs: BlobStore, codec: EncryptionCodec | None = None) -> None:
+        self._blobs = blobs
+        self._codec = codec
+
+    def name(self) -> str:
+        """The driver's name in stored claims; it never changes."""
+        return "perdure-blobs-v1"
+
+    async def store(
+        self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
+    ) -> list[StorageDriverClaim]:
+        """Store payloads and return where they are."""
+        if self._codec is not None:
+            payloads = await self._codec.decode(payloads)
+        return [
+            StorageDriverClaim(
+                claim_data={ADDRESS: await self._blobs.put(payload.SerializeToString())}
+            )
+            for payload in payloads
+        ]
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        """Fetch payloads back, verified by the store."""
+        found = [
+            Payload.FromString(await self._blobs.get(claim.claim_data[ADDRESS])) for claim in claims
+        ]
+        # The converter opens what it fetched, and takes nothing that is not sealed.
+        return found if self._codec is None else await self._codec.encode(found)
+
+
+def data_converter(
+    blobs: BlobStore | None,
+    keys: Sequence[bytes] = (),
+    *,
+    tolerant: bool = False,
+    plain: bool = False,
+    placed: bool = True,
+) -> DataConverter:
+    """The converter of clients, workers and replays.
+
+    Args:
+        blobs: where large payloads are kept; without a store nothing is offloaded.
+        keys: seal what Temporal is told, the current key first; without any it is plain.
+        tolerant: hand on what cannot be opened, with the reason, as workers and replays must.
+        plain: with keys, read what nobody sealed too.
+        placed: with keys, refuse what was sealed for another workflow.
+    """
+    codec = EncryptionCodec(keys, plain=plain, placed=placed) if keys else None
+    kind = TolerantConverter if tolerant else DataConverter
+    made = kind(
+        payload_converter_class=TolerantPayloads if tolerant else PerdurePayloadConverter,
+        payload_codec=HandedOn(codec) if codec and tolerant else codec,
+        failure_converter_class=EncodedFailures if keys else ShortFailures,
+    )
+    if blobs is None:
+        return made
+    storage = ExternalStorage(
+        drivers=[BlobDriver(blobs, codec)], payload_size_threshold=EXTERNAL_THRESHOLD_BYTES
+    )
+    return replace(made, external_storage=storage)

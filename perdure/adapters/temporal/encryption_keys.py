@@ -1,0 +1,88 @@
+"""Encryption keys, by reference: the setting names where the key is, never the key."""
+
+import base64
+import binascii
+import os
+import re
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from perdure.adapters.logging.redacting import keep_secret
+from perdure.adapters.settings.variables import Settings, secret_behind
+from perdure.domain.foundation.errors import InvalidInput, StoreError
+
+KEY_BYTES = 32
+CODEC_TOKEN = "codec.token"
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
+CURE = (
+    "Set {variable} to env:NAME or file:PATH of a base64 key of 32 bytes; "
+    "`openssl rand -base64 32` makes one."
+)
+
+
+def encryption_keys(settings: Settings) -> tuple[bytes, ...]:
+    """The 32-byte keys behind `env:NAME` or `file:PATH` (base64), the current one first.
+
+    Without a current key there are none: old ones alone would leave new content open.
+
+    Raises:
+        InvalidInput: a reference leads nowhere, or to something that is no key.
+    """
+    if settings.encryption_key is None:
+        return ()
+    current = _key(settings.encryption_key.get_secret_value(), "PERDURE_ENCRYPTION_KEY")
+    old = [_key(name, "PERDURE_ENCRYPTION_OLD_KEYS") for name in settings.encryption_old_keys]
+    return (current, *old)
+
+
+def codec_token(settings: Settings) -> str:
+    """What a caller of the codec server must show: the operator's, else one made for this home.
+
+    Raises:
+        InvalidInput: the setting leads to nothing that could be one.
+        StoreError: the home folder cannot be written.
+    """
+    if settings.codec_token is None:
+        return _token_of(settings.home)
+    found = (secret_behind(settings.codec_token.get_secret_value()) or "").strip()
+    if not _TOKEN.fullmatch(found):
+        raise InvalidInput(
+            "PERDURE_CODEC_TOKEN leads to no token.",
+            cure="Set it to env:NAME or file:PATH of 16 letters, digits, - or _ at least.",
+        )
+    return found
+
+
+def _token_of(home: Path) -> str:
+    path = home / CODEC_TOKEN
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (
+            suppress(FileExistsError),
+            os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file,
+        ):
+            file.write(f"{secrets.token_urlsafe(32)}\n")
+        found = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(
+            f"The token of the codec server cannot be kept in {path} ({error}).",
+            cure="Make the home folder writable, or set PERDURE_CODEC_TOKEN.",
+        ) from error
+    keep_secret([found])
+    return found
+
+
+def _key(reference: str, variable: str) -> bytes:
+    text = secret_behind(reference)
+    cure = CURE.format(variable=variable)
+    if text is None:
+        # The reference itself may be a key that was set by mistake: it is not repeated.
+        raise InvalidInput(f"{variable} leads to no key.", cure=cure)
+    try:
+        key = base64.b64decode(text.strip(), validate=True)
+    except (ValueError, binascii.Error):
+        raise InvalidInput(f"The key behind {variable} is not base64.", cure=cure) from None
+    if len(key) != KEY_BYTES:
+        raise InvalidInput(f"The key behind {variable} is {len(key)} bytes long.", cure=cure)
+    return key

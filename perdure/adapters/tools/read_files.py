@@ -1,0 +1,238 @@
+"""The built-in tools that read files: `fs.read`, `fs.list`, `fs.search`."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
+
+from perdure.adapters.files.links import inside
+from perdure.adapters.files.paths import is_dotenv, parse, protected, shown
+from perdure.adapters.files.rooted_files import Entry, Parts, RootedDirectory
+from perdure.adapters.tools.regex import Finder, finder, glob_matcher
+from perdure.domain.foundation.errors import ToolFailure
+from perdure.domain.tools.definitions import OUTPUT_CAP_BYTES, OUTPUT_CAP_LINES
+from perdure.tool_decorator import ToolContext, tool
+
+SKIPPED_FOLDERS = frozenset(
+    {".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".mypy_cache"}
+)
+SEARCH_FILE_CAP = 2 * 1024 * 1024
+SEARCH_FILES = 20_000
+MATCHES = 200
+_LINE_SHOWN = 400
+
+
+@tool(name="fs.read", idempotent=True, aliases=("read_file",))
+def fs_read(
+    path: str,
+    context: ToolContext,
+    offset: Annotated[int, Field(ge=0)] = 0,
+    limit: Annotated[int, Field(ge=1, le=OUTPUT_CAP_LINES)] = OUTPUT_CAP_LINES,
+) -> str:
+    """Read a text file of the workspace; the last line says what is left and gives the hash.
+
+    Args:
+        path: the file, relative to the workspace.
+        offset: how many lines to skip.
+        limit: how many lines to show.
+    """
+    parts = parse(path, use="read")
+    with RootedDirectory(context.grant.root, guarded=True) as files:
+        data = files.read(inside(files, parts))
+    lines = as_text(path, data).splitlines(keepends=True)
+    if offset > len(lines):
+        raise ToolFailure(
+            f"{shown(path)} has {len(lines)} lines; offset {offset} is behind its end.",
+            reason="range",
+        )
+    kept, cut = _within_bytes(lines[offset : offset + limit])
+    footer = _footer(path, data, lines=len(lines), start=offset, count=len(kept), cut=cut)
+    return _closed("".join(kept)) + footer
+
+
+@tool(name="fs.list", idempotent=True, aliases=("list_dir", "list_files"))
+def fs_list(context: ToolContext, path: str = ".", recursive: bool = False) -> str:
+    """List a folder of the workspace: folders end in /, links in @, files show their bytes.
+
+    Args:
+        path: the folder, relative to the workspace.
+        recursive: also everything below it (package and version control folders stay closed).
+    """
+    parts = parse(path, use="read")
+    lines: list[str] = []
+    with RootedDirectory(context.grant.root, guarded=True) as files:
+        parts = inside(files, parts)
+        found = (
+            files.walk(parts, skip=SKIPPED_FOLDERS)
+            if recursive
+            else (((*parts, entry.name), entry) for entry in files.entries(parts))
+        )
+        for count, (inner, entry) in enumerate(found):
+            if count >= OUTPUT_CAP_LINES or context.stopping():
+                lines.append(f"[… more than {count} entries; list a folder below {shown(path)} …]")
+                break
+            if protected(inner, use="read") is None or is_dotenv(entry.name):
+                lines.append(_listed(inner[len(parts) :], entry))
+    return "\n".join(lines) or f"{shown(path)} is empty."
+
+
+@tool(name="fs.search", idempotent=True, aliases=("grep", "search_files"))
+def fs_search(
+    pattern: str,
+    context: ToolContext,
+    path: str = ".",
+    glob: str | None = None,
+    regex: bool = False,
+    ignore_case: bool = False,
+    limit: Annotated[int, Field(ge=1, le=MATCHES)] = MATCHES,
+) -> str:
+    """Find lines in the workspace's text files; gives path:line: text.
+
+    Args:
+        pattern: literal text, or a regular expression (RE2: no look-around) when regex is true.
+        path: the file or folder to look in.
+        glob: only files of this form, such as *.py or src/**/*.md.
+        regex: whether pattern is a regular expression.
+        ignore_case: match letters of either case.
+        limit: how many matching lines to show.
+    """
+    find = finder(pattern, regex=regex, ignore_case=ignore_case)
+    wanted = glob_matcher(glob) if glob else None
+    parts = parse(path, use="read")
+    search = _Search(find=find, limit=limit)
+    with RootedDirectory(context.grant.root, guarded=True) as files:
+        for inner in searchable(files, inside(files, parts)):
+            if search.is_full or context.stopping():
+                break
+            if wanted is None or wanted("/".join(inner)):
+                search.look_into(files, inner)
+    return search.report()
+
+
+@dataclass(slots=True)
+class _Search:
+    """Matches so far, and what had to be left out."""
+
+    find: Finder
+    limit: int
+    matches: list[str] = field(default_factory=list[str])
+    files: int = 0
+    skipped: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.matches) >= self.limit or self.files >= SEARCH_FILES
+
+    def look_into(self, files: RootedDirectory, parts: Parts) -> None:
+        self.files += 1
+        try:
+            text = as_text("", files.read(parts, cap=SEARCH_FILE_CAP))
+        except ToolFailure:
+            self.skipped += 1
+            return
+        for number, line in enumerate(text.splitlines(), start=1):
+            if self.is_full:
+                return
+            if span := self.find(line):
+                self.matches.append(f"{'/'.join(parts)}:{number}: {_around(line, span)}")
+
+    def report(self) -> str:
+        notes = [f"{len(self.matches)} matching lines in {self.files} files"]
+        if self.is_full:
+            notes.append("stopped at the limit: narrow the pattern, path or glob to see the rest")
+        if self.skipped:
+            notes.append(f"{self.skipped} files skipped (not text, too large or unreadable)")
+        return "\n".join([*self.matches, f"[{'; '.join(notes)}]"])
+
+
+def searchable(files: RootedDirectory, parts: Parts) -> Iterator[Parts]:
+    """The regular files at or below a path that tools may read."""
+    status = files.status(parts)
+    if status is None:
+        raise ToolFailure(
+            f"{shown('/'.join(parts))} does not exist. See what is there with fs.list.",
+            reason="not_found",
+        )
+    if not _is_folder(files, parts):
+        yield parts
+        return
+    for inner, entry in files.walk(parts, skip=SKIPPED_FOLDERS):
+        if entry.kind == "file" and protected(inner, use="read") is None:
+            yield inner
+
+
+def as_text(path: str, data: bytes) -> str:
+    """The bytes as UTF-8 text; raises `ToolFailure` for binary content."""
+    if b"\0" in data:
+        raise ToolFailure(f"{shown(path)} is a binary file of {len(data)} bytes.", reason="binary")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ToolFailure(
+            f"{shown(path)} is not UTF-8 text (byte {error.start}).", reason="binary"
+        ) from error
+
+
+def content_hash(data: bytes) -> str:
+    """The SHA-256 that `fs.write` and `fs.edit` ask for."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _is_folder(files: RootedDirectory, parts: Parts) -> bool:
+    try:
+        with files.folder(parts):
+            return True
+    except ToolFailure:
+        return False
+
+
+def _within_bytes(lines: list[str]) -> tuple[list[str], bool]:
+    """As many whole lines as the output cap holds; a single longer line is cut."""
+    kept: list[str] = []
+    left = OUTPUT_CAP_BYTES
+    for line in lines:
+        size = len(line.encode())
+        if size > left:
+            return (kept, False) if kept else ([_cut(line, left)], True)
+        kept.append(line)
+        left -= size
+    return kept, False
+
+
+def _cut(line: str, size: int) -> str:
+    return line.encode()[:size].decode(errors="ignore")
+
+
+def _closed(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def _footer(path: str, data: bytes, *, lines: int, start: int, count: int, cut: bool) -> str:
+    end = start + count
+    span = f"lines {start + 1}-{end} of {lines}" if count else f"no lines of {lines}"
+    rest = f'; {lines - end} lines left, read on with "offset": {end}' if end < lines else ""
+    long = f"; line {end} is longer than {OUTPUT_CAP_BYTES:,} bytes and was cut" if cut else ""
+    return f"[{shown(path)}: {span}{long}{rest}; sha256 {content_hash(data)}]"
+
+
+def _listed(parts: Parts, entry: Entry) -> str:
+    name = "/".join(parts).encode(errors="backslashreplace").decode()
+    match entry.kind:
+        case "folder":
+            return f"{name}/"
+        case "link":
+            return f"{name}@"
+        case "file":
+            return f"{name} {entry.status.st_size}"
+        case "other":
+            return f"{name} (pipe, socket or device)"
+
+
+def _around(line: str, span: tuple[int, int]) -> str:
+    """The line, or the part of a long one that holds the match."""
+    if len(line) <= _LINE_SHOWN:
+        return line
+    start = max(0, span[0] - _LINE_SHOWN // 4)
+    return f"…{line[start : start + _LINE_SHOWN]}…"

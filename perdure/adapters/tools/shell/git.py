@@ -1,0 +1,338 @@
+"""The reading verbs of git: exact flags per verb, checked revisions and paths, a shadow repository.
+
+Three layers, each enough for most attacks: the flag tables here, the fixed environment and
+overrides of `perdure.adapters.git.run_git`, and the shadow without the repository's configuration.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from perdure.adapters.files.paths import SECRET_GLOBS, parse, shown
+from perdure.adapters.files.rooted_files import RootedDirectory
+from perdure.adapters.git.run_git import GitOutput, run_git
+from perdure.adapters.git.safe_repository import find_repository, read_settings, shadow, why_not
+from perdure.adapters.tools.shell.grammar import (
+    Flag,
+    Grammar,
+    Parsed,
+    is_count,
+    is_text,
+    matching,
+    one_of,
+    read,
+    switch,
+)
+from perdure.adapters.tools.shell.lexer import Word, refused
+from perdure.domain.foundation.errors import ToolFailure
+
+OUTPUT_CAP = 1_000_000
+
+_REVISION = re.compile(r"[A-Za-z0-9_@^][A-Za-z0-9_./@{}^~+-]*")
+_DATE = matching(r"[A-Za-z0-9 :.,+-]{1,40}")
+# No %G (runs a signature program), no %( ) or %x that could hide one.
+_FORMAT = re.compile(
+    r"(?:[^%]|%(?:[HhTtPpsbBadDSefgNnwC%]|a[neEldDrtiIsh]|c[neEldDrtiIsh])){1,200}"
+)
+_NAMED_FORMATS = one_of("oneline", "short", "medium", "full", "fuller", "reference", "raw")
+_DOTENV = tuple(f":(top,exclude,glob,icase)**/{pattern}" for pattern in SECRET_GLOBS)
+
+
+def _is_format(text: str) -> bool:
+    kind, colon, rest = text.partition(":")
+    if colon and kind in {"format", "tformat"}:
+        return _FORMAT.fullmatch(rest) is not None
+    return _NAMED_FORMATS(text) or ("%" in text and _FORMAT.fullmatch(text) is not None)
+
+
+_DIFF_FLAGS = (
+    switch("--stat"),
+    switch("--shortstat"),
+    switch("--numstat"),
+    switch("--summary"),
+    switch("--name-only"),
+    switch("--name-status"),
+    switch("-w", "--ignore-all-space"),
+    switch("-b", "--ignore-space-change"),
+    switch("--word-diff"),
+    switch("--minimal"),
+    switch("-M", "--find-renames"),
+    Flag(("-U", "--unified"), is_count, glued=True),
+    Flag(("--diff-filter",), matching(r"[ACDMRTUXBacdmrtuxb]{1,10}")),
+)
+_LOG_FLAGS = (
+    Flag(("-n", "--max-count"), is_count, glued=True),
+    Flag(("--skip",), is_count),
+    switch("--oneline"),
+    switch("-p", "-u", "--patch"),
+    switch("-s", "--no-patch"),
+    switch("--graph"),
+    switch("--all"),
+    switch("--reverse"),
+    switch("--merges"),
+    switch("--no-merges"),
+    switch("--first-parent"),
+    switch("--decorate"),
+    switch("--no-decorate"),
+    switch("--abbrev-commit"),
+    switch("-i", "--regexp-ignore-case"),
+    switch("-F", "--fixed-strings"),
+    Flag(("--since", "--after"), _DATE),
+    Flag(("--until", "--before"), _DATE),
+    Flag(("--author",), is_text),
+    Flag(("--grep",), is_text),
+    Flag(("-S",), is_text, glued=True),
+    Flag(("--format", "--pretty"), _is_format),
+    Flag(("--date",), one_of("short", "iso", "relative", "local", "unix", "rfc", "human")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verb:
+    """One verb: its flags, what its operands are, and what is always added."""
+
+    grammar: Grammar
+    operands: Callable[[Parsed, RootedDirectory], tuple[list[str], list[str]]]
+    added: tuple[str, ...] = ()
+    hides_secrets: bool = False
+
+
+def _revisions_and_paths(given: Parsed, files: RootedDirectory) -> tuple[list[str], list[str]]:
+    """Operands before `--` are revisions where they look like one and no such file exists."""
+    before = given.operands if given.divider is None else given.operands[: given.divider]
+    after = [] if given.divider is None else given.operands[given.divider :]
+    revisions: list[str] = []
+    paths = list(after)
+    for operand in before:
+        if given.divider is None and _is_file(files, operand):
+            paths.append(operand)
+        else:
+            revisions.append(_revision(operand))
+    return revisions, [_path(path) for path in paths]
+
+
+def _objects(given: Parsed, files: RootedDirectory) -> tuple[list[str], list[str]]:
+    """As above, and `revision:path` for the file as it was."""
+    named = [operand for operand in given.operands if ":" in operand]
+    if not named:
+        return _revisions_and_paths(given, files)
+    if len(given.operands) != len(named):
+        raise refused("git show takes either revisions or revision:path")
+    found: list[str] = []
+    for operand in named:
+        revision, _, path = operand.partition(":")
+        found.append(f"{_revision(revision)}:{'/'.join(parse(path, use='read'))}")
+    return found, []
+
+
+def _paths_only(given: Parsed, _files: RootedDirectory) -> tuple[list[str], list[str]]:
+    return [], [_path(path) for path in given.operands]
+
+
+def _blamed(given: Parsed, _files: RootedDirectory) -> tuple[list[str], list[str]]:
+    """Always as of a revision: git follows a linked folder when it reads the working file."""
+    *revisions, path = given.operands
+    return [_revision(revision) for revision in revisions] or ["HEAD"], [
+        "/".join(parse(path, use="read"))
+    ]
+
+
+def _nothing(_given: Parsed, _files: RootedDirectory) -> tuple[list[str], list[str]]:
+    return [], []
+
+
+_SAFE_DIFF = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--submodule=short")
+
+VERBS: dict[str, _Verb] = {
+    "status": _Verb(
+        Grammar(
+            flags=(
+                switch("-s", "--short"),
+                switch("-b", "--branch"),
+                Flag(("--porcelain",), one_of("v1", "v2"), optional=True),
+                Flag(("--untracked-files",), one_of("no", "normal", "all")),
+                switch("--ignored"),
+            ),
+            clusters=False,
+        ),
+        _paths_only,
+        ("--ignore-submodules=all", "--no-renames"),
+    ),
+    "log": _Verb(
+        Grammar(
+            flags=(*_LOG_FLAGS, *_DIFF_FLAGS, switch("--follow")), clusters=False, count_flag="n"
+        ),
+        _revisions_and_paths,
+        (*_SAFE_DIFF, "--no-show-signature"),
+        hides_secrets=True,
+    ),
+    "diff": _Verb(
+        Grammar(flags=(*_DIFF_FLAGS, switch("--cached", "--staged")), clusters=False),
+        _revisions_and_paths,
+        _SAFE_DIFF,
+        hides_secrets=True,
+    ),
+    "show": _Verb(
+        Grammar(flags=(*_LOG_FLAGS, *_DIFF_FLAGS), clusters=False, count_flag="n"),
+        _objects,
+        (*_SAFE_DIFF, "--no-show-signature"),
+        hides_secrets=True,
+    ),
+    "blame": _Verb(
+        Grammar(
+            flags=(
+                Flag(("-L",), matching(r"[0-9]{1,6},\+?[0-9]{1,6}"), glued=True),
+                switch("-w"),
+                switch("-e", "--show-email"),
+                switch("-s"),
+            ),
+            minimum=1,
+            maximum=2,
+            clusters=False,
+        ),
+        _blamed,
+        ("--no-textconv",),
+    ),
+    "branch": _Verb(
+        Grammar(
+            flags=(
+                switch("--list", "-l"),
+                switch("-a", "--all"),
+                switch("-r", "--remotes"),
+                switch("-v", "--verbose"),
+                switch("--show-current"),
+                Flag(("--contains",), lambda text: _REVISION.fullmatch(text) is not None),
+                Flag(("--merged",), lambda text: _REVISION.fullmatch(text) is not None),
+            ),
+            maximum=0,
+            clusters=False,
+        ),
+        _nothing,
+    ),
+    "ls-files": _Verb(
+        Grammar(
+            flags=(
+                switch("-c", "--cached"),
+                switch("-m", "--modified"),
+                switch("-d", "--deleted"),
+                switch("-o", "--others"),
+                switch("-s", "--stage"),
+                switch("--exclude-standard"),
+            ),
+            clusters=False,
+        ),
+        _paths_only,
+    ),
+}
+
+
+async def git(words: Sequence[Word], *, root: str) -> str:
+    """Run one reading verb; `words` are those after `git`."""
+    if not words or not words[0].bare or words[0].text not in VERBS:
+        found = words[0].text[:80] if words else "nothing"
+        raise refused(f"git takes one of {', '.join(VERBS)} first and got {found!r}")
+    name = words[0].text
+    verb = VERBS[name]
+    given = read(f"git {name}", words[1:], verb.grammar)
+    with RootedDirectory(root) as files:
+        revisions, paths = verb.operands(given, files)
+    commits = [part for named in revisions for part in _ends(named)]
+    return _page(await _run(root, _arguments(name, verb, given, revisions, paths), commits))
+
+
+async def _run(root: str, arguments: list[str], commits: list[str]) -> GitOutput:
+    """Run git, once all revisions are commits: a bare object could be any file's content."""
+    repository = await asyncio.to_thread(find_repository, root)
+    if repository is None:
+        why = [reason] if (reason := why_not(root)) else []
+        said = ["The workspace is not the top of a git repository of its own.", *why]
+        raise ToolFailure(" ".join((*said, "Use find, grep and ls instead.")), reason="not_found")
+    with shadow(repository, await read_settings(repository)) as shown_git:
+        for revision in commits:
+            found = await run_git(
+                ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"],
+                cwd=root,
+                extra=shown_git.environment,
+                view=shown_git.view,
+            )
+            if found.code != 0:
+                raise ToolFailure(
+                    f"{shown(revision)} is no commit of this repository. Check the revision and "
+                    "the path; a file as it was is revision:path.",
+                    reason="failed",
+                )
+        return await run_git(
+            arguments, cwd=root, extra=shown_git.environment, view=shown_git.view, cap=OUTPUT_CAP
+        )
+
+
+def _arguments(
+    name: str, verb: _Verb, given: Parsed, revisions: list[str], paths: list[str]
+) -> list[str]:
+    flags = [
+        spelled
+        for flag in verb.grammar.flags
+        for value in given.flags.get(flag.key, [])
+        for spelled in _spelled(flag, value)
+    ]
+    listing = ["--list"] if name == "branch" and not given.has("show-current", "list") else []
+    is_object = any(":" in revision for revision in revisions)
+    # Looking for a change (-S) tells what a file holds without showing it.
+    shows_content = name == "diff" or given.has("p", "S") or (name == "show" and not is_object)
+    hidden = list(_DOTENV) if verb.hides_secrets and shows_content else []
+    if hidden and not paths:
+        hidden = [":(top)", *hidden]
+    tail = [] if name == "branch" or is_object else ["--", *paths, *hidden]
+    return [name, *verb.added, *listing, *flags, *revisions, *tail]
+
+
+def _spelled(flag: Flag, value: str) -> list[str]:
+    """A flag as git reads it without doubt: long ones with `=`, short ones glued."""
+    name = next((name for name in flag.names if name.startswith("--")), flag.names[0])
+    if flag.value is None or (flag.optional and not value):
+        return [flag.names[0]]
+    return [f"{name}={value}" if name.startswith("--") else f"{name}{value}"]
+
+
+def _ends(revision: str) -> list[str]:
+    """The commits that a revision, a range or `revision:path` begins from."""
+    return [
+        part.removeprefix("^") for part in re.split(r"\.{2,3}", revision.partition(":")[0]) if part
+    ]
+
+
+def _revision(text: str) -> str:
+    for part in re.split(r"\.{2,3}", text):
+        if part and not _REVISION.fullmatch(part):
+            raise refused(f"{text[:80]!r} is neither a revision nor a file of the workspace")
+    if not text.strip("."):
+        raise refused(f"{text[:80]!r} is not a revision")
+    return text
+
+
+def _path(text: str) -> str:
+    return f":(top,literal){'/'.join(parse(text, use='read'))}"
+
+
+def _is_file(files: RootedDirectory, text: str) -> bool:
+    try:
+        return files.status(parse(text, use="read")) is not None
+    except ToolFailure as failure:
+        if failure.reason == "protected":
+            raise
+        return False
+
+
+def _page(output: GitOutput) -> str:
+    text = output.stdout.decode(errors="replace")
+    if output.cut:
+        return f"{text}\n[… the output is longer than {OUTPUT_CAP:,} bytes and was cut …]"
+    if output.code != 0:
+        said = output.stderr.strip().splitlines()
+        raise ToolFailure(
+            f"git ended with {output.code}: {shown(said[0]) if said else 'no message'}. "
+            "Check the revision and the path.",
+            reason="failed",
+        )
+    return text or "(no output)"

@@ -1,0 +1,99 @@
+"""What the reading commands read from, and the page they write to: both limited."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from perdure.adapters.files.links import inside
+from perdure.adapters.files.paths import protected, shown
+from perdure.adapters.files.rooted_files import Entry, Parts, RootedDirectory
+from perdure.adapters.tools.read_files import SKIPPED_FOLDERS, as_text
+from perdure.adapters.tools.shell.grammar import path_parts
+from perdure.domain.foundation.errors import ToolFailure
+
+PAGE_CAP = 1_000_000
+WALK_CAP = 50_000
+
+
+@dataclass(slots=True)
+class Place:
+    """The workspace as a command sees it, and the page it fills.
+
+    Args:
+        files: the workspace's descriptor.
+        stopping: turns true at the deadline.
+    """
+
+    files: RootedDirectory
+    stopping: Callable[[], bool]
+    _lines: list[str] = field(default_factory=list[str])
+    _size: int = 0
+
+    def put(self, line: str) -> None:
+        """Add a line; raises `_Full` when the page is full or time is over."""
+        self._lines.append(line)
+        self._size += len(line) + 1
+        if self._size > PAGE_CAP:
+            raise PageFull(f"the output is longer than {PAGE_CAP:,} characters")
+        self.check_time()
+
+    def check_time(self) -> None:
+        if self.stopping():
+            raise PageFull("the time is over")
+
+    @property
+    def page(self) -> str:
+        return "\n".join(self._lines)
+
+    def text(self, path: str) -> str:
+        """The text of the file that an operand names."""
+        return as_text(path, self.data(path))
+
+    def data(self, path: str) -> bytes:
+        """The content of the file that an operand names."""
+        return self.files.read(self.real(path_parts(path)))
+
+    def real(self, parts: Parts) -> Parts:
+        """Where a path lies once its links are followed; raises for one that leads out."""
+        return inside(self.files, parts)
+
+    def lines(self, path: str) -> list[str]:
+        """The lines of a file, as counted by line feeds alone."""
+        return text_lines(self.text(path))
+
+    def walk(self, parts: Parts) -> Iterator[tuple[Parts, Entry]]:
+        """Everything below a folder that tools may see."""
+        for count, (inner, entry) in enumerate(self.files.walk(parts, skip=SKIPPED_FOLDERS)):
+            if count >= WALK_CAP:
+                raise PageFull(f"more than {WALK_CAP:,} files; start at a folder further down")
+            self.check_time()
+            if protected(inner, use="read") is None:
+                yield inner, entry
+
+    def is_folder(self, parts: Parts) -> bool:
+        """Whether the path is a real folder; raises `ToolFailure` where nothing is."""
+        status = self.files.status(parts)
+        if status is None:
+            raise ToolFailure(
+                f"{shown('/'.join(parts))} does not exist. See what is there with ls.",
+                reason="not_found",
+            )
+        try:
+            with self.files.folder(parts):
+                return True
+        except ToolFailure:
+            return False
+
+
+class PageFull(Exception):
+    """The page is full or time is over; what is on it is shown with the reason."""
+
+
+def text_lines(text: str) -> list[str]:
+    """Lines by line feed, without a phantom line after the last one."""
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def name_of(parts: Parts) -> str:
+    """A path as commands print it."""
+    return "/".join(parts).encode(errors="backslashreplace").decode() or "."

@@ -1,0 +1,149 @@
+"""Looks at files that are handed over: there, not empty, finished, readable as what they are."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+import re2
+from pydantic import JsonValue
+
+from perdure.adapters.bounded_process.process import TooMuch, work_now
+from perdure.adapters.bounded_process.schemas import misfits_of
+from perdure.adapters.files.links import inside
+from perdure.adapters.files.paths import protected
+from perdure.adapters.files.rooted_files import RootedDirectory
+from perdure.domain.delegation.completion import FileFact
+from perdure.domain.delegation.confidence import placeholders
+from perdure.domain.foundation.errors import PerdureError, ToolFailure
+from perdure.domain.foundation.json_extraction import value_of
+
+READ_BYTES = 2 * 1024 * 1024
+MARKS_NAMED = 8
+MISFITS_NAMED = 12
+# In bytes and in linear time: `[a](` a thousand times over has no end to be found.
+_LINK = re2.compile(rb"(!?)\[[^\[\]\n]*\]\(([^()\s]+)\)")
+_ELSEWHERE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|#|/)", re.IGNORECASE)
+
+
+class Deliverables:
+    """The port `Inspector` over a folder of this machine; never leaves it, follows no link."""
+
+    async def facts(self, root: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
+        """Each file as it lies below `root`."""
+        return await asyncio.to_thread(_facts, root, paths)
+
+    async def texts(self, root: str, paths: Sequence[str]) -> Mapping[str, str]:
+        """The texts of those files that are there and are text."""
+        return await asyncio.to_thread(_texts, root, paths)
+
+    async def misfits(self, text: str, schema: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        """How a text misses a JSON schema."""
+        try:
+            value = await asyncio.to_thread(value_of, text)
+            errors = await misfits_of(schema, value)
+        except PerdureError as error:
+            errors = (str(error),)
+        return errors[:MISFITS_NAMED]
+
+
+def problem_of(path: str, text: str) -> str:
+    """Why a text cannot be read as what its name says it is; empty when it can."""
+    try:
+        return str(work_now("document", path, text))
+    except TooMuch as error:
+        return f"could not be read as {PurePosixPath(path).suffix}: {error}"
+
+
+def _facts(root: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
+    with RootedDirectory(root, guarded=True) as files:
+        return tuple(_fact(files, path) for path in paths)
+
+
+def _fact(files: RootedDirectory, path: str) -> FileFact:
+    parts = _parts(path)
+    if parts is None:
+        return FileFact(path=path, exists=False)
+    if why := protected(parts, use="read"):
+        return FileFact(path=path, problem=f"cannot be handed over: it is {why}")
+    try:
+        parts = inside(files, parts)
+    except ToolFailure as failure:
+        return FileFact(path=path, problem=f"cannot be handed over: {failure.message}")
+    status = files.status(parts)
+    if status is not None and status.st_size > READ_BYTES:
+        return FileFact(path=path, bytes=status.st_size)
+    data = _read(files, parts)
+    if data is None:
+        return FileFact(path=path, exists=False)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return FileFact(path=path, bytes=len(data))
+    problem = problem_of(path, text) or _lost_links(files, parts, text)
+    return FileFact(
+        path=path,
+        bytes=len(text.strip()),
+        placeholders=placeholders(text)[:MARKS_NAMED],
+        problem=problem,
+    )
+
+
+def _texts(root: str, paths: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with RootedDirectory(root, guarded=True) as files:
+        for path in paths:
+            parts = _parts(path)
+            data = None if parts is None else _read(files, parts)
+            if data is not None:
+                found[path] = data.decode(errors="replace")
+    return found
+
+
+def _lost_links(files: RootedDirectory, parts: tuple[str, ...], text: str) -> str:
+    """Links of a Markdown file that lead to no file beside it."""
+    if not parts[-1].lower().endswith((".md", ".markdown")):
+        return ""
+    lost: list[str] = []
+    for match in _LINK.finditer(text.encode(errors="replace")):
+        goal = (match[2] or b"").decode(errors="replace")
+        target = goal.partition("#")[0]
+        if match[1] or not target or _ELSEWHERE.match(goal):
+            continue
+        place = _parts("/".join((*parts[:-1], target)))
+        if place is None or not _is_there(files, place):
+            lost.append(target)
+    return (
+        f"links to what is not there: {', '.join([*dict.fromkeys(lost)][:MISFITS_NAMED])}"
+        if lost
+        else ""
+    )
+
+
+def _is_there(files: RootedDirectory, parts: tuple[str, ...]) -> bool:
+    try:
+        return files.entry(inside(files, parts)) is not None
+    except ToolFailure:
+        return False
+
+
+def _parts(path: str) -> tuple[str, ...] | None:
+    """The components of a relative path; None for one that leaves the folder."""
+    kept: list[str] = []
+    for part in path.replace("\\", "/").split("/"):
+        if part in {"", "."}:
+            continue
+        if part == "..":
+            if not kept:
+                return None
+            kept.pop()
+        else:
+            kept.append(part)
+    return tuple(kept) if kept and not path.startswith("/") else None
+
+
+def _read(files: RootedDirectory, parts: tuple[str, ...]) -> bytes | None:
+    try:
+        return files.read(inside(files, parts), cap=READ_BYTES)
+    except (ToolFailure, OSError):
+        return None

@@ -1,0 +1,217 @@
+"""Taking a run's changes over into the user's folder: refused on any conflict, else all of them.
+
+New contents are written beside their places first; then each is put in place by one rename. A
+failure on the way puts back what was there. A crash on the way leaves whole files of one side or
+the other, and repeating the command finishes it.
+"""
+
+import os
+import posixpath
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from perdure.adapters.files.paths import protected, shown
+from perdure.adapters.files.rooted_files import Parts, RootedDirectory, stage, temporary_name
+from perdure.adapters.workspaces.snapshots import content
+from perdure.adapters.workspaces.trees import LINK, Leaf, Mode
+from perdure.domain.foundation.errors import NotAllowed, StoreAway, StoreError, ToolFailure
+
+_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path with what it held in the base and what it is to hold (None: no file)."""
+
+    path: str
+    before: tuple[Mode, bytes] | None
+    after: tuple[Mode, bytes] | None
+
+    @property
+    def parts(self) -> Parts:
+        return tuple(self.path.split("/"))
+
+
+def apply_changes(target: str, changes: list[Change]) -> tuple[str, ...]:
+    """Write the changes into `target` and return the paths that were changed.
+
+    Raises:
+        NotAllowed: a path is protected, or the user's file is neither as in the base nor as it
+            is to become; all such paths are named, and nothing was written.
+    """
+    _require_permitted(changes)
+    with RootedDirectory(target) as files, files.locked(()):
+        wanted = _open_changes(files, changes, place=target)
+        try:
+            _write(files, wanted)
+        except (OSError, ToolFailure, StoreAway) as error:
+            raise StoreError(
+                f"The changes could not be written to {target} ({error}).",
+                cure="What was there has been put back. Check rights and free space, and repeat.",
+            ) from error
+        for change in wanted:
+            if change.after is None:
+                files.prune(change.parts[:-1])
+    return tuple(change.path for change in changes)
+
+
+def _write(files: RootedDirectory, wanted: list[Change]) -> None:
+    """Files that make room for a folder (or the other way round) go first, the rest is staged."""
+    early = [change for change in wanted if change.after is None and _makes_room(change, wanted)]
+    later = [change for change in wanted if change not in early]
+    with _undone_on_failure() as undo:
+        for change in early:
+            _place(files, change, None, undo)
+            files.prune(change.parts[:-1])
+        staged = [(change, _staged(files, change, undo)) for change in later]
+        for change, name in staged:
+            _place(files, change, name, undo)
+        undo.keep()
+
+
+def _makes_room(change: Change, wanted: list[Change]) -> bool:
+    return any(
+        other.path.startswith(f"{change.path}/") or change.path.startswith(f"{other.path}/")
+        for other in wanted
+        if other.after is not None
+    )
+
+
+def _require_permitted(changes: list[Change]) -> None:
+    refused = [
+        f"{shown(change.path)} ({reason})" for change in changes if (reason := _reason(change))
+    ]
+    if refused:
+        raise NotAllowed(
+            f"The result changes files that are never taken over: {_listed(refused)}.",
+            cure="Nothing was written. Look at the patch and make these changes yourself.",
+        )
+
+
+def _reason(change: Change) -> str | None:
+    if change.after is not None and change.after[0] == LINK:
+        goal = os.fsdecode(change.after[1])
+        inside = posixpath.normpath(posixpath.join(posixpath.dirname(change.path), goal))
+        if goal.startswith("/") or inside == ".." or inside.startswith("../"):
+            return "a link that leads outside"
+    return protected(change.parts, use="write")
+
+
+def _open_changes(files: RootedDirectory, changes: list[Change], *, place: str) -> list[Change]:
+    """The changes still to be made; raises when the user's files stand against one."""
+    conflicts: list[str] = []
+    leaving = {change.path for change in changes if change.after is None}
+    wanted: list[Change] = []
+    for change in changes:
+        try:
+            now = content(files, change.parts)
+            in_the_way = now is None and _is_blocked(files, change.parts, leaving)
+        except ToolFailure:
+            now, in_the_way = None, True
+        if in_the_way or now not in (change.before, change.after):
+            conflicts.append(shown(change.path))
+        elif now != change.after:
+            wanted.append(change)
+    if conflicts:
+        raise NotAllowed(
+            f"Files in {place} are not as they were when the run began: {_listed(conflicts)}.",
+            cure="Nothing was written. Go to the folder that the run worked on, or name it with "
+            "--to; undo your changes to these files, or take the patch and merge it by hand.",
+        )
+    return wanted
+
+
+def _is_blocked(files: RootedDirectory, parts: Parts, leaving: set[str]) -> bool:
+    """Whether something that stays is at the path, or stands where a folder is needed."""
+    entry = files.entry(parts)
+    if entry is not None and entry.kind == "folder":
+        return any(
+            inner.kind != "folder" and "/".join(path) not in leaving
+            for path, inner in files.walk(parts)
+        )
+    if entry is not None:
+        return True
+    return any(
+        (above := files.entry(parts[:depth])) is not None
+        and above.kind != "folder"
+        and "/".join(parts[:depth]) not in leaving
+        for depth in range(1, len(parts))
+    )
+
+
+@dataclass(slots=True)
+class _Undo:
+    """How to take everything back, newest first, and what to clear away in the end."""
+
+    steps: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    clearing: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    kept: bool = False
+
+    def keep(self) -> None:
+        self.kept = True
+
+
+@contextmanager
+def _undone_on_failure() -> Generator[_Undo]:
+    undo = _Undo()
+    try:
+        yield undo
+    finally:
+        for step in [*([] if undo.kept else reversed(undo.steps)), *undo.clearing]:
+            with suppress(OSError, ToolFailure, StoreAway):
+                step()
+
+
+def _staged(files: RootedDirectory, change: Change, undo: _Undo) -> str | None:
+    """Write the new content beside its place and return the temporary name."""
+    if change.after is None:
+        return None
+    mode, data = change.after
+    folder = change.parts[:-1]
+    for depth in range(1, len(folder) + 1):
+        if files.entry(folder[:depth]) is None:
+            undo.steps.append(lambda made=folder[:depth]: files.prune(made))
+    with files.folder(folder, create=True) as parent:
+        if mode == LINK:
+            name = temporary_name()
+            os.symlink(os.fsdecode(data), name, dir_fd=parent)
+        else:
+            name = stage(parent, data, mode=Leaf(blob="", mode=mode).permissions)
+    path = (*folder, name)
+    undo.clearing.append(lambda: files.remove(path))
+    undo.steps.append(lambda: files.remove(path))
+    return name
+
+
+def _place(files: RootedDirectory, change: Change, staged: str | None, undo: _Undo) -> None:
+    """Put one change in place, keeping the old file at the top until all are done."""
+    name, folder, backup = change.parts[-1], change.parts[:-1], temporary_name()
+    with files.folder(folder) as parent, files.folder(()) as top:
+        if change.before is None:
+            undo.steps.append(lambda: files.remove(change.parts))
+        else:
+            _keep(parent, name, top, backup, in_place=staged is not None)
+            undo.clearing.append(lambda: files.remove((backup,)))
+            undo.steps.append(lambda: _put_back(files, backup, change.parts))
+        if staged is not None:
+            os.rename(staged, name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _keep(parent: int, name: str, top: int, backup: str, *, in_place: bool) -> None:
+    """Keep the old file under another name; by a link where it is replaced, so it never lacks."""
+    if in_place:
+        with suppress(OSError):  # some file systems have no hard links
+            os.link(name, backup, src_dir_fd=parent, dst_dir_fd=top, follow_symlinks=False)
+            return
+    os.rename(name, backup, src_dir_fd=parent, dst_dir_fd=top)
+
+
+def _put_back(files: RootedDirectory, backup: str, parts: Parts) -> None:
+    with files.folder(parts[:-1], create=True) as parent, files.folder(()) as top:
+        os.rename(backup, parts[-1], src_dir_fd=top, dst_dir_fd=parent)
+
+
+def _listed(items: list[str]) -> str:
+    more = len(items) - _NAMED
+    return ", ".join(items[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,109 @@
+"""`@check`: a function from an output to a score becomes a check that rubrics can name.
+
+The parameters that a rubric gives are read by the function's annotations, after the output itself.
+"""
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, create_model
+
+from perdure.domain.evaluation.checks import PLUGIN_NAME
+from perdure.domain.foundation.errors import InvalidInput, PerdureError
+from perdure.domain.foundation.problems import problems_of
+
+
+class CheckFailed(PerdureError):
+    """A check could not be run: that is no score."""
+
+    code = "check_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """A score from 0 to 1; below 1.0, what was found against what is allowed, and the fix."""
+
+    score: float
+    detail: str = ""
+    fix: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything that the check demands is there."""
+        return self.score >= 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CustomCheck:
+    """A function that checks outputs, under the name that rubrics use; callable as before."""
+
+    name: str
+    function: Callable[..., object]
+    parameters: type[BaseModel]
+
+    def __call__(self, output: str, /, **parameters: object) -> object:
+        return self.function(output, **parameters)
+
+    def verdict(self, output: str, given: Mapping[str, JsonValue]) -> object:
+        """What the function says of an output, with the parameters that a rubric gives.
+
+        Raises:
+            CheckFailed: the parameters do not fit the function.
+        """
+        try:
+            read = self.parameters.model_validate(dict(given))
+        except ValidationError as error:
+            wrong = "; ".join(str(problem) for problem in problems_of(error, dict(given)))
+            raise CheckFailed(
+                f"the check {self.name} was given wrong parameters: {wrong}"
+            ) from None
+        return self.function(
+            output, **{name: getattr(read, name) for name in type(read).model_fields}
+        )
+
+
+def check(*, name: str | None = None) -> Callable[[Callable[..., object]], CustomCheck]:
+    """Make a function of an output a check.
+
+    It returns True or False, a number from 0 to 1, such a number with words that say what is
+    missing, or a `CheckResult`. What it raises leaves the output unscored.
+
+    Args:
+        name: what rubrics call it, such as `acme.spelling`; the function's name when absent.
+
+    Raises:
+        InvalidInput: the name is malformed, or a parameter has no annotation.
+    """
+
+    def decorate(function: Callable[..., object]) -> CustomCheck:
+        return custom_check(function, name=name or function.__name__)
+
+    return decorate
+
+
+def custom_check(function: Callable[..., object], *, name: str) -> CustomCheck:
+    """A check made of a plain function; raises `InvalidInput` as `check` does."""
+    if not re.match(PLUGIN_NAME, name):
+        raise InvalidInput(
+            f"The check name {name!r} is malformed.",
+            cure="Use lower-case words joined by dots, such as acme.spelling.",
+        )
+    hints = typing.get_type_hints(function, include_extras=True)
+    first, *others = inspect.signature(function).parameters.values() or (None,)
+    if first is None:
+        raise InvalidInput(f"The check {name} takes no output.", cure="Give it a first parameter.")
+    fields: dict[str, object] = {}
+    for parameter in others:
+        if parameter.name not in hints:
+            raise InvalidInput(
+                f"The parameter {parameter.name!r} of check {name} has no type annotation.",
+                cure="Annotate it; what a rubric gives is read by it.",
+            )
+        empty = parameter.default is inspect.Parameter.empty
+        fields[parameter.name] = (hints[parameter.name], ... if empty else parameter.default)
+    build: Callable[..., type[BaseModel]] = create_model
+    model = build(re.sub(r"\W", "_", name), __config__=ConfigDict(extra="forbid"), **fields)
+    return CustomCheck(name=name, function=function, parameters=model)

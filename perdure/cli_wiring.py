@@ -1,0 +1,229 @@
+"""What the command line is handed, built from settings."""
+
+import asyncio
+import getpass
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from pathlib import Path
+
+from perdure.adapters.checks import check_problems
+from perdure.adapters.definitions import LoopFiles
+from perdure.adapters.definitions.example_files import lay_out
+from perdure.adapters.llm.registry import access_from, default_model, model_notes
+from perdure.adapters.logging.setup import configure_logging
+from perdure.adapters.settings.config_files import KNOWN, ConfigFiles
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.temporal.encryption_keys import codec_token, encryption_keys
+from perdure.composition import VERSION, open_parts, services
+from perdure.domain.foundation.errors import InvalidInput, NotFound, RuntimeUnavailable
+from perdure.interfaces.app_context import AppContext
+from perdure.interfaces.collected import Collected
+from perdure.interfaces.services import (
+    Check,
+    Killed,
+    LogEntry,
+    OnProgress,
+    Replayed,
+    RuntimeView,
+    Services,
+)
+from perdure.local_services import EmbeddedRuntime, read_logs, up
+from perdure.local_services.service_commands import has_api
+from perdure.operations import doctor as operations_doctor
+from perdure.operations import gc, setup_model
+from perdure.schemas import FILE_FORMATS
+from perdure.submission.parse_yaml import parse
+
+DEFAULTS_FILE = "perdure.yaml"
+
+
+def app_context(settings: Settings | None = None) -> AppContext:
+    """The context of this process over one home folder."""
+    own = settings or Settings.found(folder=Path.cwd())
+    installation = _Installation(own)
+    runtime = EmbeddedRuntime(own)
+    # A command speaks for itself: without being asked for, only warnings of its parts are shown.
+    told = own.log_level if "log_level" in own.model_fields_set else "warning"
+    configure_logging(level=told, json={"json": True, "console": False}.get(own.log_format))
+    return AppContext(
+        connect=installation.connect,
+        up=installation.up,
+        ensure=partial(runtime.ensure, exactly=True),
+        down=runtime.down,
+        state=runtime.state,
+        logs=installation.logs,
+        run_worker=installation.run_worker,
+        run_codec=installation.run_codec,
+        run_api=installation.run_api,
+        setup_model=setup_model.setup_model,
+        replay=installation.replay,
+        doctor=installation.doctor,
+        collect=installation.collect,
+        kill_worker=installation.kill_worker,
+        lay_out=lay_out,
+        loops=LoopFiles(own.home, parse),
+        in_home=lambda home: app_context(Settings.found({"home": home}, folder=Path.cwd())),
+        with_plugins=lambda plugins: app_context(_with_plugins(own, plugins)),
+        config=ConfigFiles(own.home, Path.cwd()),
+        setting_names=KNOWN,
+        home=own.home,
+        named_home="home" in own.model_fields_set,
+        folder=Path.cwd(),
+        user=_user(),
+        user_defaults=own.home / DEFAULTS_FILE,
+        default_model=default_model(access_from(own)),
+        now=utc_now,
+        version=VERSION,
+        rate_per_minute=own.api_rate_per_minute,
+        token_days=own.api_token_days or None,
+        stdout=sys.stdout,
+        stderr=sys.stderr,
+        stdin=sys.stdin,
+        rubric_problems=check_problems,
+        model_notes=model_notes,
+        file_formats=FILE_FORMATS,
+    )
+
+
+def bare_context() -> AppContext:
+    """The context without any file of settings, for looking at one that is wrong."""
+    return app_context(Settings.found(files=False))
+
+
+def _with_plugins(own: Settings, plugins: Sequence[str]) -> Settings:
+    given: dict[str, object] = {"plugins": tuple(plugins)}
+    if "home" in own.model_fields_set:
+        given["home"] = own.home
+    return Settings.found(given, folder=Path.cwd())
+
+
+class _Installation:
+    """The operations of one home folder."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def connect(
+        self, *, start: bool, on_progress: OnProgress, with_worker: bool = False
+    ) -> AbstractAsyncContextManager[Services]:
+        return services(
+            self._settings, start=start, on_progress=on_progress, with_worker=with_worker
+        )
+
+    async def up(self, on_change: Callable[[RuntimeView], None]) -> None:
+        await up(self._settings, on_change)
+
+    def logs(self, part: str | None, *, lines: int, follow: bool) -> AsyncIterator[LogEntry]:
+        return read_logs(self._settings, part, lines=lines, follow=follow)
+
+    async def run_worker(self) -> None:
+        # The worker brings workflows and activities in, which no other command needs.
+        from perdure.adapters.logging.process_logs import log_process
+        from perdure.worker import run_worker, stop_on_signals
+
+        stop = asyncio.Event()
+        stop_on_signals(stop)
+        settings = await self._found()
+        level = settings.log_level
+        log_process(settings, level="info" if level == "warning" else level)
+        await run_worker(settings, stop)
+
+    async def run_codec(
+        self, *, port: int | None, origins: Sequence[str], on_ready: OnProgress
+    ) -> None:
+        from perdure.adapters.temporal.codec_server import CodecServer
+
+        # What was opened for whom is the point of its log.
+        level = self._settings.log_level
+        json = {"json": True, "console": False}.get(self._settings.log_format)
+        configure_logging(level="info" if level == "warning" else level, json=json)
+        keys = encryption_keys(self._settings)
+        if not keys:
+            raise InvalidInput(
+                "Nothing is sealed here: PERDURE_ENCRYPTION_KEY is not set.",
+                cure="Set it as for the workers, or look at the Web UI without a codec server.",
+            )
+        server = CodecServer(
+            keys,
+            token=codec_token(self._settings),
+            namespace=self._settings.namespace,
+            origins=origins or await self._pages(),
+            port=self._settings.codec_port if port is None else port,
+        )
+        await server.serve(on_ready)
+
+    async def run_api(self, *, host: str | None, port: int | None, on_ready: OnProgress) -> None:
+        if not has_api():
+            raise RuntimeUnavailable(
+                "The REST API is not installed: fastapi or uvicorn is missing.",
+                cure="Install it with `pip install 'perdure[api]'`.",
+            )
+        # These packages are an extra, which no other command needs.
+        from perdure.rest import run_api
+
+        named = {"api_host": host, "api_port": port}
+        given = {name: value for name, value in named.items() if value is not None}
+        await run_api((await self._found()).model_copy(update=given), on_ready)
+
+    async def _pages(self) -> list[str]:
+        """Where the Web UI of these services is, or would be."""
+        state = await EmbeddedRuntime(self._settings).state()
+        known = state.endpoints.ui_url if state is not None else None
+        usual = [f"http://{host}:{self._settings.ui_port}" for host in ("127.0.0.1", "localhost")]
+        return [known, *usual] if known is not None else usual
+
+    async def _found(self) -> Settings:
+        """The settings with the addresses of services that run already."""
+        state = await EmbeddedRuntime(self._settings).state()
+        return self._settings if state is None else self._settings.at(state.endpoints)
+
+    async def replay(self, histories: dict[str, bytes]) -> AsyncIterator[Replayed]:
+        # Replaying brings the workflows in, as the worker does.
+        from perdure.operations import replay as operations_replay
+
+        async with open_parts(self._settings) as parts:
+            async for replayed in operations_replay.replay(
+                histories,
+                parts.stores.blobs,
+                keys=encryption_keys(self._settings),
+                plain=self._settings.encryption_plain == "read",
+            ):
+                yield replayed
+
+    def doctor(self) -> AsyncIterator[Check]:
+        return operations_doctor.diagnose(self._settings, self.connect)
+
+    async def collect(self, dry_run: bool) -> Collected:
+        async with (
+            self.connect(start=False, on_progress=lambda _: None) as found,
+            open_parts(self._settings) as parts,
+        ):
+            return await gc.collect(
+                parts.stores,
+                found.gateway,
+                parts.workspaces,
+                now=utc_now(),
+                dry_run=dry_run,
+            )
+
+    async def kill_worker(self) -> Killed:
+        """SIGKILL to the embedded worker: by its id and its start, never another process."""
+        state = await EmbeddedRuntime(self._settings).state()
+        part = state.part("worker") if state is not None else None
+        if part is None or part.process is None or not part.is_serving:
+            raise NotFound("No embedded worker runs.", cure="Start it with `perdure up --detach`.")
+        with suppress(ProcessLookupError):  # it ended by itself a moment ago
+            os.kill(part.process.pid, signal.SIGKILL)
+        return Killed(name="worker", pid=part.process.pid)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

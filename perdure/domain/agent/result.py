@@ -1,0 +1,116 @@
+"""The envelope an agent run starts with, and the result it ends with."""
+
+from typing import Protocol
+
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.agent.state import AgentState
+from perdure.domain.budget.envelope import Budget
+from perdure.domain.evaluation.outcomes import Outcome, explain, with_cut_text
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.run.bookkeeping_messages import SnapshotReport
+from perdure.domain.run.result import Artifact, Exhausted, Mark, RunResult
+from perdure.domain.run.status_views import spend_report
+from perdure.domain.turns.settings import Turns
+
+
+class End(Protocol):
+    """How a turn loop ended."""
+
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def text(self) -> BlobRef | None: ...
+    @property
+    def fallback(self) -> bool: ...
+    @property
+    def truncated(self) -> bool: ...
+    @property
+    def partial(self) -> bool: ...
+    @property
+    def detail(self) -> str: ...
+
+
+def agent_budget(spec: AgentSpec, turns: Turns) -> Budget:
+    """The task's budget, narrowed by the agent settings: of two limits on one thing the lower."""
+    limits = spec.budget.model_copy(
+        update={
+            "output_tokens": _lower(spec.budget.output_tokens, turns.output_token_ceiling),
+            "active_time": _lower(spec.budget.active_time, turns.active_time),
+        }
+    )
+    return Budget(limits=limits)
+
+
+def agent_result(
+    core: AgentState,
+    *,
+    run: str,
+    turns: Turns,
+    end: End,
+    wall_time: float,
+    tree: SnapshotReport | None,
+    structured: bool = False,
+) -> RunResult:
+    """What the run returns; a text that could not be had is the fallback text, and says so."""
+    control, misfits = core.control, core.turn.misfits_of(end.text) if structured else ()
+    met = end.outcome == "accepted" or (end.outcome == "out_of_budget" and not end.partial)
+    iteration = core.turn.iteration
+    mark = Mark(iteration=iteration, output_ref=end.text.hash if end.text else None)
+    return RunResult(
+        id=run,
+        kind="agent",
+        outcome=end.outcome,
+        reason=end.reason,
+        explanation=with_cut_text(explain(end.outcome, end.reason, end.detail), cut=end.truncated),
+        quality_met=met and end.text is not None and not misfits,
+        fits_schema=not misfits if structured else None,
+        misfits=misfits,
+        partial=end.partial,
+        output=turns.fallback_text if end.text is None else None,
+        output_ref=end.text.hash if end.text else None,
+        best=mark if end.text else None,
+        last=mark if iteration else None,
+        iterations=tuple(core.records),
+        iteration_count=core.record_count,
+        spend=spend_report(core, wall_time=wall_time),
+        artifacts=_artifacts(tree),
+        tools_used=dict(core.turn.tallies.used),
+        tool_successes=sum(
+            call.outcome == "ok" for record in core.records for call in record.calls
+        ),
+        exhausted=_exhausted(end),
+        transcript=core.turn.head.hash if core.turn.head else None,
+        unread_input=tuple(
+            given.text or (given.ref.hash if given.ref else "")
+            for given in (*core.turn.unread, *control.inputs)
+        ),
+        models_used=tuple(core.models_used),
+        truncated=end.truncated,
+        error=end.detail or None if end.outcome == "failed" else None,
+        forked_from=core.forked_from,
+        started_at=core.started_at,
+    )
+
+
+def _artifacts(tree: SnapshotReport | None) -> tuple[Artifact, ...]:
+    if tree is None:
+        return ()
+    kept = [Artifact(kind="tree", ref=tree.tree.hash)]
+    if tree.patch is not None:
+        kept.append(
+            Artifact(kind="patch", ref=tree.patch.hash, note="take over with `perdure apply`")
+        )
+    return tuple(kept)
+
+
+def _exhausted(end: End) -> Exhausted | None:
+    if end.outcome in {"out_of_budget", "deadline"} or end.reason == "max_iterations":
+        return Exhausted(dimension=end.reason, text=end.detail or end.reason)
+    return None
+
+
+def _lower(left: float | int | None, right: float | int | None) -> float | int | None:
+    given = [value for value in (left, right) if value]
+    return min(given) if given else None

@@ -1,0 +1,13 @@
+"""The specification of an agent run."""
+
+from typing import Literal
+
+from perdure.domain.run.spec import CommonSpec
+from perdure.domain.turns.output_schema import OutputSchema
+
+
+class AgentSpec(CommonSpec):
+    """Model and tools until text; with `output_schema` the text is a JSON value that fits it."""
+
+    kind: Literal["agent"]
+    output_schema: OutputSchema | None = None

@@ -1,0 +1,19 @@
+"""The state of an `AgentLoop`, and its input."""
+
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.run.spec import LoopInput
+from perdure.domain.run.state import LoopState
+from perdure.domain.turns.turn import TurnState
+
+
+class AgentState(LoopState):
+    """State of an `AgentLoop`."""
+
+    turn: TurnState = TurnState()
+
+
+class AgentInput(LoopInput):
+    """Input of `AgentLoop`."""
+
+    spec: AgentSpec
+    state: AgentState | None = None

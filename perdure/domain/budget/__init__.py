@@ -1,0 +1,1 @@
+"""The envelope of a run, and the journal of what it spent."""

@@ -1,0 +1,393 @@
+"""The envelope of everything a run may spend, and the only functions that change it.
+
+A call first reserves what it may use at most, then settles what it did use. Limits of zero or null
+mean unlimited (except `depth`); remaining is never negative; an unknown cost is None, never zero.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.llm.requests import Price
+from perdure.domain.llm.usage import AttemptTotals, Usage
+
+Dimension = Literal[
+    "tokens",
+    "output_tokens",
+    "model_calls",
+    "cost",
+    "tool_calls",
+    "iterations",
+    "workers",
+    "wall_time",
+    "active_time",
+]
+
+# The order in which dimensions are looked at gives a run one stable reason.
+DIMENSIONS: tuple[Dimension, ...] = (
+    "tokens",
+    "output_tokens",
+    "model_calls",
+    "cost",
+    "tool_calls",
+    "iterations",
+    "workers",
+    "wall_time",
+    "active_time",
+)
+TIME_DIMENSIONS: frozenset[Dimension] = frozenset({"wall_time", "active_time"})
+RESERVED_FOR_WRAP_UP: frozenset[Dimension] = frozenset({"tokens", "output_tokens", "cost"})
+WARNING_SHARE = 0.8
+MAX_ITERATIONS = 10_000
+MIN_OUTPUT_TOKENS = 16
+
+# Bounds that nobody means: a timer of 10,000 years is one that no server takes.
+MOST = 10**15
+MOST_USD = 10**9
+MOST_SECONDS = 10 * 365 * 86_400
+
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Money = Annotated[Decimal, Field(ge=0, le=MOST_USD)]
+Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
+
+
+class AssumePrice(FrozenModel):
+    """Price an unknown model like a known one."""
+
+    assume: str
+
+
+class BudgetLimits(FrozenModel):
+    """The `budget:` block of a specification; times in seconds, money in USD."""
+
+    tokens: Count | None = 200_000
+    cost_usd: Money | None = Decimal("2.00")
+    active_time: Seconds | None = 300
+    wall_time: Seconds | None = None
+    output_tokens: Count | None = None
+    model_calls: Count | None = None
+    tool_calls: Count | None = None
+    workers: Count | None = None
+    iterations: int | None = Field(default=None, ge=0, le=MAX_ITERATIONS)
+    depth: int = Field(default=4, ge=0, le=MOST)
+    count_cache_reads: bool = False
+    wrap_up: float = Field(default=0.10, ge=0, lt=1)
+    on_exhausted: Literal["abort", "ask"] = "abort"
+    unknown_price: Literal["block", "unverified"] | AssumePrice = "block"
+
+    @field_validator("cost_usd", mode="before")
+    @classmethod
+    def _exact_money(cls, value: object) -> object:
+        return Decimal(str(value)) if isinstance(value, float) else value
+
+    def limit(self, dimension: Dimension) -> Decimal | None:
+        """The limit of a dimension, or None when it is unlimited."""
+        raw = self.cost_usd if dimension == "cost" else getattr(self, dimension)
+        if dimension == "iterations":
+            return Decimal(raw or MAX_ITERATIONS)
+        return None if not raw else Decimal(str(raw))
+
+
+class Reservation(FrozenModel):
+    """A quantity in the dimensions that calls reserve and use."""
+
+    tokens: int = 0
+    output_tokens: int = 0
+    model_calls: int = 0
+    cost_usd: Decimal = Decimal(0)
+    tool_calls: int = 0
+    iterations: int = 0
+    workers: int = 0
+
+    def of(self, dimension: Dimension) -> Decimal:
+        """The amount in one dimension; zero for those that are never reserved."""
+        if dimension == "cost":
+            return self.cost_usd
+        return Decimal(getattr(self, dimension, 0))
+
+
+class Spend(FrozenModel):
+    """What a run has used. `unpriced` says that some cost is unknown, so the total is too."""
+
+    tokens: int = 0
+    output_tokens: int = 0
+    model_calls: int = 0
+    cost_usd: Decimal = Decimal(0)
+    unpriced: bool = False
+    tool_calls: int = 0
+    iterations: int = 0
+    workers: int = 0
+    sub_managers: int = 0
+    active_time: float = 0.0
+    usage: Usage = Usage()
+    unconfirmed: Usage = Usage()
+    unconfirmed_cost_usd: Decimal = Decimal(0)
+
+    @property
+    def cost_or_none(self) -> Decimal | None:
+        """The cost in USD, or None when a part of it is unknown."""
+        return None if self.unpriced else self.cost_usd
+
+    def of(self, dimension: Dimension, *, wall_time: float) -> Decimal:
+        """The amount spent in one dimension; wall time is handed in."""
+        if dimension == "cost":
+            return self.cost_usd
+        if dimension == "wall_time":
+            return Decimal(str(wall_time))
+        return Decimal(str(getattr(self, dimension)))
+
+
+class Budget(FrozenModel):
+    """Limits, what was spent, and what is reserved by key; `warned` names passed 80 % marks."""
+
+    limits: BudgetLimits
+    spent: Spend = Spend()
+    reserved: Mapping[str, Reservation] = {}
+    warned: tuple[Dimension, ...] = ()
+    complete_output: bool = False
+
+    def reserved_in(self, dimension: Dimension) -> Decimal:
+        """Everything that open reservations hold in a dimension."""
+        return sum((amounts.of(dimension) for amounts in self.reserved.values()), Decimal(0))
+
+    def visible_limit(self, dimension: Dimension, *, wrap_up: bool = False) -> Decimal | None:
+        """The limit as an ordinary call sees it: less the reserve until there is a result."""
+        limit = self.limits.limit(dimension)
+        if limit is None or wrap_up or self.complete_output:
+            return limit
+        if dimension not in RESERVED_FOR_WRAP_UP:
+            return limit
+        kept = limit * (1 - Decimal(str(self.limits.wrap_up)))
+        if dimension == "output_tokens" and limit - kept < MIN_OUTPUT_TOKENS:
+            return limit  # too small a reserve to say anything with
+        return kept if dimension == "cost" else Decimal(int(kept))
+
+    def remaining(
+        self, dimension: Dimension, *, wall_time: float = 0.0, wrap_up: bool = False
+    ) -> Decimal | None:
+        """What is left, never negative; None when unlimited."""
+        limit = self.visible_limit(dimension, wrap_up=wrap_up)
+        if limit is None:
+            return None
+        used = self.spent.of(dimension, wall_time=wall_time) + self.reserved_in(dimension)
+        return max(Decimal(0), limit - used)
+
+    def fraction_remaining(self, *, wall_time: float = 0.0) -> float:
+        """The smallest remaining share over all limited dimensions, between 0 and 1."""
+        shares = [1.0]
+        for dimension in DIMENSIONS:
+            limit = self.limits.limit(dimension)
+            left = self.remaining(dimension, wall_time=wall_time, wrap_up=True)
+            if limit and left is not None:
+                shares.append(float(left / limit))
+        return min(shares)
+
+
+class CallFit(FrozenModel):
+    """A model call that fits: its output cap and what to reserve for it."""
+
+    max_tokens: int
+    amounts: Reservation
+
+
+class LimitReached(FrozenModel):
+    """Nothing more may start: the dimension that forbids it, and the figures.
+
+    `note` says it in other words, where a part of the budget is meant.
+    """
+
+    dimension: Dimension
+    spent: Decimal
+    limit: Decimal
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The limit and the actual figure, for people."""
+        if self.note:
+            return self.note
+        unit = {"cost": " USD", "wall_time": " s", "active_time": " s"}.get(self.dimension, "")
+        return f"{self.dimension}: {_plain(self.spent)} of {_plain(self.limit)}{unit}"
+
+
+def exhausted(
+    budget: Budget,
+    *,
+    wall_time: float = 0.0,
+    wrap_up: bool = False,
+    within_iteration: bool = False,
+) -> LimitReached | None:
+    """The first dimension with spent + reserved ≥ limit, in the fixed order, or None.
+
+    Iterations are counted at their start, so the last permitted one may finish: inside it
+    (`within_iteration`) that dimension is not looked at.
+    """
+    for dimension in DIMENSIONS:
+        if dimension == "iterations" and within_iteration:
+            continue
+        limit = budget.visible_limit(dimension, wrap_up=wrap_up)
+        used = budget.spent.of(dimension, wall_time=wall_time) + budget.reserved_in(dimension)
+        if limit is not None and used >= limit:
+            return LimitReached(dimension=dimension, spent=used, limit=limit)
+    return None
+
+
+def exceeded(budget: Budget, *, wall_time: float = 0.0) -> tuple[Dimension, ...]:
+    """The dimensions that are overspent (spent > limit)."""
+    over: list[Dimension] = []
+    for dimension in DIMENSIONS:
+        limit = budget.limits.limit(dimension)
+        if limit is not None and budget.spent.of(dimension, wall_time=wall_time) > limit:
+            over.append(dimension)
+    return tuple(over)
+
+
+def fit_call(
+    budget: Budget, *, prompt_tokens: int, wanted: int, price: Price | None, wrap_up: bool = False
+) -> CallFit | LimitReached:
+    """Cap the output of a model call to what is left, or say which dimension forbids it."""
+    caps = {
+        "tokens": _room(budget, "tokens", wrap_up, prompt_tokens),
+        "output_tokens": _room(budget, "output_tokens", wrap_up, 0),
+        "cost": _affordable(budget, prompt_tokens, price, wrap_up),
+    }
+    least = min(wanted, MIN_OUTPUT_TOKENS)
+    for dimension in DIMENSIONS:
+        cap = caps.get(dimension)
+        if cap is not None and cap < least:
+            return _refusal(budget, dimension, wrap_up)
+    calls = budget.remaining("model_calls", wrap_up=wrap_up)
+    if calls is not None and calls < 1:
+        return _refusal(budget, "model_calls", wrap_up)
+    max_tokens = min([wanted, *(cap for cap in caps.values() if cap is not None)])
+    worst = Usage(input_tokens=prompt_tokens, output_tokens=max_tokens)
+    return CallFit(
+        max_tokens=max_tokens,
+        amounts=Reservation(
+            tokens=prompt_tokens + max_tokens,
+            output_tokens=max_tokens,
+            model_calls=1,
+            cost_usd=worst_cost(price, worst),
+        ),
+    )
+
+
+def worst_cost(price: Price | None, usage: Usage) -> Decimal:
+    """The most that a prompt and its output may cost: all input priced as a cache write."""
+    if price is None:
+        return Decimal(0)
+    written = Usage(cache_write_5m_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    return max(price.cost(usage), price.cost(written))
+
+
+def reserve(budget: Budget, key: str, amounts: Reservation) -> Budget:
+    """Hold `amounts` under `key` until it is settled or released."""
+    return budget.model_copy(update={"reserved": {**budget.reserved, key: amounts}})
+
+
+def release(budget: Budget, key: str) -> Budget:
+    """Give a reservation back unused."""
+    kept = {name: held for name, held in budget.reserved.items() if name != key}
+    return budget.model_copy(update={"reserved": kept})
+
+
+def settle(budget: Budget, key: str, account: AttemptTotals, *, calls: int | None = None) -> Budget:
+    """Replace a reservation by what the attempts did use; lost ones count at their estimate."""
+    total = account.total_usage
+    spent = budget.spent
+    unpriced = account.total_cost_usd is None
+    settled = spent.model_copy(
+        update={
+            "tokens": spent.tokens
+            + total.counted_tokens(count_cache_reads=budget.limits.count_cache_reads),
+            "output_tokens": spent.output_tokens + total.output_tokens,
+            "model_calls": spent.model_calls + (account.attempts if calls is None else calls),
+            "cost_usd": spent.cost_usd + (account.total_cost_usd or Decimal(0)),
+            "unpriced": spent.unpriced or unpriced,
+            "usage": spent.usage + account.usage,
+            "unconfirmed": spent.unconfirmed + account.unconfirmed,
+            "unconfirmed_cost_usd": spent.unconfirmed_cost_usd
+            + (account.unconfirmed_cost_usd or Decimal(0)),
+        }
+    )
+    return release(budget, key).model_copy(update={"spent": settled})
+
+
+def count(budget: Budget, *, tool_calls: int = 0, iterations: int = 0, workers: int = 0) -> Budget:
+    """Count things that are not reserved."""
+    spent = budget.spent
+    return budget.model_copy(
+        update={
+            "spent": spent.model_copy(
+                update={
+                    "tool_calls": spent.tool_calls + tool_calls,
+                    "iterations": spent.iterations + iterations,
+                    "workers": spent.workers + workers,
+                }
+            )
+        }
+    )
+
+
+def work(budget: Budget, seconds: float) -> Budget:
+    """Add active time, in seconds."""
+    active = round(budget.spent.active_time + max(0.0, seconds), 6)
+    return budget.model_copy(
+        update={"spent": budget.spent.model_copy(update={"active_time": active})}
+    )
+
+
+def new_warnings(budget: Budget, *, wall_time: float = 0.0) -> tuple[Budget, tuple[Dimension, ...]]:
+    """Dimensions that passed 80 % since the last look; each is named once in a run."""
+    fresh: list[Dimension] = []
+    for dimension in DIMENSIONS:
+        limit = budget.limits.limit(dimension)
+        used = budget.spent.of(dimension, wall_time=wall_time)
+        if limit and dimension not in budget.warned and float(used / limit) > WARNING_SHARE:
+            fresh.append(dimension)
+    if not fresh:
+        return budget, ()
+    return budget.model_copy(update={"warned": (*budget.warned, *fresh)}), tuple(fresh)
+
+
+def amend(budget: Budget, changes: Mapping[str, object], *, wall_time: float) -> Budget:
+    """Set new limits; raises `ValueError` naming the limit that lies below what is spent."""
+    merged = BudgetLimits.model_validate({**budget.limits.model_dump(), **changes})
+    amended = budget.model_copy(update={"limits": merged})
+    for dimension in DIMENSIONS:
+        limit = merged.limit(dimension)
+        used = budget.spent.of(dimension, wall_time=wall_time)
+        named = "cost_usd" if dimension == "cost" else dimension
+        if limit is not None and named in changes and limit < used:
+            raise ValueError(
+                f"budget.{named}: {_plain(limit)} is below the {_plain(used)} already spent"
+            )
+    return amended
+
+
+def _room(budget: Budget, dimension: Dimension, wrap_up: bool, prompt: int) -> int | None:
+    left = budget.remaining(dimension, wrap_up=wrap_up)
+    return None if left is None else int(left) - prompt
+
+
+def _affordable(budget: Budget, prompt: int, price: Price | None, wrap_up: bool) -> int | None:
+    left = budget.remaining("cost", wrap_up=wrap_up)
+    if left is None or price is None:
+        return None
+    after_prompt = left - worst_cost(price, Usage(input_tokens=prompt))
+    if price.output_per_million == 0:
+        return 0 if after_prompt < 0 else None
+    return int(after_prompt * 1_000_000 / price.output_per_million)
+
+
+def _refusal(budget: Budget, dimension: Dimension, wrap_up: bool) -> LimitReached:
+    limit = budget.visible_limit(dimension, wrap_up=wrap_up) or Decimal(0)
+    used = budget.spent.of(dimension, wall_time=0.0) + budget.reserved_in(dimension)
+    return LimitReached(dimension=dimension, spent=used, limit=limit)
+
+
+def _plain(value: Decimal) -> str:
+    return f"{value.normalize():f}"

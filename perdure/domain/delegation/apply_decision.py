@@ -1,0 +1,237 @@
+"""What follows from a manager's decision, and from a completion that is refused."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from perdure.domain.delegation.budget_phases import BudgetPhase, phase_refusal
+from perdure.domain.delegation.completion import (
+    REPAIRS_OF_COMPLETION,
+    Rejection,
+    completion_repair,
+)
+from perdure.domain.delegation.decisions import (
+    Complete,
+    Delegate,
+    Diagnose,
+    Escalate,
+    Fail,
+    MakePlan,
+    ManagerDecision,
+)
+from perdure.domain.delegation.deliverable_quality import final_score, gaps, quality
+from perdure.domain.delegation.diagnosis import diagnosis_refusal
+from perdure.domain.delegation.next_step import (
+    AfterCheck,
+    AskAgain,
+    AskPerson,
+    Check,
+    CompletionRefused,
+    Directive,
+    End,
+    Planned,
+    Repair,
+    Test,
+    Work,
+)
+from perdure.domain.delegation.parse_decision import MOST_UNREADABLE
+from perdure.domain.delegation.plan import plan_problems, replanned
+from perdure.domain.delegation.progress import ManagerProgress
+from perdure.domain.delegation.repeat_detection import repeat_refusal
+from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.evaluation.outcomes import ended
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.scores import Evaluation, deciding_pass, overall_score
+
+UNHEARD = (
+    "People added something while you decided. It stands under Guidance or among the inputs: see "
+    "to it, or say in the final result why not, and decide again."
+)
+REFUSED_PLANS = 5
+MOST_UNRATED = 2
+
+Step = tuple[ManagerProgress, Directive]
+
+
+def unreadable(
+    course: ManagerProgress, problems: Sequence[str]
+) -> tuple[ManagerProgress, AskAgain | End]:
+    """After a reply that could not be read: asked again, five in a row end the run."""
+    count = course.unreadable + 1
+    changed = course.model_copy(update={"unreadable": count})
+    if count >= MOST_UNREADABLE:
+        detail = f"{count} replies in a row; the last: {' '.join(problems)}"
+        return changed, End(ended("failed", "manager_unreadable", detail))
+    return changed, AskAgain(tuple(problems))
+
+
+def decide(
+    course: ManagerProgress,
+    decision: ManagerDecision,
+    *,
+    settings: DelegationSettings,
+    phase: BudgetPhase,
+    unheard: bool = False,
+) -> Step:
+    """What a decision comes to: it is carried out, or refused with the reason.
+
+    `unheard`: people added what the manager had not read when it decided.
+    """
+    course = course.decided(decision.decision, reason=decision.reason)
+    late = phase_refusal(phase, decision.decision)
+    if late is None and unheard and decision.decision in {"complete", "fail"}:
+        late = UNHEARD
+    if late is not None:
+        return _refused(course, late)
+    match decision:
+        case Delegate():
+            return _delegate(course, decision, settings)
+        case MakePlan():
+            return _plan(course, decision)
+        case Diagnose():
+            refusal = diagnosis_refusal(course.diagnoses, max_iterations=settings.max_iterations)
+            return _refused(course, refusal) if refusal else (course, Test(decision.hypotheses))
+        case Complete():
+            return course, Check(decision)
+        case Escalate():
+            return course, AskPerson(decision.question, decision.choices)
+        case Fail():
+            outcome = "best_effort" if course.usable else "failed"
+            return course, End(ended(outcome, "gave_up", decision.why or decision.reason))
+        case _:
+            assert_never(decision)
+
+
+def after_rejection(
+    course: ManagerProgress,
+    rejection: Rejection,
+    *,
+    wrong: Sequence[str],
+    settings: DelegationSettings,
+    phase: BudgetPhase,
+) -> tuple[ManagerProgress, AfterCheck]:
+    """After a completion that was refused: told, repaired once, or the end.
+
+    Args:
+        course: as it was.
+        rejection: the gate that refused.
+        wrong: everything that a repair can be told by name.
+        settings: of the run.
+        phase: of the budget; its reserve pays for no repair.
+    """
+    breaker, tripped = course.breaker.after(rejection, cap=settings.completion_rejections)
+    changed = course.model_copy(update={"breaker": breaker}).noted(rejection.text)
+    if not tripped:
+        return changed.told(rejection.text), CompletionRefused(rejection.text)
+    if not wrong or breaker.trips > REPAIRS_OF_COMPLETION or phase == "reserve":
+        return changed, End(ended("best_effort", "completion_rejected", rejection.text))
+    return changed.told(rejection.text), Repair(completion_repair(wrong))
+
+
+def after_gates(
+    course: ManagerProgress,
+    score: float | None,
+    *,
+    settings: DelegationSettings,
+    wrong: Sequence[str] = (),
+    lacking: Sequence[str] = (),
+    phase: BudgetPhase = "core_work",
+) -> tuple[ManagerProgress, AfterCheck]:
+    """After all gates passed: the deliverable is accepted, repaired or failed by its score.
+
+    Args:
+        course: as it was.
+        score: of the rubric if there is one, else the reviewers' mean.
+        settings: of the run.
+        wrong: everything that a repair can be told by name.
+        lacking: what the rubric holds against it.
+        phase: of the budget.
+    """
+    thresholds = settings.evaluation
+    match quality(score, thresholds):
+        case "accept":
+            figures = "" if score is None else f"score {score:.2f}"
+            return course, End(ended("accepted", "completed", figures))
+        case "accept_with_warning":
+            figures = f"with a warning: score {score:.2f}, wanted {thresholds.accept:g}"
+            return course, End(ended("accepted", "completed", figures))
+        case "repair":
+            named = (f"the score is {score:.2f}, wanted {thresholds.warn:g}", *lacking)
+            rejection = Rejection(gate="quality", named=named)
+            return after_rejection(course, rejection, wrong=wrong, settings=settings, phase=phase)
+        case "fail":
+            figures = f"score {score:.2f}, wanted {thresholds.repair:g}"
+            return course, End(ended("failed", "quality_failed", figures))
+
+
+def after_rating(
+    course: ManagerProgress,
+    rubric: Rubric,
+    evaluation: Evaluation,
+    *,
+    settings: DelegationSettings,
+    phase: BudgetPhase,
+) -> tuple[ManagerProgress, AfterCheck]:
+    """After the rubric scored the deliverable; all its deciding checks passing accepts at once."""
+    course = course.model_copy(update={"unrated": 0})
+    score = overall_score(rubric, evaluation)
+    if deciding_pass(rubric, evaluation):
+        said = "all deciding checks pass"
+        figures = said if score is None else f"{said}, score {score:.2f}"
+        return course, End(ended("accepted", "completed", figures))
+    lacking = gaps(rubric, evaluation, wanted=settings.evaluation.accept)
+    return after_gates(
+        course,
+        final_score(score, course.reviews.mean),
+        settings=settings,
+        wrong=lacking,
+        lacking=lacking,
+        phase=phase,
+    )
+
+
+def unrated(course: ManagerProgress, why: str) -> tuple[ManagerProgress, AfterCheck]:
+    """After an evaluation that failed: no score, and the second in a row ends the run."""
+    count = course.unrated + 1
+    changed = course.model_copy(update={"unrated": count})
+    if count >= MOST_UNRATED:
+        return changed, End(ended("failed", "evaluator_failed", why))
+    said = f"The deliverable could not be scored: {why}. Nothing is known against it; complete it."
+    return changed.noted(f"not scored: {why}").told(said), CompletionRefused(said)
+
+
+def _delegate(course: ManagerProgress, decision: Delegate, settings: DelegationSettings) -> Step:
+    cap = settings.workers_per_iteration or len(decision.delegations)
+    now, later = decision.delegations[:cap], decision.delegations[cap:]
+    refusal = repeat_refusal(course.past, now)
+    if refusal is not None:
+        return _refused(course, refusal)
+    deferred = tuple(envelope.worker for envelope in later)
+    if deferred:
+        course = course.told(
+            f"Deferred, as an iteration takes {cap} workers: {', '.join(deferred)}. "
+            "Delegate them again if they are still needed."
+        )
+    return course, Work(now, deferred)
+
+
+def _plan(course: ManagerProgress, decision: MakePlan) -> Step:
+    problems = plan_problems(decision.subtasks)
+    if problems:
+        return _refused(course, f"The plan was refused: {' '.join(problems)}")
+    if not course.plan.locked:
+        plan = replanned(course.plan, decision.subtasks)
+        return course.model_copy(update={"plan": plan, "refused_plans": 0}), Planned()
+    refused = course.refused_plans + 1
+    course = course.model_copy(update={"refused_plans": refused})
+    workable = course.plan.workable
+    if not workable or refused >= REFUSED_PLANS:
+        detail = "no subtask can be worked on" if not workable else f"{refused} plans, no work"
+        return course, End(ended("best_effort", "plan_loop_stall", detail))
+    ready = ", ".join(node.id for node in course.plan.actionable) or workable[0].id
+    return _refused(
+        course, f"The plan is locked until work brings something. Delegate now; ready: {ready}."
+    )
+
+
+def _refused(course: ManagerProgress, why: str) -> Step:
+    return course.noted(f"refused: {why}").told(why), CompletionRefused(why)

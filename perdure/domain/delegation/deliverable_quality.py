@@ -1,0 +1,65 @@
+"""What becomes of the final deliverable by its score."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from perdure.domain.delegation.settings import QualityThresholds
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding, failing
+from perdure.domain.evaluation.trajectory import rounded
+from perdure.domain.scoring.feedback import relevant_findings
+
+GAP_CHARACTERS = 240
+MOST_GAPS = 20
+Quality = Literal["accept", "accept_with_warning", "repair", "fail"]
+
+
+def quality(score: float | None, thresholds: QualityThresholds) -> Quality:
+    """The policy by score; what nobody scored is accepted, as all gates let it pass."""
+    if score is None:
+        return "accept"
+    value = rounded(score)
+    if value >= thresholds.accept:
+        return "accept"
+    if value >= thresholds.warn:
+        return "accept_with_warning"
+    return "repair" if value >= thresholds.repair else "fail"
+
+
+def final_score(rubric: float | None, critique: float | None) -> float | None:
+    """The score of the rubric if the task has one, else the reviewers' mean."""
+    return critique if rubric is None else rubric
+
+
+def deliverable_text(final: str, files: Mapping[str, str]) -> str:
+    """What a rubric looks at: the final result, and after it each file that is handed over.
+
+    A text that stands alone, the result or a single file, stays as it is.
+    """
+    if not final.strip() and len(files) == 1:
+        return next(iter(files.values()))
+    shown = [f"## File {path}\n\n{text}" for path, text in files.items()]
+    return "\n\n".join([final, *shown] if final.strip() else shown)
+
+
+def gaps(rubric: Rubric, evaluation: Evaluation, *, wanted: float) -> tuple[str, ...]:
+    """What a deliverable still lacks, one line each: open findings, then dimensions too low."""
+    open_ones = relevant_findings(evaluation.findings)
+    told = {finding.dimension for finding in open_ones}
+    lines = [_finding(finding) for finding in open_ones]
+    for name in failing(rubric, evaluation, wanted):
+        item = evaluation.get(name)
+        if item is not None and name not in told:
+            lines.append(_gap(item))
+    return tuple(dict.fromkeys(line[:GAP_CHARACTERS] for line in lines))[:MOST_GAPS]
+
+
+def _finding(finding: Finding) -> str:
+    said = f": {finding.detail}" if finding.detail else ""
+    cure = f" To do: {finding.fix}" if finding.fix else ""
+    return f"{finding.dimension}: {finding.title}{said}{cure}"
+
+
+def _gap(item: DimensionScore) -> str:
+    score = "no score" if item.capped is None else f"{item.capped:.2f}"
+    return f"{item.name}: {item.gap or 'not met'} ({score})"

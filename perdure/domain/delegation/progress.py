@@ -1,0 +1,256 @@
+"""The course of a delegation run: everything its rules look at, and how each event changes it.
+
+It is a fold of bounded size. The workflow runs what `deciding` says and hands the facts back.
+"""
+
+from collections.abc import Sequence
+
+from perdure.domain.delegation.completion import Breaker
+from perdure.domain.delegation.confidence import iteration_confidence, mean_rating
+from perdure.domain.delegation.convergence import convergence, findings_hash
+from perdure.domain.delegation.decisions import DecisionName, Envelope
+from perdure.domain.delegation.diagnosis import Diagnoses, confirmed
+from perdure.domain.delegation.key_findings import shortened
+from perdure.domain.delegation.plan import TaskPlan
+from perdure.domain.delegation.repeat_detection import PastWork, repeat_warning
+from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.stall import Measurement, Progress, StallVerdict, after_reading
+from perdure.domain.delegation.summary import Round
+from perdure.domain.delegation.worker_review import Reviews
+from perdure.domain.evaluation.outcomes import RunEnd, ended
+from perdure.domain.foundation.base import FrozenModel
+
+ROUNDS_KEPT = 50
+ANSWERS_KEPT = 10
+NOTE_CHARACTERS = 600
+REASON_CHARACTERS = 300
+MOST_NOTES = 12
+
+
+class Answer(FrozenModel):
+    """What a person said to a question."""
+
+    question: str
+    answer: str
+
+
+class ManagerProgress(FrozenModel):
+    """A run so far.
+
+    Args:
+        iteration: decisions that were begun.
+        rounds: the newest of them; those in the window with their workers.
+        plan: the task plan.
+        diagnoses: how often causes were looked for.
+        past: work that went badly, and who worked lately.
+        progress: readings and strategies.
+        breaker: refused completions.
+        reviews: what reviewers said.
+        unreadable: replies in a row that could not be read.
+        unrated: completions in a row that the rubric could not score.
+        refused_plans: plans in a row that were refused because the plan is locked.
+        notes: what the manager is told in its next view.
+        answers: what people said.
+        usable: some worker brought something that can be used.
+    """
+
+    iteration: int = 0
+    rounds: tuple[Round, ...] = ()
+    plan: TaskPlan = TaskPlan()
+    diagnoses: Diagnoses = Diagnoses()
+    past: PastWork = PastWork()
+    progress: Progress = Progress()
+    breaker: Breaker = Breaker()
+    reviews: Reviews = Reviews()
+    unreadable: int = 0
+    unrated: int = 0
+    refused_plans: int = 0
+    notes: tuple[str, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    usable: bool = False
+
+    def begun(self) -> "ManagerProgress":
+        """With one more iteration begun."""
+        return self.model_copy(update={"iteration": self.iteration + 1})
+
+    def decided(self, decision: DecisionName | None, *, reason: str = "") -> "ManagerProgress":
+        """With the decision of this iteration; what the manager was told before is done with."""
+        round = Round(
+            index=self.iteration, decision=decision, reason=shortened(reason, REASON_CHARACTERS)
+        )
+        return self.model_copy(
+            update={"rounds": (*self.rounds, round)[-ROUNDS_KEPT:], "notes": (), "unreadable": 0}
+        )
+
+    def told(self, *notes: str) -> "ManagerProgress":
+        """With more for the manager's next view."""
+        said = [shortened(note, NOTE_CHARACTERS) for note in notes if note.strip()]
+        kept = tuple(dict.fromkeys((*self.notes, *said)))[-MOST_NOTES:]
+        return self.model_copy(update={"notes": kept})
+
+    def noted(self, note: str) -> "ManagerProgress":
+        """With what became of this iteration's decision."""
+        return self._last(note=shortened(note, REASON_CHARACTERS))
+
+    def answered(self, question: str, answer: str) -> "ManagerProgress":
+        """With a person's answer, which later views show."""
+        said = Answer(question=shortened(question, 600), answer=answer[:4_000])
+        return self.model_copy(update={"answers": (*self.answers, said)[-ANSWERS_KEPT:]})
+
+    @property
+    def pending(self) -> int:
+        """Subtasks that are neither done nor failed."""
+        return len(self.plan.pending)
+
+    def _last(self, **fields: object) -> "ManagerProgress":
+        if not self.rounds:
+            return self
+        last = self.rounds[-1].model_copy(update=fields)
+        return self.model_copy(update={"rounds": (*self.rounds[:-1], last)})
+
+    def worked(
+        self, reports: Sequence[WorkerReport], *, confidence: float | None
+    ) -> "ManagerProgress":
+        """With what the workers of this iteration brought; older rounds lose their details."""
+        course = self._last(workers=tuple(reports), confidence=confidence)
+        return course.model_copy(
+            update={"usable": self.usable or any(report.usable for report in reports)}
+        )
+
+    def condensed(self, window: int) -> "ManagerProgress":
+        """With details in the newest rounds only."""
+        older = tuple(item.model_copy(update={"workers": ()}) for item in self.rounds[:-window])
+        return self.model_copy(update={"rounds": (*older, *self.rounds[-window:])})
+
+
+def after_delegation(
+    course: ManagerProgress,
+    envelopes: Sequence[Envelope],
+    reports: Sequence[WorkerReport],
+    *,
+    output: str | None,
+    similarity: float | None,
+    settings: DelegationSettings,
+) -> tuple[ManagerProgress, StallVerdict]:
+    """The course after workers came back, and whether the work is stuck.
+
+    Args:
+        course: as it was when they were sent.
+        envelopes: what they were told.
+        reports: what they brought, one for each.
+        output: the address of what they wrote, None for nothing.
+        similarity: of that to the output of `compared_with`; None: not compared.
+        settings: of the run.
+    """
+    confidence = iteration_confidence(reports)
+    moved = any(report.usable for report in reports)
+    found = findings_hash(item.key_finding for item in reports if item.usable)
+    reading = Measurement(confidence=confidence or 0.0, output=output, findings=found)
+    progress, verdict = after_reading(
+        course.progress,
+        reading,
+        similarity=similarity,
+        settings=settings.stall,
+        strategies=settings.strategies,
+    )
+    plan = _marked(course.plan, reports, settings)
+    changed = course.worked(reports, confidence=confidence).model_copy(
+        update={
+            "plan": plan.progressed() if moved else plan,
+            "diagnoses": course.diagnoses.after_delegation(),
+            "past": course.past.after(
+                envelopes, iteration=course.iteration, confidence=mean_rating(reports)
+            ),
+            "progress": progress,
+            "breaker": course.breaker.after_progress() if moved else course.breaker,
+            "refused_plans": 0,
+        }
+    )
+    changed = changed.told(repeat_warning(changed.past) or "", _stall_note(verdict))
+    return changed.condensed(settings.full_results_window), verdict
+
+
+def after_diagnosis(
+    course: ManagerProgress, reports: Sequence[WorkerReport], *, settings: DelegationSettings
+) -> ManagerProgress:
+    """The course after hypotheses were tested; each report's `worker` is the hypothesis."""
+    yes = [report.worker for report in reports if confirmed(report.confidence)]
+    no = [report.worker for report in reports if not confirmed(report.confidence)]
+    said = [f"confirmed: {', '.join(yes)}"] * bool(yes) + [
+        f"not confirmed: {', '.join(no)}"
+    ] * bool(no)
+    changed = course.worked(reports, confidence=None).noted("; ".join(said))
+    changed = changed.model_copy(update={"diagnoses": course.diagnoses.after_diagnosis()})
+    return changed.condensed(settings.full_results_window)
+
+
+def planned_end(course: ManagerProgress, settings: DelegationSettings) -> RunEnd | None:
+    """The end before a further iteration: the permitted ones are used up."""
+    if course.iteration < settings.max_iterations:
+        return None
+    figures = f"{course.iteration} of {settings.max_iterations}"
+    return ended("best_effort", "max_iterations", figures)
+
+
+def progress_end(
+    course: ManagerProgress, settings: DelegationSettings, verdict: StallVerdict | None = None
+) -> RunEnd | None:
+    """The end after a decision: no strategy is left, or the results stopped changing.
+
+    A strategy that begins now gets its chance first.
+    """
+    match verdict.signal if verdict else None:
+        case "stop":
+            return ended("best_effort", "stalled", verdict.why if verdict else "")
+        case "switch_strategy":
+            return None
+        case _:
+            why = convergence(
+                course.progress,
+                iteration=course.iteration,
+                pending=course.pending,
+                settings=settings.stall,
+            )
+            return ended("best_effort", "converged", why) if why else None
+
+
+def _marked(
+    plan: TaskPlan, reports: Sequence[WorkerReport], settings: DelegationSettings
+) -> TaskPlan:
+    """The plan with what became of the subtasks that were worked on."""
+    for id in dict.fromkeys(report.subtask for report in reports if report.subtask):
+        of_it = [report for report in reports if report.subtask == id]
+        good = [report for report in of_it if _is_done(report, settings)]
+        bad = [why for report in of_it if (why := _failure(report, settings))]
+        if bad and not good:
+            plan = plan.marked(id, "failed", shortened(bad[-1]))
+        elif good and len(good) == len(of_it):
+            plan = plan.marked(id, "done", good[-1].key_finding)
+        else:
+            plan = plan.marked(id, "pending", "the review asks for more")
+    return plan
+
+
+def _failure(report: WorkerReport, settings: DelegationSettings) -> str:
+    """Why nobody can build on what a worker brought; empty when somebody can."""
+    if not report.usable:
+        return report.error or "nothing usable came back"
+    judged = report.judged
+    if judged is None or judged >= settings.min_confidence:
+        return ""
+    whose = "its worker is" if report.critique is None else "its reviewer is"
+    return f"{whose} confident at {judged:.2f}, wanted {settings.min_confidence:g}"
+
+
+def _is_done(report: WorkerReport, settings: DelegationSettings) -> bool:
+    if _failure(report, settings):
+        return False
+    reviewed = report.critique is None or report.critique >= settings.critique.min_mean
+    return reviewed
+
+
+def _stall_note(verdict: StallVerdict) -> str:
+    if verdict.signal != "warn":
+        return ""
+    return f"The work may be stuck: {verdict.why}. Change something."

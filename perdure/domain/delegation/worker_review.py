@@ -1,0 +1,183 @@
+"""Critique of a worker's result: what a reviewer says, what is repaired, what recurs."""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field, JsonValue
+
+from perdure.domain.delegation.results import Confidence, Defect
+from perdure.domain.delegation.settings import CritiqueSettings
+from perdure.domain.evaluation.scores import known_severity, severity_of
+from perdure.domain.evaluation.trajectory import is_score, rounded
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.problems import shown
+from perdure.domain.llm.structured_replies import BadReply, Fields, find_reply, unread
+
+CATEGORIES = (
+    "missing",
+    "wrong",
+    "incomplete",
+    "unsupported",
+    "placeholder",
+    "format",
+    "off_task",
+    "other",
+)
+RECURRING = 2
+MOST_PITFALLS = 5
+MOST_CATEGORIES = 24
+MOST_DEFECTS = 20
+KEPT_SCORES = 200
+
+
+class Critique(FrozenModel):
+    """A reviewer's score of one result, and its defects by category."""
+
+    score: Confidence
+    defects: tuple[Defect, ...] = ()
+
+    @property
+    def critical(self) -> tuple[Defect, ...]:
+        """The defects that must be repaired."""
+        return tuple(defect for defect in self.defects if defect.critical)
+
+
+class Pitfall(FrozenModel):
+    """A category of defects: how many results had it, and its newest example."""
+
+    category: str
+    seen: int = 1
+    example: str = ""
+
+
+class Reviews(FrozenModel):
+    """What reviewers said so far: the newest score by piece of work, and pitfalls."""
+
+    scores: Mapping[str, Confidence] = Field(default={})
+    pitfalls: tuple[Pitfall, ...] = ()
+
+    def after(self, piece: str, critique: Critique) -> "Reviews":
+        """With the critique of one result; a piece of work has one score, the newest."""
+        others = {key: score for key, score in self.scores.items() if key != piece}
+        kept = list({**others, piece: critique.score}.items())[-KEPT_SCORES:]
+        return Reviews(scores=dict(kept), pitfalls=_counted(self.pitfalls, critique.defects))
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over all pieces of work that were reviewed; None for none."""
+        known = list(self.scores.values())
+        return rounded(sum(known) / len(known)) if known else None
+
+    @property
+    def recurring(self) -> tuple[str, ...]:
+        """The pitfalls that later workers are told, most frequent first."""
+        often = [item for item in self.pitfalls if item.seen >= RECURRING]
+        often.sort(key=lambda item: (-item.seen, item.category))
+        return tuple(f"{item.category}: {item.example}" for item in often[:MOST_PITFALLS])
+
+
+def wants_critique(acceptance: str, settings: CritiqueSettings) -> bool:
+    """Whether a result is reviewed: only what has an acceptance can be measured by it."""
+    return settings.enabled and bool(acceptance.strip())
+
+
+def wants_repair(critique: Critique, *, repairs: int, settings: CritiqueSettings) -> bool:
+    """Whether the worker repairs its result once more; `repairs` were made already."""
+    return bool(critique.critical) and repairs < settings.repairs
+
+
+def keeps_repair(before: Critique, after: Critique) -> bool:
+    """Whether a repaired result replaces the one before: a worse one is discarded."""
+    return rounded(after.score) >= rounded(before.score)
+
+
+def repair_text(critique: Critique) -> str:
+    """What the worker is told to repair: the critical defects alone, each with its fix."""
+    lines = [
+        f"- {item.title}" + (f" Fix: {item.fix}" if item.fix else "") for item in critique.critical
+    ]
+    return (
+        "A reviewer found these defects in your result. Repair exactly these, keep everything else "
+        "as it is, and hand back the whole result again:\n" + "\n".join(lines)
+    )
+
+
+def read_critique(text: str) -> Critique | BadReply:
+    """The critique in a reply, or why it is none; a failed reviewer is no score."""
+    found = find_reply(text, "score")
+    if isinstance(found, BadReply):
+        return found
+    if found is None:
+        return BadReply(("The reply holds no JSON object with a score and defects.",))
+    score = found.fields["score"]
+    if isinstance(score, bool) or not isinstance(score, int | float) or not is_score(score):
+        return BadReply((f"score: found {shown(score)}; allowed: a number from 0 to 1.",))
+    if problems := _misplaced(found.fields):
+        return BadReply(problems)
+    given = found.fields.get("defects")
+    defects = read_defects(given if isinstance(given, list) else [])
+    return _consistent(Critique(score=score, defects=defects))
+
+
+def read_defects(given: Sequence[JsonValue]) -> tuple[Defect, ...]:
+    """Defects as models give them, objects or texts, the critical ones first.
+
+    Those that say nothing at all are left out; what is only called critical has no words of its
+    own, and counts.
+    """
+    read = [found for item in given if (found := _defect(item)) is not None]
+    return tuple(sorted(read, key=lambda item: not item.critical)[:MOST_DEFECTS])
+
+
+def _misplaced(fields: Fields) -> tuple[str, ...]:
+    """What a reply says in a place where nobody looks for it."""
+    given = fields.get("defects")
+    found = [] if given is None or isinstance(given, list) else ["defects: give a list."]
+    for item in given if isinstance(given, list) else ():
+        severity = item.get("severity") if isinstance(item, dict) else None
+        if isinstance(severity, str) and severity.strip() and known_severity(severity) is None:
+            found.append(f"severity: found {shown(severity)}; allowed: critical, true or false.")
+    surplus = unread(fields, ("score", "defects"))
+    found += [f"Nobody asked for the field {name!r}; allowed: score, defects." for name in surplus]
+    return tuple(found)
+
+
+def _consistent(critique: Critique) -> Critique | BadReply:
+    if critique.score >= 1.0 and critique.critical:
+        title = critique.critical[0].title
+        return BadReply((f"The score is 1, yet {title!r} is called critical.",))
+    return critique
+
+
+def _defect(item: JsonValue) -> Defect | None:
+    given = item if isinstance(item, dict) else {"title": item}
+    said = (given.get(key) for key in ("title", "detail", "description", "defect"))
+    title = next((text.strip() for text in said if isinstance(text, str) and text.strip()), "")
+    critical = given.get("critical")
+    severity = given.get("severity")
+    is_severe = isinstance(severity, str) and severity_of(severity) == "blocker"
+    if not title and (critical is True or is_severe):
+        title = "a critical defect without words"
+    if not title:
+        return None
+    fix, category = given.get("fix"), given.get("category")
+    return Defect(
+        category=_category(category if isinstance(category, str) else ""),
+        title=title,
+        fix=fix.strip() if isinstance(fix, str) else "",
+        critical=critical if isinstance(critical, bool) else is_severe,
+    )
+
+
+def _category(said: str) -> str:
+    name = "_".join(said.casefold().replace("-", " ").replace("_", " ").split())
+    return name[:40] or "other"
+
+
+def _counted(pitfalls: Sequence[Pitfall], defects: Sequence[Defect]) -> tuple[Pitfall, ...]:
+    """With each category of one result counted once."""
+    counted = {item.category: item for item in pitfalls}
+    for category, defect in {item.category: item for item in defects}.items():
+        seen = counted[category].seen + 1 if category in counted else 1
+        counted[category] = Pitfall(category=category, seen=seen, example=defect.title[:160])
+    kept = sorted(counted.values(), key=lambda item: (-item.seen, item.category))
+    return tuple(kept[:MOST_CATEGORIES])

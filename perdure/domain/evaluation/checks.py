@@ -1,0 +1,121 @@
+"""The parameters of deterministic checks; what runs them lies behind the activities.
+
+Only what can be checked here without running anything is checked here: patterns and schemas are
+compiled by the adapter when a run is created.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, JsonValue, model_validator
+
+from perdure.domain.budget.envelope import MOST
+from perdure.domain.evaluation.python_checks import Snippet, read_snippet
+from perdure.domain.foundation.base import FrozenModel
+
+PLUGIN_NAME = r"^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$"
+MAX_CODE_CHARACTERS = 10_000
+MAX_PATTERN_CHARACTERS = 2_000
+
+LengthUnit = Literal["chars", "words", "lines", "sentences"]
+
+
+class ContainsCheck(FrozenModel):
+    """Terms that must occur: `all` each, `any` at least one, `none` not at all.
+
+    Scores the share of demands met: every term of `all` and `none` is one, `any` together is one.
+    """
+
+    check: Literal["contains"]
+    all: tuple[str, ...] = ()
+    any: tuple[str, ...] = ()
+    none: tuple[str, ...] = ()
+    ignore_case: bool = True
+
+    @model_validator(mode="after")
+    def _demands_something(self) -> "ContainsCheck":
+        terms = (*self.all, *self.any, *self.none)
+        if not terms or "" in terms:
+            raise ValueError("at least one term in all, any or none, and no empty ones")
+        return self
+
+
+class RegexCheck(FrozenModel):
+    """A pattern (RE2 syntax) that must match at least `count` times; 0: not at all."""
+
+    check: Literal["regex"]
+    pattern: str = Field(min_length=1, max_length=MAX_PATTERN_CHARACTERS)
+    count: int = Field(default=1, ge=0, le=MOST)
+
+
+class LengthCheck(FrozenModel):
+    """A length between `min` and `max`, both included."""
+
+    check: Literal["length"]
+    unit: LengthUnit
+    min: int | None = Field(default=None, ge=0, le=MOST)
+    max: int | None = Field(default=None, ge=0, le=MOST)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "LengthCheck":
+        if self.min is None and self.max is None:
+            raise ValueError("min, max or both")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError("min at most as large as max")
+        return self
+
+
+class JsonSchemaCheck(FrozenModel):
+    """The output is JSON that satisfies a schema."""
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+    check: Literal["json_schema"]
+    schema_: dict[str, JsonValue] = Field(alias="schema")
+
+
+class EqualsCheck(FrozenModel):
+    """The output equals a text (surrounding space aside), or as JSON another value."""
+
+    check: Literal["equals"]
+    value: JsonValue
+
+
+class PythonCheck(FrozenModel):
+    """Python over the output, run without any access to the outside.
+
+    `code` is an expression over the text `output`, or a function of it. True and False count as 1
+    and 0, a number from 0 to 1 is the score; beside a score, words may say what is missing.
+    """
+
+    check: Literal["python"]
+    code: str = Field(min_length=1, max_length=MAX_CODE_CHARACTERS)
+
+    @model_validator(mode="after")
+    def _readable(self) -> "PythonCheck":
+        read_snippet(self.code)
+        return self
+
+    @property
+    def snippet(self) -> Snippet:
+        """The code as it is run."""
+        return read_snippet(self.code)
+
+
+class PluginCheck(FrozenModel):
+    """A check that an installed package brings; every other field is a parameter of it."""
+
+    model_config = ConfigDict(extra="allow")
+    # Narrowed as pydantic's documentation shows; its base class says `dict | None`.
+    __pydantic_extra__: dict[str, JsonValue]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    check: Annotated[str, Field(pattern=PLUGIN_NAME, max_length=100)]
+
+    @property
+    def parameters(self) -> dict[str, JsonValue]:
+        """What the check is told."""
+        return dict(self.__pydantic_extra__)
+
+
+BuiltInCheck = ContainsCheck | RegexCheck | LengthCheck | JsonSchemaCheck | EqualsCheck
+Check = BuiltInCheck | PythonCheck | PluginCheck
+PURE_KINDS = ("contains", "regex", "length", "json_schema", "equals", "python")

@@ -1,0 +1,112 @@
+"""A person's scores: what is asked, and how the answer is read."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.scores import IMPORTANT_CAP, DimensionScore, Finding
+from perdure.domain.evaluation.trajectory import is_score, rounded
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.foundation.strict_json import read_json
+
+_NUMBER = re.compile(
+    r"\s*(?P<score>[-+]?(\d+(\.\d*)?|\.\d+))(?![\w.,%/]*\d|\s*%)(?P<rest>.*)", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BadScores:
+    """Why an answer gives no scores, as a sentence."""
+
+    problem: str
+
+
+def review_prompt(
+    rubric: Rubric, *, iteration: int, output: BlobRef | None, files: str | None
+) -> str:
+    """What a person is asked about the draft of an iteration."""
+    lines = [f"Score the draft of iteration {iteration}, each from 0 to 1:"]
+    for item in rubric.human:
+        asked = " ".join(filter(None, (item.description, item.question)))
+        lines.append(f"- {item.name}: {asked}" if asked else f"- {item.name}")
+    if output is not None:
+        lines.append(f"The text: {output.hash}")
+    if files is not None:
+        lines.append(f"The files: {files}")
+    example = "; ".join(f"{item.name}: 0.8" for item in rubric.human)
+    lines.append(f"Answer like this, with words behind a score if you like: {example}")
+    return "\n".join(lines)
+
+
+def read_scores(text: str, names: Sequence[str]) -> tuple[DimensionScore, ...] | BadScores:
+    """One score per name, from `name: 0.8 words; other: 0.5`, JSON, or a number for all.
+
+    What is said behind a score below 1 is what is missing.
+    """
+    given = _from_json(text) or _named(text, names) or _for_all(text, names)
+    missing = [name for name in names if name not in given]
+    if missing:
+        example = "; ".join(f"{name}: 0.8" for name in names)
+        return BadScores(f"no score for {', '.join(missing)}; answer like {example}")
+    for name in names:
+        if not is_score(given[name][0]):
+            return BadScores(f"the score {given[name][0]:g} of {name} is not between 0 and 1")
+    return tuple(_score(name, *given[name]) for name in names)
+
+
+def _from_json(text: str) -> dict[str, tuple[float, str]]:
+    try:
+        value = read_json(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    return {
+        str(name): (float(score), "")
+        for name, score in value.items()
+        if isinstance(score, float) or (score in {0, 1} and not isinstance(score, bool))
+    }
+
+
+def _named(text: str, names: Sequence[str]) -> dict[str, tuple[float, str]]:
+    either = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    starts = re.compile(rf"(?:^|[\n;,])\s*(?:- )?(?P<name>{either})\s*[:=]", re.IGNORECASE)
+    marks = list(starts.finditer(text))
+    ends = [*(mark.start() for mark in marks), len(text)][1:]
+    known = {name.casefold(): name for name in names}
+    found: dict[str, tuple[float, str]] = {}
+    for mark, end in zip(marks, ends, strict=True):
+        number = _NUMBER.fullmatch(text[mark.end() : end])
+        if number is not None:
+            words = number["rest"].strip(" \n\t;,-–—")
+            found[known[mark["name"].casefold()]] = (float(number["score"]), words)
+    return found
+
+
+def _for_all(text: str, names: Sequence[str]) -> dict[str, tuple[float, str]]:
+    number = _NUMBER.fullmatch(text)
+    if number is None:
+        return {}
+    words = number["rest"].strip(" \n\t;,-–—")
+    return dict.fromkeys(names, (float(number["score"]), words))
+
+
+def _score(name: str, score: float, words: str) -> DimensionScore:
+    below = score < 1
+    said = words or "a person sees room for improvement"
+    finding = Finding(
+        id=f"human:{name}",
+        # Never one that would cap what the person gave.
+        severity="important" if score <= IMPORTANT_CAP else "suggestion",
+        dimension=name,
+        title=said[:200],
+        detail=said,
+    )
+    return DimensionScore(
+        name=name,
+        score=rounded(score),
+        source="human",
+        gap=said if below else "",
+        findings=(finding,) if below and words else (),
+    )

@@ -1,0 +1,193 @@
+"""Reads a judge's reply: structured, or text in its labelled form; or says why it is none.
+
+Whatever is not understood is a problem, told the one time that the judge is asked again. A reply
+that is still bad then is a failed evaluator, never a score. Slips are problems of form alone: the
+scores beside them are clear, so a second slip costs the explanation and not the run.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from perdure.domain.evaluation.judge_reply_shape import (
+    GivenFinding,
+    GivenReply,
+    GivenScore,
+    surplus,
+)
+from perdure.domain.evaluation.judge_reply_text import has_scores_label, read_labelled
+from perdure.domain.evaluation.scores import DimensionScore, Finding, Severity, known_severity
+from perdure.domain.evaluation.trajectory import is_score, rounded
+from perdure.domain.llm.structured_replies import BadReply, find_reply, shaped
+
+__all__ = ["Asked", "BadReply", "Judgement", "read_judgement"]
+
+NO_WORDS = "a finding without words"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A usable reply: one score for each dimension that was asked for, in their order.
+
+    `slips` are what is wrong with its form: worth a second question, and no more than that.
+    """
+
+    scores: tuple[DimensionScore, ...]
+    resolved: tuple[str, ...] = ()
+    slips: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All new findings."""
+        return tuple(finding for score in self.scores for finding in score.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the judge was asked.
+
+    Args:
+        dimensions: the names to be scored.
+        open_findings: ids that the judge may call resolved.
+        next_finding: the number of the next new finding; ids are run-wide (`F1`, `F2`, …).
+        pass_score: the score that means pass, which no blocker may stand beside.
+    """
+
+    dimensions: tuple[str, ...]
+    open_findings: Collection[str] = field(default=())
+    next_finding: int = 1
+    pass_score: float = 1.0
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names by their form without case."""
+        return {name.casefold(): name for name in self.dimensions}
+
+
+def read_judgement(text: str, asked: Asked) -> Judgement | BadReply:
+    """The judgement in a reply, or every problem with it, slips included."""
+    given = _parse(text, asked.dimensions)
+    if isinstance(given, BadReply):
+        return given
+    names = asked.names
+    scores = {names.get(item.name.casefold(), item.name): item for item in given.dimensions}
+    findings = _numbered(given.placed(asked.dimensions), names, asked.next_finding)
+    slips = (*_gap_slips(scores), *_finding_slips(given.findings))
+    problems = (*_score_problems(scores, given, asked), *_finding_problems(findings, scores, asked))
+    if problems:
+        return BadReply((*problems, *slips))
+    known = {one.casefold(): one for one in asked.open_findings}
+    resolved = (known.get(one.strip().casefold()) for one in given.resolved)
+    return Judgement(
+        scores=tuple(_score(name, scores[name], findings) for name in asked.dimensions),
+        resolved=tuple(dict.fromkeys(one for one in resolved if one is not None)),
+        slips=slips,
+    )
+
+
+def _parse(text: str, dimensions: Sequence[str]) -> GivenReply | BadReply:
+    """The reply in the structured shape, whichever way it came."""
+    found = find_reply(text, "dimensions")
+    if isinstance(found, BadReply):
+        return found
+    if found is not None:
+        if has_scores_label(f"{text[: found.start]}\n{text[found.end :]}"):
+            return BadReply(("The reply gives its scores twice, as JSON and under a label.",))
+        given = shaped(found.fields, GivenReply)
+        problems = surplus(found.fields)
+        return BadReply(problems) if problems and not isinstance(given, BadReply) else given
+    labelled = read_labelled(text, dimensions)
+    if labelled is None:
+        return BadReply(("The reply is neither JSON of the shape asked for nor labelled text.",))
+    given = shaped(labelled.fields, GivenReply)
+    if labelled.problems:
+        missing = _missing(given, dimensions) if isinstance(given, GivenReply) else ()
+        return BadReply((*missing, *labelled.problems))
+    return given
+
+
+def _missing(given: GivenReply, dimensions: Sequence[str]) -> tuple[str, ...]:
+    scored = {item.name.casefold() for item in given.dimensions}
+    missing = [name for name in dimensions if name.casefold() not in scored]
+    return (f"No score for: {', '.join(missing)}.",) if missing else ()
+
+
+def _score_problems(
+    scores: dict[str, GivenScore], given: GivenReply, asked: Asked
+) -> tuple[str, ...]:
+    if not given.dimensions:
+        return ("No dimension is scored.",)
+    found = list(_missing(given, asked.dimensions))
+    for name, item in scores.items():
+        if name not in asked.dimensions:
+            found.append(f"{name} was not asked for; score {', '.join(asked.dimensions)}.")
+        elif not is_score(item.score):
+            found.append(f"The score {item.score} of {name} is not between 0 and 1.")
+    if len(scores) < len(given.dimensions):
+        found.append("A dimension is scored twice.")
+    return tuple(found)
+
+
+def _gap_slips(scores: dict[str, GivenScore]) -> tuple[str, ...]:
+    return tuple(
+        f"{name} is scored {item.score:g}, but no gap says what is missing."
+        for name, item in scores.items()
+        if item.score < 1.0 and not item.gap.strip()
+    )
+
+
+def _finding_slips(findings: Sequence[GivenFinding]) -> tuple[str, ...]:
+    found: list[str] = []
+    for item in findings:
+        if not item.words:
+            found.append(f"A finding ({item.severity}) has no title.")
+        if known_severity(item.severity) is None:
+            allowed = "blocker, important, suggestion"
+            found.append(f"severity: found {item.severity[:40]!r}; allowed: {allowed}.")
+    return tuple(found)
+
+
+def _finding_problems(
+    findings: Sequence[Finding], scores: dict[str, GivenScore], asked: Asked
+) -> tuple[str, ...]:
+    found: list[str] = []
+    for finding in findings:
+        item = scores.get(finding.dimension)
+        if finding.dimension not in asked.dimensions:
+            name = finding.dimension or "nothing"
+            found.append(f"The finding {finding.title!r} is about {name}, which is no dimension.")
+        elif finding.severity == "blocker" and item and item.score >= asked.pass_score:
+            passes = f"{finding.dimension} passes with {item.score:g}"
+            found.append(f"{passes}, yet {finding.title!r} is called a blocker of it.")
+    return tuple(found)
+
+
+def _numbered(
+    given: Sequence[GivenFinding], names: dict[str, str], first: int
+) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(
+            id=f"F{number}",
+            severity=_severity(item.severity),
+            dimension=names.get(item.dimension.casefold(), item.dimension),
+            title=item.words or NO_WORDS,
+            detail=item.detail,
+            fix=item.fix,
+            location=item.location,
+        )
+        for number, item in enumerate(given, start=first)
+    )
+
+
+def _severity(word: str) -> Severity:
+    """A word that nobody knows may mean a blocker: it stands against acceptance."""
+    return known_severity(word) or "important"
+
+
+def _score(name: str, given: GivenScore, findings: Sequence[Finding]) -> DimensionScore:
+    return DimensionScore(
+        name=name,
+        score=rounded(given.score),
+        source="judge",
+        gap=given.gap.strip(),
+        findings=tuple(finding for finding in findings if finding.dimension == name),
+    )

@@ -1,0 +1,180 @@
+"""Reads single entries of a labelled reply: a score, a finding, what is resolved; or says why not.
+
+Nothing is guessed: `-0.9` is no 0.9, `7/10` no 0.7, and a finding without a known place is told.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from perdure.domain.evaluation.scores import GRAVE_WORDS, SEVERITY_WORDS, known_severity
+
+SHOWN_CHARACTERS = 100
+FIX = re.compile(r"\b[Ff]ix\s*:\s*")
+_MARKS = "*_`\"' "
+_SEPARATOR = re.compile(r"[*`\s]*[:=][\s*`]*|[*`]*\s+[-–—]\s+|[*`]*\s+")
+_NUMBER = re.compile(
+    r"(?P<number>[-+−]?(?:\d+(?:\.\d+)?|\.\d+))(?P<of>\s*/\s*1(?:\.0+)?(?![\d.]))?(?P<rest>.*)",
+    re.DOTALL,
+)
+# What may follow a score: nothing, or words behind a mark. After a fraction words alone will do.
+_TAIL = re.compile(r"\s*[*`]*\s*(?:$|[(\[;:–—|]|,\s|\.(?:\s|$)|(?<=\s)-\s)", re.DOTALL)
+_WORDS = re.compile(r"\s+[^\W\d]", re.DOTALL)
+_SCALE = re.compile(
+    r"\W*(?:out\s+of|of|max\w*|scale|percent|points?|stars?|to|or|and|up)\b|\s*[/%]", re.IGNORECASE
+)
+_ONLY_NUMBER = re.compile(r"[\d.,/%]+")
+_BRACKET = re.compile(r"\[(?P<square>[^\]]{1,60})\]|\((?P<round>[^)]{1,60})\)")
+_WORD = re.compile(r"(?P<word>[A-Za-z]+)\**\s*(?:[:,–—]|-\s)\s*")
+_LEAD = re.compile(r"(?P<word>[A-Za-z]+)[*_`]*\s+(?:(?:in|on|for|of|about|with)\s+)?")
+_LEFT = " :,;–—-*`|\t"
+_ID = re.compile(r"F\d+", re.IGNORECASE)
+_IDS = re.compile(r"F\d+(?:(?:\s*[,;&]\s*|\s+(?:and\s+)?|\s*,\s*and\s+)F\d+)*", re.IGNORECASE)
+_STILL = re.compile(
+    r"\b(?:not|still|open|partly|partial|partially|never|remains?|except|but|almost|mostly|half|"
+    r"un\w+|nearly|only|would|could|should|if|once)\b|n't|\?",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"F\d+\s*[:.)]\s*", re.IGNORECASE)
+_UNPLACED = re.compile(
+    rf"\b(?:{'|'.join(sorted(GRAVE_WORDS))})\b|[\[(](?:{'|'.join(sorted(SEVERITY_WORDS))})[\])]",
+    re.IGNORECASE,
+)
+_STRAY = re.compile(r"[*_`]*(?:\[(?P<square>[A-Za-z]+)\]|(?P<word>[A-Za-z]+)[*_`]*\s*:)")
+
+Fields = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class LineReader:
+    """Reads entries about these dimensions, by their names without regard to case."""
+
+    names: Mapping[str, str]
+
+    @classmethod
+    def of(cls, dimensions: Sequence[str]) -> "LineReader":
+        """A reader for these dimensions; where names fit into each other, the longest counts."""
+        ordered = sorted(dimensions, key=len, reverse=True)
+        return cls({name.casefold(): name for name in ordered})
+
+    def score(self, entry: str) -> Fields | str:
+        """A dimension with its score and gap; one that is out of range is refused later on."""
+        name, rest = self._named(entry)
+        found = None
+        if name is not None and (separator := _SEPARATOR.match(rest)):
+            found = _NUMBER.fullmatch(rest[separator.end() :])
+        if name is None or found is None or not _is_score(found):
+            return f"The line {_shown(entry)} gives no dimension that was asked for with its score."
+        gap = found["rest"].strip().strip(f"()[].{_LEFT}").strip()
+        return {"name": name, "score": float(found["number"].replace("−", "-")), "gap": gap}
+
+    def finding(self, entry: str) -> Fields | str:
+        """A finding with its severity and dimension; a word of no known severity is kept."""
+        severity, name, said = self._head(entry.strip(_MARKS))
+        if name is None and len(self.names) == 1:
+            name = next(iter(self.names.values()))
+        if name is None:
+            return f"The finding {_shown(entry)} names no dimension that was asked for."
+        if severity is None and _UNPLACED.search(said):
+            return f"How bad is the finding {_shown(entry)}? Begin it with [blocker] or the like."
+        title, *fixes = FIX.split(said, maxsplit=1)
+        return {
+            "severity": severity or "suggestion",
+            "dimension": name,
+            "title": title.strip().rstrip(".;,"),
+            "fix": fixes[0].strip() if fixes else "",
+        }
+
+    def resolved(self, entry: str) -> tuple[str, ...] | str:
+        """The ids that an entry calls settled, and nothing that it takes back."""
+        bare = entry.strip(f"{_MARKS}[]")
+        found = _IDS.match(bare)
+        if found is None or _STILL.search(bare[found.end() :]):
+            return f"What is settled by {_shown(entry)}? Give ids of findings alone."
+        if _ID.search(bare, found.end()):
+            return f"What is settled by {_shown(entry)}? Give ids of findings alone."
+        return tuple(_ID.findall(found.group()))
+
+    def begins_entry(self, line: str) -> bool:
+        """Whether a line can only be an entry of its own: it begins with a name or a severity."""
+        return self._named(line)[0] is not None or _stray_severity(line) is not None
+
+    def _head(self, text: str) -> tuple[str | None, str | None, str]:
+        """Severity, dimension, and what is said, in whichever order the first two stand."""
+        severity: str | None = None
+        name: str | None = None
+        if number := _NUMBERED.match(text):
+            text = text[number.end() :]
+        for _ in range(4):
+            if name is None and (found := self._named(text))[0] is not None:
+                name, text = found[0], found[1].lstrip(_LEFT)
+            elif bracket := _BRACKET.match(text):
+                inside = (bracket["square"] or bracket["round"]).strip(_MARKS)
+                known = self._in_brackets(inside)
+                if known is None and (severity is not None or bracket["square"] is None):
+                    break
+                severity = severity or (known[0] if known else inside)
+                name = name or (known[1] if known else None)
+                text = text[bracket.end() :].lstrip(_LEFT)
+            elif severity is None and (word := self._severity_word(text)):
+                severity, text = word[0], word[1].lstrip(_LEFT)
+            else:
+                break
+        return severity, name, text.strip()
+
+    def _in_brackets(self, inside: str) -> tuple[str | None, str | None] | None:
+        """What a bracket says: severity, dimension or both; nothing for an id; None for else."""
+        severity: str | None = None
+        name: str | None = None
+        for piece in re.split(r"\s*[,|/:;]\s*", inside):
+            if known_severity(piece) is not None:
+                severity = piece
+            elif piece.casefold() in self.names:
+                name = self.names[piece.casefold()]
+            elif not _ID.fullmatch(piece):
+                return None
+        return severity, name
+
+    def _severity_word(self, text: str) -> tuple[str, str] | None:
+        found = _WORD.match(text)
+        if found and known_severity(found["word"]):
+            return found["word"], text[found.end() :]
+        lead = _LEAD.match(text)
+        if lead and known_severity(lead["word"]) and self._named(text[lead.end() :])[0]:
+            return lead["word"], text[lead.end() :]
+        return None
+
+    def _named(self, line: str) -> tuple[str | None, str]:
+        """The dimension that a line begins with, the longest that fits, and what follows it."""
+        bare = line.lstrip(_MARKS)
+        for folded, name in self.names.items():
+            rest = bare[len(folded) :]
+            if bare.casefold().startswith(folded) and not rest[:1].isalnum():
+                return name, rest.lstrip("*_`\"'")
+        return None, line
+
+
+def reads_as_finding(line: str) -> bool:
+    """Whether a line begins as a finding that would stand against acceptance."""
+    return _stray_severity(line) in {"blocker", "important"}
+
+
+def _stray_severity(line: str) -> str | None:
+    found = _STRAY.match(line)
+    return known_severity(found["square"] or found["word"]) if found else None
+
+
+def _is_score(found: re.Match[str]) -> bool:
+    """Whether a number is the score and not the beginning of something else."""
+    rest = found["rest"]
+    if _SCALE.match(rest) or _ONLY_NUMBER.fullmatch(rest.strip(f"()[]{_LEFT}.") or "x"):
+        return False
+    is_fraction = "." in found["number"] or found["of"] is not None
+    return bool(_TAIL.match(rest) or (is_fraction and _WORDS.match(rest)))
+
+
+def _shown(entry: str) -> str:
+    short = entry if len(entry) <= SHOWN_CHARACTERS else f"{entry[: SHOWN_CHARACTERS - 1]}…"
+    return repr(short)

@@ -1,0 +1,172 @@
+"""Evaluates a tree of termination conditions against the facts of a run.
+
+Conditions are read after an iteration's evaluation and before any refinement.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import assert_never
+
+from perdure.domain.evaluation.conditions import (
+    Combined,
+    Comparison,
+    Condition,
+    Confidence,
+    Degradation,
+    EvaluationBound,
+    GoalBound,
+    IterationBound,
+    Manual,
+    MaxIterations,
+    NoImprovement,
+    RepeatedOutput,
+    TimeBound,
+    Timeout,
+    ToolBound,
+)
+from perdure.domain.evaluation.outcomes import RunEnd, ended
+from perdure.domain.evaluation.trajectory import Trajectory
+
+_LEADING_NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)")
+_COMPARE: Mapping[Comparison, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFacts:
+    """What conditions may look at, as it stands after an iteration.
+
+    `approved` and `goal_achieved` are the verdicts of this iteration, None when nobody was asked;
+    `tool_outputs` the last output of each tool; `now` is needed for moments only.
+    """
+
+    trajectory: Trajectory
+    active_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    now: datetime | None = None
+    repeated: bool = False
+    approved: bool | None = None
+    review_rounds: int = 0
+    goal_achieved: bool | None = None
+    tool_outputs: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_termination(condition: Condition, facts: LoopFacts) -> RunEnd | None:
+    """The verdict of a tree, or None while the run may go on."""
+    match condition:
+        case Combined():
+            return _combined(condition, facts)
+        case Confidence() | MaxIterations() | IterationBound() | NoImprovement() | Degradation():
+            return _by_progress(condition, facts.trajectory)
+        case RepeatedOutput():
+            return ended("best_effort", "repeated_output") if facts.repeated else None
+        case Timeout():
+            return _spent(condition.seconds, wall=condition.wall, facts=facts)
+        case TimeBound():
+            return _time_bound(condition, facts)
+        case EvaluationBound():
+            return _evaluation_bound(condition, facts)
+        case GoalBound():
+            return _goal_bound(condition, facts)
+        case ToolBound():
+            return _tool_bound(condition, facts)
+        case Manual():
+            return None
+        case _:
+            assert_never(condition)
+
+
+def _combined(condition: Combined, facts: LoopFacts) -> RunEnd | None:
+    verdicts = [check_termination(child, facts) for child in condition.conditions]
+    true = [verdict for verdict in verdicts if verdict is not None]
+    if condition.operator == "or":
+        return true[0] if true else None
+    if len(true) < len(verdicts):
+        return None
+    explanation = " And: ".join(verdict.explanation for verdict in true)
+    return true[0].model_copy(update={"explanation": explanation})
+
+
+def _by_progress(
+    condition: Confidence | MaxIterations | IterationBound | NoImprovement | Degradation,
+    trajectory: Trajectory,
+) -> RunEnd | None:
+    match condition:
+        case Confidence():
+            late = trajectory.completed >= condition.min_iterations
+            if not (late and trajectory.reached(condition.threshold)):
+                return None
+            figures = f"score {trajectory.current:g}, threshold {condition.threshold:g}"
+            return ended("accepted", "quality_met", figures)
+        case MaxIterations():
+            return _rounds(trajectory.completed, condition.limit)
+        case IterationBound():
+            return _rounds(trajectory.completed, condition.iterations)
+        case NoImprovement():
+            if not trajectory.without_improvement(condition.patience):
+                return None
+            return ended("best_effort", "plateau", f"{trajectory.since_best} without a new best")
+        case Degradation():
+            if not trajectory.degrading(condition.window):
+                return None
+            return ended("regressed", "degradation", f"{condition.window} scores in a row falling")
+
+
+def _rounds(completed: int, limit: int) -> RunEnd | None:
+    if completed < limit:
+        return None
+    return ended("best_effort", "max_iterations", f"{completed} of {limit}")
+
+
+def _spent(seconds: float, *, wall: bool, facts: LoopFacts) -> RunEnd | None:
+    used = facts.wall_seconds if wall else facts.active_seconds
+    if used < seconds:
+        return None
+    return ended("deadline", "wall_time" if wall else "active_time", f"{used:.1f} of {seconds:g} s")
+
+
+def _time_bound(condition: TimeBound, facts: LoopFacts) -> RunEnd | None:
+    if condition.seconds is not None:
+        return _spent(condition.seconds, wall=condition.wall, facts=facts)
+    if condition.until is None or facts.now is None or facts.now < condition.until:
+        return None
+    return ended("deadline", "wall_time", f"until {condition.until.isoformat()}")
+
+
+def _evaluation_bound(condition: EvaluationBound, facts: LoopFacts) -> RunEnd | None:
+    if facts.approved:
+        return ended("accepted", "approved")
+    return _rounds(facts.review_rounds, condition.max_review_rounds)
+
+
+def _goal_bound(condition: GoalBound, facts: LoopFacts) -> RunEnd | None:
+    if facts.goal_achieved:
+        return ended("accepted", "goal_achieved")
+    return _rounds(facts.trajectory.completed, condition.max_iterations)
+
+
+def _tool_bound(condition: ToolBound, facts: LoopFacts) -> RunEnd | None:
+    number = leading_number(facts.tool_outputs.get(condition.tool, ""))
+    if number is None or not _COMPARE[condition.operator](number, condition.value):
+        return None
+    figures = f"{condition.tool} gave {number:g}, {condition.operator} {condition.value:g}"
+    return ended("accepted", "completed", figures)
+
+
+def leading_number(text: str) -> float | None:
+    """The number that a text starts with, or None; infinities are none."""
+    found = _LEADING_NUMBER.match(text)
+    if found is None:
+        return None
+    number = float(found.group(1))
+    return number if math.isfinite(number) else None

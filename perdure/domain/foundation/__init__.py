@@ -1,0 +1,1 @@
+"""What everything else stands on: base classes, errors, names, references, text."""

@@ -1,0 +1,193 @@
+"""Finds JSON objects in a model's text: alone, in fences, between words, or cut off at the end."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from itertools import islice
+
+from pydantic import JsonValue
+
+from perdure.domain.foundation.strict_json import RepeatedName, read_json, strict_decoder
+
+MOST_CHARACTERS = 400_000
+MOST_STARTS = 40
+MOST_CUTS = 200
+DEEPEST = 60
+LEFT_OUT = "[… nested too deeply …]"
+
+_FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\n(?P<body>.*?)```", re.DOTALL)
+_CLOSING = {"{": "}", "[": "]"}
+_DECODER = strict_decoder()
+_LENIENT = json.JSONDecoder()  # says where an object ends that is not taken
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object of a text and where it stands.
+
+    `cut`: it is not finished, and its last pieces are missing. `repeated` is a name that it gives
+    twice: then nothing in it counts, and it has no fields.
+    """
+
+    fields: dict[str, JsonValue]
+    cut: bool = False
+    repeated: str = ""
+    start: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
+
+
+def objects_in(text: str) -> tuple[Found, ...]:
+    """The JSON objects of a text in the order in which they should be looked at.
+
+    Those in fences come first. An object that does not end hides what lies inside it; one that
+    gives a name twice is left out.
+    """
+    return tuple(found for found in all_objects(text) if not found.repeated)
+
+
+def all_objects(text: str) -> tuple[Found, ...]:
+    """The same with those that give a name twice."""
+    text = text[:MOST_CHARACTERS]
+    fenced = {
+        found.start: found
+        for match in islice(_FENCE.finditer(text), MOST_STARTS)
+        for found in _objects(text[: match.end("body")], match.start("body"))
+    }
+    others = (found for found in _objects(text) if found.start not in fenced)
+    return (*fenced.values(), *others)
+
+
+def object_at(text: str, start: int) -> Found | None:
+    """The object that begins at a brace, if it is whole and can be read; else None."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    return Found(_fields(value), start=start, end=end)
+
+
+def value_of(text: str) -> JsonValue:
+    """The JSON that a text is, or the text itself."""
+    stripped = text.strip()
+    if stripped[:1] not in {"{", "["}:
+        return text
+    try:
+        value = read_json(stripped)
+    except (ValueError, RecursionError):
+        return text
+    return storable(value)
+
+
+def storable(value: JsonValue, depth: int = DEEPEST) -> JsonValue:
+    """A value as it can be kept: valid UTF-8, and nothing below `depth` levels of nesting.
+
+    An escape in JSON can make half of a character, and models nest as deep as they like: neither
+    can be written down again.
+    """
+    match value:
+        case str():
+            return _utf8(value)
+        case list():
+            return [storable(one, depth - 1) for one in value] if depth else LEFT_OUT
+        case dict():
+            if not depth:
+                return LEFT_OUT
+            return {_utf8(name): storable(one, depth - 1) for name, one in value.items()}
+        case _:
+            return value
+
+
+def as_text(value: JsonValue) -> str:
+    """A text as it is, any other value as JSON."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _objects(text: str, begin: int = 0) -> tuple[Found, ...]:
+    found: list[Found] = []
+    start, tried = text.find("{", begin), 0
+    while start >= 0 and tried < MOST_STARTS:
+        tried += 1
+        try:
+            one, end = _object_at(text, start)
+        except RepeatedName as error:
+            end = _end_of(text, start)
+            one = Found({}, repeated=error.name, start=start, end=end)
+        if one is not None:
+            found.append(one)
+        start = text.find("{", end)
+    return tuple(found)
+
+
+def _object_at(text: str, start: int) -> tuple[Found | None, int]:
+    """What begins at a brace, and where to look on."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except RepeatedName:
+        raise
+    except (ValueError, RecursionError):
+        fields, ends = _unfinished(text, start)
+        whole = len(text) if fields and not ends else start + 1
+        cut = Found(fields, cut=True, start=start, end=whole) if fields else None
+        return cut, whole
+    return Found(_fields(value), start=start, end=end), end
+
+
+def _end_of(text: str, start: int) -> int:
+    """Where an object ends that gives a name twice: nothing in it is taken either."""
+    try:
+        return _LENIENT.raw_decode(text, start)[1]
+    except (ValueError, RecursionError):
+        return len(text)  # cut off as well
+
+
+def _unfinished(text: str, start: int) -> tuple[dict[str, JsonValue], bool]:
+    """What is whole of an object that cannot be read, and whether its brackets close at all."""
+    places, ends = _places(text, start)
+    for end, closers in reversed(places[-MOST_CUTS:]):
+        try:
+            fields = read_json(f"{text[start:end]}{closers}")
+        except RepeatedName:
+            raise  # a shorter piece would leave out what contradicts it
+        except (ValueError, RecursionError):
+            continue
+        return _fields(fields) if isinstance(fields, dict) else {}, ends
+    return {}, ends
+
+
+def _fields(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {_utf8(name): storable(value) for name, value in given.items()}
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _places(text: str, start: int) -> tuple[list[tuple[int, str]], bool]:
+    """Where the object may be closed, each with the brackets that close it; whether it ends.
+
+    A place lies before a comma or after a bracket, so that nothing half written is kept: half an
+    instruction is another instruction.
+    """
+    places: list[tuple[int, str]] = []
+    stack: list[str] = []
+    inside, escaped = False, False
+    for index in range(start, len(text)):
+        sign = text[index]
+        if inside:
+            inside = escaped or sign != '"'
+            escaped = not escaped and sign == "\\"
+            continue
+        if sign == '"':
+            inside = True
+        elif sign in _CLOSING:
+            stack.append(_CLOSING[sign])
+        elif sign in "}]":
+            stack.pop()
+        if sign in "{[}],":
+            at = index if sign == "," else index + 1
+            places.append((at, "".join(reversed(stack))))
+        if not stack or len(stack) > DEEPEST:
+            return places, not stack
+    return places, False

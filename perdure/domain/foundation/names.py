@@ -1,0 +1,107 @@
+"""Every name that outsiders use: queues, workflow types and ids, handlers, search attributes."""
+
+import base64
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Literal
+
+LoopKind = Literal["agent", "refine", "roles", "delegation"]
+WORKFLOW_TYPES: dict[str, str] = {
+    "agent": "AgentLoop",
+    "refine": "RefineLoop",
+    "roles": "RoleLoop",
+    "delegation": "DelegationLoop",
+    "learn": "LearnLoop",
+}
+MINING_WORKFLOW = "PatternMining"
+
+SEARCH_ATTRIBUTES: dict[str, Literal["Keyword", "Int", "Double"]] = {
+    "PerdureKind": "Keyword",
+    "PerdureLifecycle": "Keyword",
+    "PerdurePhase": "Keyword",
+    "PerdureBlockedOn": "Keyword",
+    "PerdureLabel": "Keyword",
+    "PerdureOutcome": "Keyword",
+    "PerdureIteration": "Int",
+    "PerdureScore": "Double",
+    "PerdureCostUsd": "Double",
+}
+SEARCH_ATTRIBUTE_LIMIT = 512
+
+BETWEEN_RUNS = ("questions_below",)
+"""Signals that runs of one tree send each other; no door and no person sends them."""
+QUERIES = ("status", "history", "costs", "gates", "events")
+
+READY_ACTIVITY = "ready"
+ID_GOAL_WORDS = 3
+ID_WORD_CHARACTERS = 30
+ID_BYTES = 8
+MEMO_GOAL_CHARACTERS = 400
+LOCAL_MODELS = frozenset({"local", "smollm2-135m-instruct"})  # what the embedded model is called
+SHOWN_MODEL_CHARACTERS = 28
+
+
+def loops_queue(installation: str) -> str:
+    """The queue of workflows and of the bookkeeping steps."""
+    return f"perdure-{installation}-loops"
+
+
+def models_queue(installation: str) -> str:
+    """The queue of model calls and judgements."""
+    return f"perdure-{installation}-models"
+
+
+def tools_queue(installation: str, workspace: str | None) -> str:
+    """The queue of tools, checks and snapshots for a workspace, or for scratch folders."""
+    middle = f"{installation}-{workspace}" if workspace else installation
+    return f"perdure-{middle}-tools"
+
+
+def run_id(kind: str, goal: str, seed: str) -> str:
+    """A readable run id such as `refine-steel-bottle-mzxw6ytboi7ab`; `seed` makes it unique.
+
+    The end is 64 bits of the seed's hash: two runs do not meet by chance, however many there are.
+    Without a goal the id has no words.
+    """
+    words = [word for word in re.findall(r"[a-z0-9]+", plain_letters(goal)) if len(word) > 2]
+    words = [word[:ID_WORD_CHARACTERS] for word in words if word not in _FILLERS]
+    digest = hashlib.sha256(seed.encode()).digest()[:ID_BYTES]
+    suffix = base64.b32encode(digest).decode().rstrip("=").lower()
+    return "-".join([kind, *words[:ID_GOAL_WORDS], suffix])
+
+
+def plain_letters(text: str) -> str:
+    """A text in lower case whose letters have lost their accents: `résumé` becomes `resume`."""
+    apart = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(letter for letter in apart if not unicodedata.combining(letter))
+
+
+def learn_run_id(run: str) -> str:
+    """The id of the run that learns from a run; it does not begin like it, so prefixes stay one."""
+    return f"learn-{run}"
+
+
+def mining_schedule_id(installation: str) -> str:
+    """The schedule of pattern mining; a namespace may serve several installations."""
+    return f"perdure-{installation}-patterns"
+
+
+def short_model_name(model: str) -> str:
+    """A model's name for one line of text: a script's address is cut to what tells it apart."""
+    name, mark, label = model.partition("#")
+    if len(name) <= SHOWN_MODEL_CHARACTERS:
+        return model
+    return f"{name[:SHOWN_MODEL_CHARACTERS]}…{mark}{label}"
+
+
+_FILLERS = frozenset(
+    {"the", "and", "for", "with", "that", "this", "from", "into", "write", "make", "please", "all"}
+)
+
+
+def attributes_command(namespace: str, names: Iterable[str] = SEARCH_ATTRIBUTES) -> str:
+    """The command of Temporal's CLI that adds search attributes to a namespace."""
+    words = " ".join(f"--name {name} --type {SEARCH_ATTRIBUTES[name]}" for name in names)
+    return f"temporal operator search-attribute create --namespace {namespace} {words}"

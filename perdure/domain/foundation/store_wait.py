@@ -1,0 +1,80 @@
+"""How long a step of work has waited for its store: such time is no time of the work."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from perdure.domain.foundation.base import FrozenModel
+
+
+class StoreWait(FrozenModel):
+    """What a step that waits for its store says in its heartbeat.
+
+    `waits` is why, `waited_s` for how long by now, `tried` how often the store has failed.
+    """
+
+    waits: str
+    waited_s: float = 0.0
+    tried: int = 1
+
+
+@dataclass(slots=True)
+class Patience:
+    """One step's waits; times are seconds of the caller's monotonic clock.
+
+    `why` says what is waited for now, empty when nothing is; `tried` counts in vain tries of this
+    wait.
+    """
+
+    why: str = ""
+    total: float = 0.0
+    since: float = 0.0
+    waiting: int = 0
+    tried: int = 0
+
+    @contextmanager
+    def wait(self, why: str, clock: Callable[[], float]) -> Generator[None]:
+        """Count the time of the block; overlapping waits of one step count once."""
+        if not self.waiting:
+            self.since = clock()
+            self.tried = 0
+        self.waiting += 1
+        self.in_vain(why)
+        try:
+            yield
+        finally:
+            self.waiting -= 1
+            if not self.waiting:
+                self.total += clock() - self.since
+                self.why = ""
+
+    def in_vain(self, why: str) -> None:
+        """Count one try that failed, and keep why."""
+        self.tried += 1
+        self.why = why
+
+    def waited(self, now: float) -> float:
+        """All the time waited until now."""
+        return self.total + (now - self.since if self.waiting else 0.0)
+
+    def told(self, now: float) -> StoreWait | None:
+        """What others are told while the step waits; None while it works."""
+        if not self.waiting:
+            return None
+        waited = round(now - self.since, 1)
+        return StoreWait(waits=self.why, waited_s=waited, tried=self.tried)
+
+
+# Set in steps that can wait with what they have in hand, because they beat; None elsewhere.
+PATIENCE: ContextVar[Patience | None] = ContextVar("perdure_patience", default=None)
+
+
+@contextmanager
+def impatient() -> Generator[None]:
+    """A block whose stores fail at once when they are away: what it writes is advisory only."""
+    token = PATIENCE.set(None)
+    try:
+        yield
+    finally:
+        PATIENCE.reset(token)

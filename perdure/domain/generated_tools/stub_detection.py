@@ -1,0 +1,194 @@
+"""The placeholder stage: a tool computes something from its inputs.
+
+Canned images and documents are refused, and so is a handler none of whose results depends on what
+it was given.
+"""
+
+import ast
+import re
+
+from perdure.domain.generated_tools.code import Checked
+from perdure.domain.generated_tools.handler import returns_of
+from perdure.domain.generated_tools.name_resolution import names_in
+from perdure.domain.generated_tools.rejections import ToolRefused, refused
+
+MOST_ROUNDS = 50
+_CANNED: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"data:(image|application/pdf)[\w/+.-]*;base64", re.I), "a canned image"),
+    (re.compile(r"^\s*(iVBORw0KGgo|/9j/|R0lGOD|UklGR|Qk0)[A-Za-z0-9+/=]{16,}"), "a canned image"),
+    (re.compile(r"%PDF-\d|^\s*JVBERi0"), "a minimal PDF"),
+)
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG", "a canned image"),
+    (b"\xff\xd8\xff", "a canned image"),
+    (b"GIF8", "a canned image"),
+    (b"%PDF-", "a minimal PDF"),
+)
+
+
+def check_placeholder(checked: Checked) -> ToolRefused | None:
+    """Why a tool is a stand-in for one, or None."""
+    canned = _canned(checked.module)
+    if canned is not None:
+        return _refused(f"the code holds {canned}; compute the result from the inputs")
+    if not _depends(checked.handler.node):
+        return _refused("no result depends on the inputs; compute it from them")
+    return None
+
+
+def _canned(module: ast.Module) -> str | None:
+    for node in ast.walk(module):
+        match node:
+            case ast.Constant(value=str(text)):
+                found = next((what for form, what in _CANNED if form.search(text)), None)
+            case ast.Constant(value=bytes(data)):
+                found = next((what for mark, what in _MAGIC if data.startswith(mark)), None)
+            case _:
+                continue
+        if found is not None:
+            return found
+    return None
+
+
+def _depends(node: ast.FunctionDef) -> bool:
+    """Whether a result of the handler can differ with its inputs.
+
+    A value depends on the inputs when it is made from one that does, or assigned, or returned,
+    where a value that does decides. A handler without inputs has to call something at least.
+    """
+    inputs = {argument.arg for argument in node.args.kwonlyargs}
+    if not inputs:
+        return any(_calls(one) for one in returns_of(node))
+    tainted = set(inputs)
+    for _ in range(MOST_ROUNDS):
+        before = len(tainted)
+        _spread(node.body, tainted, decided=False)
+        if len(tainted) == before:
+            break
+    return _returned(node.body, tainted, decided=False)
+
+
+def _calls(node: ast.AST) -> bool:
+    return any(isinstance(part, ast.Call) for part in ast.walk(node))
+
+
+def _reads(node: ast.AST | None, tainted: set[str]) -> bool:
+    return node is not None and any(
+        isinstance(part, ast.Name) and part.id in tainted for part in ast.walk(node)
+    )
+
+
+def _spread(body: list[ast.stmt], tainted: set[str], *, decided: bool) -> None:
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            # A function inside that reads an input gives what depends on it.
+            if _reads(statement, tainted):
+                tainted.add(statement.name)
+            continue
+        inner = decided or _decides(statement, tainted)
+        blocks = _blocks(statement)
+        if not blocks:
+            if inner or _reads(statement, tainted):
+                tainted.update(_written(statement))
+            continue
+        if inner:
+            tainted.update(_targets(statement))
+        for block in blocks:
+            _spread(block, tainted, decided=inner)
+
+
+def _returned(body: list[ast.stmt], tainted: set[str], *, decided: bool) -> bool:
+    for statement in body:
+        if (
+            isinstance(statement, ast.Return)
+            and statement.value is not None
+            and (decided or _reads(statement.value, tainted))
+        ):
+            return True
+        inner = decided or _decides(statement, tainted)
+        if any(_returned(block, tainted, decided=inner) for block in _blocks(statement)):
+            return True
+    return False
+
+
+def _blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
+    match statement:
+        case ast.If() | ast.For() | ast.While():
+            return [statement.body, statement.orelse]
+        case ast.With():
+            return [statement.body]
+        case ast.Try():
+            handlers = [handler.body for handler in statement.handlers]
+            return [statement.body, *handlers, statement.orelse, statement.finalbody]
+        case ast.Match():
+            return [case.body for case in statement.cases]
+        case _:
+            return []
+
+
+def _decides(statement: ast.stmt, tainted: set[str]) -> bool:
+    match statement:
+        case ast.If(test=test) | ast.While(test=test):
+            return _reads(test, tainted)
+        case ast.For(iter=values):
+            return _reads(values, tainted)
+        case ast.With(items=items):
+            return any(_reads(item, tainted) for item in items)
+        case ast.Match(subject=subject):
+            return _reads(subject, tainted)
+        case ast.Try(body=body):
+            # What fails, and so which block runs, depends on what is tried.
+            return any(_reads(one, tainted) for one in body)
+        case _:
+            return False
+
+
+def _written(statement: ast.stmt) -> set[str]:
+    """Names that a plain statement writes to, or whose values it may change by a method."""
+    found: set[str] = set()
+    for part in ast.walk(statement):
+        match part:
+            case ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
+            case (
+                ast.Subscript(value=value, ctx=ast.Store())
+                | ast.Attribute(value=value, ctx=ast.Store())
+            ):
+                found.update(names_in(value))
+            case ast.Call(func=function, args=args):
+                # A method may change its object, and a function what it is given.
+                receivers = [function.value] if isinstance(function, ast.Attribute) else []
+                for value in (*receivers, *args):
+                    found.update(names_in(value))
+            case _:
+                continue
+    return found
+
+
+def _targets(statement: ast.stmt) -> set[str]:
+    match statement:
+        case ast.If(test=test) | ast.While(test=test):
+            return {
+                name
+                for part in ast.walk(test)
+                if isinstance(part, ast.NamedExpr)
+                for name in names_in(part.target)
+            }
+        case ast.For(target=target):
+            return set(names_in(target))
+        case ast.With(items=items):
+            return {name for item in items if item.optional_vars is not None
+                    for name in names_in(item.optional_vars)}  # fmt: skip
+        case ast.Match(cases=cases):
+            return {
+                name
+                for case in cases
+                for part in ast.walk(case.pattern)
+                if isinstance(name := getattr(part, "name", None), str)
+            }
+        case _:
+            return set()
+
+
+def _refused(message: str) -> ToolRefused:
+    return refused("placeholder", 403, "placeholder", message)

@@ -1,0 +1,127 @@
+"""The tools of one run, pinned by hash, as its state carries them."""
+
+from collections.abc import Mapping
+from typing import Self
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.generated_tools.imports import EVERYWHERE
+from perdure.domain.generated_tools.limits import ToolsFactorySettings
+from perdure.domain.generated_tools.messages import MakeToolReport
+from perdure.domain.generated_tools.metrics import ToolMetrics
+from perdure.domain.generated_tools.rejections import Stage
+
+HANDLED_KEPT = 200
+
+
+class PinnedTool(FrozenModel):
+    """One tool on offer. `worker` made it in this run; without one it came from elsewhere."""
+
+    hash: str
+    description: str = ""
+    worker: str | None = None
+
+
+class WantedTool(FrozenModel):
+    """A draft, by its address, that waits to be looked at."""
+
+    worker: str
+    draft: str
+
+
+class Toolbox(FrozenModel):
+    """What workers of the run may be offered, and what was tried so far.
+
+    `gates` are the questions to people that wait, by the hash they are about; `handled` the newest
+    drafts that need not be looked at again.
+    """
+
+    tools: dict[str, PinnedTool] = {}
+    gates: dict[str, str] = {}
+    handled: tuple[str, ...] = ()
+    metrics: ToolMetrics = ToolMetrics()
+
+    @property
+    def pinned(self) -> dict[str, str]:
+        """Name to hash, as a grant lists them."""
+        return {name: tool.hash for name, tool in self.tools.items()}
+
+    @classmethod
+    def given(cls, pinned: Mapping[str, str]) -> Self:
+        """The tools that a run begins with, name to hash; it made none of them."""
+        return cls(tools={name: PinnedTool(hash=hash) for name, hash in pinned.items()})
+
+    @property
+    def made(self) -> dict[str, str]:
+        """Name to hash of the tools that this run, or a run below it, made."""
+        return {name: one.hash for name, one in self.tools.items() if one.worker is not None}
+
+    @property
+    def makers(self) -> tuple[str, ...]:
+        """The worker behind every tool that this run made."""
+        return tuple(tool.worker for tool in self.tools.values() if tool.worker is not None)
+
+    def begun(self) -> Self:
+        """One more draft was handed in."""
+        return self._with(metrics=self.metrics.attempted())
+
+    def failed(self, stage: Stage) -> Self:
+        """A stage was not passed."""
+        return self._with(metrics=self.metrics.failed(stage))
+
+    def repairing(self) -> Self:
+        """A repair is asked for."""
+        return self._with(metrics=self.metrics.repairing())
+
+    def offered(self, name: str, tool: PinnedTool, *, cached: bool, repaired: bool) -> Self:
+        """A tool is on offer from now on; one of the same name and hash stays as it is."""
+        known = self.tools.get(name)
+        kept = known if known is not None and known.hash == tool.hash else tool
+        return self._with(
+            tools={**self.tools, name: kept},
+            metrics=self.metrics.succeeded(cached=cached, repaired=repaired),
+        )
+
+    def asked(self, hash: str, gate: str | None) -> Self:
+        """A person is asked about a hash; None when that is over."""
+        others = {one: name for one, name in self.gates.items() if one != hash}
+        return self._with(gates=others if gate is None else {**others, hash: gate})
+
+    def done_with(self, draft: str) -> Self:
+        """A draft was handled to its end."""
+        return self._with(handled=(*self.handled, draft)[-HANDLED_KEPT:])
+
+    def joined(self, made: Mapping[str, str], *, worker: str) -> Self:
+        """With what a worker's own workers made; a name that is taken keeps its tool."""
+        new = {name: PinnedTool(hash=hash, worker=worker) for name, hash in made.items()}
+        return self._with(tools={**new, **self.tools})
+
+    def _with(self, **changes: object) -> Self:
+        return self.model_copy(update=changes)
+
+
+MAKING = (
+    "If a small computation would serve you or later workers again and again, ask for a tool in "
+    "`tools_needed`: {{name, code, schema, examples}}. The name is dotted (text.count{namespaces})."
+    " The code is Python with one function `handler` that takes annotated, keyword-only arguments "
+    "and returns a dict; other functions have a leading underscore. It may import {modules}. It "
+    "has no files, no network, no generators, no class inheritance; for input that it refuses it "
+    "raises ValueError. The schema is the JSON schema of the arguments, each without a default in "
+    "`required`; an example is {{arguments, result}}. Tools are offered to the workers after you."
+)
+
+
+def making_tools(settings: ToolsFactorySettings) -> str:
+    """What a worker is told about asking for tools; empty where none are made."""
+    if not settings.enabled:
+        return ""
+    named = f"; begin with {' or '.join(settings.namespaces)}" if settings.namespaces else ""
+    return MAKING.format(namespaces=named, modules=", ".join(sorted(EVERYWHERE)))
+
+
+def approval_question(report: MakeToolReport, *, worker: str) -> str:
+    """What a person reads who is asked about a tool: who made it, its hash, and its code."""
+    return (
+        f"{worker} made the tool {report.name}: {report.description}\n"
+        f"May the workers of this run use exactly this code (hash {report.hash})?\n"
+        f"Read it whole: perdure tools show {report.hash[:12]}\n\n{report.shown}"
+    )

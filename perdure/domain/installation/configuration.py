@@ -1,0 +1,15 @@
+"""What an installation is told, as people read it."""
+
+from perdure.domain.foundation.base import FrozenModel
+
+
+class Setting(FrozenModel):
+    """One setting: its value as a person would write it, and where that comes from.
+
+    `services` is what the embedded services use where that is another value.
+    """
+
+    name: str
+    value: str
+    source: str
+    services: str = ""

@@ -1,0 +1,1 @@
+"""A model call and what surrounds it: requests, replies, transcripts, usage, errors."""

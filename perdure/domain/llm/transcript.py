@@ -1,0 +1,144 @@
+"""Messages of a conversation and the append-only chain that keeps them.
+
+A transcript is named by the hash of its last link, its head. A link holds the messages of one
+append and the hash of its parent, so a thousand turns share all their prefixes.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.foundation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenSizes, estimate
+
+ToolOutcome = Literal["ok", "error", "denied", "effect_uncertain", "interrupted"]
+
+
+class TextBlock(FrozenModel):
+    """Text said by either side."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ThinkingBlock(FrozenModel):
+    """A provider's own reasoning block, kept as it came and dropped at a failover."""
+
+    type: Literal["thinking"]
+    model: str
+    native: dict[str, JsonValue]
+
+
+class ToolUseBlock(FrozenModel):
+    """A tool call that the model asked for, already normalised."""
+
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    arguments: dict[str, JsonValue]
+
+
+class ToolResultBlock(FrozenModel):
+    """What a tool call gave: an excerpt as the model sees it, and the whole by reference."""
+
+    type: Literal["tool_result"]
+    call_id: str
+    name: str
+    outcome: ToolOutcome
+    text: str
+    ref: BlobRef | None = None
+
+
+Block = Annotated[
+    TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock, Field(discriminator="type")
+]
+
+
+class Message(FrozenModel):
+    """One message; pinned ones survive compaction word for word."""
+
+    role: Literal["user", "assistant"]
+    blocks: tuple[Block, ...]
+    pinned: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined by blank lines."""
+        return "\n\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+    @property
+    def tool_uses(self) -> tuple[ToolUseBlock, ...]:
+        """The tool calls in this message, in order."""
+        return tuple(block for block in self.blocks if isinstance(block, ToolUseBlock))
+
+
+class Link(FrozenModel):
+    """One append to a transcript; `messages_total` and `tokens_total` count the whole chain."""
+
+    parent: str | None
+    messages: tuple[Message, ...]
+    messages_total: int
+    tokens_total: TokenSizes
+
+
+class TranscriptRef(FrozenModel):
+    """The name of a transcript, with the size of everything behind it."""
+
+    hash: str
+    messages: int = 0
+    tokens: TokenSizes = TokenSizes()
+
+
+def user_text(*texts: str, pinned: bool = False) -> Message:
+    """A user message of one text block each; empty texts are left out."""
+    said = [text for text in texts if text] or [""]
+    blocks = tuple(TextBlock(type="text", text=text) for text in said)
+    return Message(role="user", blocks=blocks, pinned=pinned)
+
+
+def assistant_text(text: str) -> Message:
+    """An assistant message of one text block."""
+    return Message(role="assistant", blocks=(TextBlock(type="text", text=text),))
+
+
+def closed(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages with every tool call answered: one that was left open was interrupted."""
+    kept: list[Message] = []
+    for index, message in enumerate(messages):
+        kept.append(message)
+        following = messages[index + 1].blocks if index + 1 < len(messages) else ()
+        answered = {block.call_id for block in following if isinstance(block, ToolResultBlock)}
+        left = tuple(_interrupted(use) for use in message.tool_uses if use.id not in answered)
+        if left and not answered:
+            kept.append(Message(role="user", blocks=left))
+    return tuple(kept)
+
+
+def _interrupted(use: ToolUseBlock) -> ToolResultBlock:
+    return ToolResultBlock(
+        type="tool_result",
+        call_id=use.id,
+        name=use.name,
+        outcome="interrupted",
+        text="(the conversation was cut off here; this call has no result)",
+    )
+
+
+def message_tokens(message: Message) -> TokenSizes:
+    """Estimated tokens of one message, its framing included."""
+    sizes = TokenSizes(prose=MESSAGE_OVERHEAD_TOKENS)
+    for block in message.blocks:
+        sizes = sizes + estimate(_visible(block))
+    return sizes
+
+
+def _visible(block: Block) -> str:
+    match block:
+        case TextBlock() | ToolResultBlock():
+            return block.text
+        case ThinkingBlock():
+            return str(block.native)
+        case ToolUseBlock():
+            return f"{block.name} {block.arguments}"

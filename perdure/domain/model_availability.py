@@ -1,0 +1,94 @@
+"""Which models a run calls for certain, and which of them the workers cannot call.
+
+A worker tells by family what it lacks, such as a key. Only names whose family is certain are held
+against it: `claude-…`, and the embedded model. Scripts, plugins and others are left to the worker.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.evaluation.rubric_requirements import WorkerRequirements, needs_of
+from perdure.domain.foundation.names import LOCAL_MODELS
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.roles.definition import LoopSnapshot
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.roles.stage_bindings import stage_chain
+from perdure.domain.run.spec import ModelsSpec
+from perdure.domain.specs import Spec, rubric_of
+
+Family = Literal["claude", "local"]
+CLAUDE = "claude-"
+
+
+def family_of(model: str) -> Family | None:
+    """What it takes to call a model, where the name alone tells it."""
+    if model in LOCAL_MODELS:
+        return "local"
+    return "claude" if model.startswith(CLAUDE) else None
+
+
+def unserved(spec: Spec, lacks: Mapping[str, str]) -> tuple[str, ...]:
+    """The models that a run needs and no worker can call: where each is named, and why.
+
+    A chain is served when one of its models is.
+    """
+    found: dict[tuple[str, ...], str] = {}
+    for path, chain in _needed(spec):
+        why = [lacks.get(family_of(name) or "") for name in chain]
+        if chain and all(why) and chain not in found:
+            told = "; ".join(dict.fromkeys(reason for reason in why if reason))
+            found[chain] = f"{path}: {', '.join(chain)}: {told}"
+    return tuple(found.values())
+
+
+def _needed(spec: Spec) -> list[tuple[str, tuple[str, ...]]]:
+    """The chains that the run surely calls, each with the place that names it."""
+    models = spec.models
+    match spec:
+        case DelegationSpec():
+            return _of_roles(models, "manager", "worker")
+        case RolesSpec():
+            snapshot = spec.roles.snapshot
+            return _of_loop(snapshot, models) if snapshot is not None else []
+        case AgentSpec() | RefineSpec():
+            rubric = rubric_of(spec)
+            judged = rubric is not None and None in rubric.judges
+            return _of_roles(models, "executor", *(["evaluator"] if judged else []))
+
+
+def _of_roles(models: ModelsSpec, *roles: str) -> list[tuple[str, tuple[str, ...]]]:
+    return [(f"models.{role}", models.chain(role)) for role in roles]
+
+
+def _of_loop(snapshot: LoopSnapshot, models: ModelsSpec) -> list[tuple[str, tuple[str, ...]]]:
+    definition, executor = snapshot.definition, models.chain("executor")
+    found = [
+        (
+            f"{definition.name}.roles.{role.name}.model" if role.models else "models.executor",
+            stage_chain(role, executor),
+        )
+        for role in definition.roles
+        if role.loop is None
+    ]
+    for nested in snapshot.nested.values():
+        found += _of_loop(nested, models)
+    return found
+
+
+def only_a_worker_knows(spec: Spec) -> list[str]:
+    """What of a specification can be said by a worker alone, in sentences.
+
+    Its key of a provider, its programs and sandbox, its plugins and its MCP servers are its own.
+    """
+    rubric = rubric_of(spec)
+    needs = needs_of(rubric) if rubric is not None else WorkerRequirements()
+    asked = {
+        "may run the programs of": needs.programs,
+        "has the checks of": needs.checks,
+        "has the MCP servers": [server.name for server in spec.tools.mcp],
+        "has what answers for": [name for name in spec.models.chain("executor") if name != "local"],
+    }
+    told = [f"{what} {', '.join(names)}" for what, names in asked.items() if names]
+    return [f"Only a worker can tell whether it {'; '.join(told)}."] if told else []

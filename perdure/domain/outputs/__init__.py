@@ -1,0 +1,1 @@
+"""Outputs as texts: their kind, their parts, and what changed between two of them."""

@@ -1,0 +1,117 @@
+"""What changed between two outputs: how much of it, where, and of which kind.
+
+The measure is a real line diff, so that one inserted line is one changed line, wherever it stands.
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from typing import Literal
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.outputs.content_type import ContentKind, docstring_lines, kind_of, line_kind
+
+ChangeKind = Literal["code", "comments", "docs", "tests", "structure"]
+Lines = tuple[int, int]
+
+KINDS: tuple[ChangeKind, ...] = ("code", "comments", "docs", "tests", "structure")
+SPANS_KEPT = 64
+POPULAR_LINES = 2_000
+
+
+class Changes(FrozenModel):
+    """The difference of a new output from the one before it.
+
+    `fraction` is the part of the lines that changed, from 0 to 1. `spans` are the changed lines of
+    the new output, `before` those of the old one, first and last from 1, ends included. `touched`
+    are the dimensions whose evidence lies in `before`.
+    """
+
+    fraction: float = 1.0
+    spans: tuple[Lines, ...] = ()
+    before: tuple[Lines, ...] = ()
+    kinds: tuple[ChangeKind, ...] = ()
+    touched: tuple[str, ...] = ()
+
+
+def changes_between(old: str, new: str) -> Changes:
+    """Compare two outputs line by line."""
+    left, right = _comparable(old), _comparable(new)
+    edits = _edits(left, right)
+    changed = sum(max(i2 - i1, j2 - j1) for i1, i2, j1, j2 in edits)
+    total = max(len(left), len(right), 1)
+    return Changes(
+        fraction=round(min(1.0, changed / total), 4),
+        spans=_spans((j1, j2) for _, _, j1, j2 in edits),
+        before=_spans((i1, i2) for i1, i2, _, _ in edits),
+        kinds=_kinds(old, new, edits),
+    )
+
+
+def around(spans: Iterable[Lines], margin: int) -> frozenset[int]:
+    """The lines of all spans, with so many more before and behind each."""
+    return frozenset(
+        line for first, last in spans for line in range(max(1, first - margin), last + margin + 1)
+    )
+
+
+def overlaps(spans: Iterable[Lines], lines: Iterable[int]) -> bool:
+    """Whether one of the lines lies in one of the spans."""
+    wanted = frozenset(lines)
+    return any(not wanted.isdisjoint(range(first, last + 1)) for first, last in spans)
+
+
+def _comparable(text: str) -> list[str]:
+    """Lines without trailing space: it is no change that anybody sees."""
+    return [line.rstrip() for line in text.rstrip().split("\n")] if text.strip() else []
+
+
+def _edits(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """The ranges that differ, from 0 and half open: in the left, in the right.
+
+    Equal ends are taken off first: the matcher looks for long equal blocks, not for few changes,
+    and would count a line between equal ones several times.
+    """
+    start = _common(left, right)
+    end = _common(left[start:][::-1], right[start:][::-1])
+    old, new = left[start : len(left) - end], right[start : len(right) - end]
+    # Without `autojunk` a long text of equal lines takes minutes; with it a few more count as new.
+    matcher = SequenceMatcher(None, old, new, autojunk=len(new) > POPULAR_LINES)
+    return [
+        (start + i1, start + i2, start + j1, start + j2)
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
+    """How many items both begin with."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
+
+
+def _spans(ranges: Iterable[tuple[int, int]]) -> tuple[Lines, ...]:
+    """Half-open ranges from 0 as spans from 1; an empty one is the line that it stands before."""
+    spans = [(start + 1, max(start + 1, end)) for start, end in ranges]
+    if len(spans) <= SPANS_KEPT:
+        return tuple(spans)
+    kept = spans[: SPANS_KEPT - 1]
+    return (*kept, (spans[SPANS_KEPT - 1][0], spans[-1][1]))
+
+
+def _kinds(
+    old: str, new: str, edits: Sequence[tuple[int, int, int, int]]
+) -> tuple[ChangeKind, ...]:
+    content = kind_of(new)
+    found = _side(old, content, [(i1, i2) for i1, i2, _, _ in edits])
+    found |= _side(new, content, [(j1, j2) for _, _, j1, j2 in edits])
+    return tuple(kind for kind in KINDS if kind in found)
+
+
+def _side(text: str, content: ContentKind, ranges: Iterable[tuple[int, int]]) -> set[str]:
+    lines = text.split("\n")
+    documented = docstring_lines(text) if content == "code" else frozenset[int]()
+    return {
+        "docs" if number + 1 in documented else line_kind(lines[number], content)
+        for start, end in ranges
+        for number in range(start, end)
+    }

@@ -1,0 +1,288 @@
+"""Checks derived from what a goal states: lengths, words to mention, JSON.
+
+Only what is said plainly becomes a check; a demand that is read in doubt is left to the judge,
+since a wrong check makes a goal unreachable. Words of four languages are known (English, German,
+French, Spanish); digits, quotation marks and signs work in any.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from perdure.domain.evaluation.checks import ContainsCheck, JsonSchemaCheck, LengthCheck, LengthUnit
+from perdure.domain.evaluation.evaluators import JudgeEvaluator, JudgeParameters
+from perdure.domain.evaluation.rubric import Dimension
+
+ABOUT = 0.2
+MAX_TERM_CHARACTERS = 80
+LISTED_WORDS = 2
+
+_UNITS: dict[LengthUnit, str] = {
+    "words": r"words?|w[oö]rter|worte?n?|mots?|palabras?",
+    "lines": r"lines?|zeilen?|lignes?|l[ií]neas?",
+    "sentences": r"sentences?|s[aä]tzen?|satz|phrases?|frases?|oraci[oó]n(?:es)?",
+    "chars": r"characters?|chars?|zeichen|caract[eè]res?|caracteres",
+}
+_NAMES: dict[LengthUnit, str] = {"chars": "characters"}
+_COUNTED: frozenset[LengthUnit] = frozenset({"lines", "sentences"})
+_ANY_UNIT = "|".join(_UNITS.values())
+_NUMBER_WORDS = {
+    word: number
+    for number, words in enumerate(
+        (
+            "one ein eine einen einem un une uno una",
+            "two zwei deux dos",
+            "three drei trois tres",
+            "four vier quatre cuatro",
+            "five fünf cinq cinco",
+            "six sechs seis",
+            "seven sieben sept siete",
+            "eight acht huit ocho",
+            "nine neun neuf nueve",
+            "ten zehn dix diez",
+            "eleven elf onze once",
+            "twelve zwölf douze doce",
+        ),
+        start=1,
+    )
+    for word in words.split()
+}
+_NUMBER = r"\d{1,3}(?:[.,]\d{3})+|\d{1,6}|" + "|".join(_NUMBER_WORDS)
+_BOUNDS = (
+    (
+        "below",
+        r"under|below|less than|fewer than|shorter than|weniger als|unter|moins de|menos de|<",
+    ),
+    (
+        "max",
+        r"at most|no more than|not more than|up to|max(?:imum)?(?: of)?\.?|within|h[öo]chstens"
+        r"|maximal|bis zu|au plus|au maximum|como m[aá]ximo|hasta|<=|≤",
+    ),
+    ("above", r"more than|over|longer than|mehr als|[üu]ber|plus de|m[aá]s de|>"),
+    (
+        "min",
+        r"at least|no fewer than|no less than|min(?:imum)?(?: of)?\.?|mindestens|au moins"
+        r"|al menos|como m[ií]nimo|>=|≥",
+    ),
+    ("exact", r"exactly|precisely|just|genau|exactement|exactamente|="),
+    (
+        "about",
+        r"about|around|roughly|approximately|approx\.?|some|~|≈|ca\.?|etwa|rund|environ|unos|unas",
+    ),
+)
+_PREFIX = "|".join(f"(?P<{name}>{words})" for name, words in _BOUNDS)
+_LESS = r"or (?:less|fewer)|max(?:imum)?|at most|oder weniger|ou moins|o menos"
+_MORE = r"or more|min(?:imum)?|at least|oder mehr|ou plus|o m[aá]s"
+_LENGTH = re.compile(
+    rf"(?:(?<!\w)(?:{_PREFIX})\s*)?(?<![\w.,])(?P<low>{_NUMBER})"
+    rf"(?:\s*(?:-|–|to|and|bis|und|à|et|y|a)\s*(?P<high>{_NUMBER}))?"
+    rf"[\s-]+(?:(?P<words>{_UNITS['words']})|(?P<lines>{_UNITS['lines']})"
+    rf"|(?P<sentences>{_UNITS['sentences']})|(?P<chars>{_UNITS['chars']}))(?!\w)"
+    rf"(?:\s+(?:(?P<less>{_LESS})|(?P<more>{_MORE}))(?!\w))?",
+    re.IGNORECASE,
+)
+_OF_A_PART = re.compile(
+    rf"(?:{_ANY_UNIT}|paragraphs?|bullets?|items?|absätze?n?)\s+(?:of|with|mit|von|de|con)\s+$",
+    re.IGNORECASE,
+)
+_PER_PART = re.compile(
+    r"\s*,?\s*(?:per|each|in each|in every|apiece|pro|je|par|chacune?|por|cada)\b", re.IGNORECASE
+)
+_QUOTED = re.compile(
+    r"“([^”]+)”|„([^“”]+)[“”]|«\s*([^»]+?)\s*»|「([^」]+)」"
+    r"|\"([^\"\n]+)\"|`([^`\n]+)`|(?<!\w)'([^'\n]+)'(?!\w)|(?<!\w)‘([^’\n]+)’(?!\w)"
+)
+_NOT = re.compile(
+    r"\b(?:without|never|avoid(?:s|ing)?|not|don't|no|ohne|nicht|keine?[nrms]?|nie|vermeide\w*"
+    r"|sans|jamais|pas|sin|nunca|evita\w*)\b[^.!?\n]{0,40}$",
+    re.IGNORECASE,
+)
+_CUE = re.compile(
+    r"\b(?:mention(?:s|ing)?|includ(?:e|es|ing)|contain(?:s|ing)?|keywords?|erwähn\w*|nenn(?:e|t|en)"
+    r"|enthält|mentionn\w*|contenant|menciona\w*|incluye\w*)\b\s*:?\s*"
+    r"(?:both\s+|the\s+(?:words?|terms?|keywords?)\s*:?\s*)?(?P<list>[^.;!?\n]+)",
+    re.IGNORECASE,
+)
+_LIST_ENDS = re.compile(
+    r"\s+(?:in|with|within|at|under|using|for|by|as|but|so|mit|für|unter|dans|avec|pour|en|con|para)\s",
+    re.IGNORECASE,
+)
+_SEPARATOR = re.compile(
+    r"\s*,\s*(?:and|or|und|oder|et|ou|y|o)\s+|\s*,\s*|\s+(?:and|or|und|oder|et|ou|y|o|&)\s+"
+)
+_ARTICLE = re.compile(
+    r"^(?:the|an?|its|their|our|der|die|das|den|eine?[nr]?|les?|la|une?|el|los|las|una?)\s+",
+    re.IGNORECASE,
+)
+_SHAPES = r"object|array|list|document|output|format|objekt|liste|objet|objeto"
+_JSON = re.compile(
+    r"\b(?:as|in|into|returns?|output|give|reply with|answer with|als|im|en|au format|valid)\s+"
+    rf"(?:an?\s+|one\s+|the\s+|single\s+|valid\s+|pure\s+)*JSON\b(?:[\s-](?P<form>{_SHAPES})\b)?"
+    rf"|\bJSON[\s-](?P<noun>{_SHAPES})\b",
+    re.IGNORECASE,
+)
+_KEYS = re.compile(
+    r"\b(?:keys?|fields?|properties|schlüsseln?|feldern?|champs?|cl[ée]s?|claves?|campos?)\b\s*:?\s*"
+    r"(?P<list>[^.;!?\n]+)",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+
+
+@dataclass(slots=True)
+class _Range:
+    low: int | None = None
+    high: int | None = None
+
+    def narrowed(self, low: int | None, high: int | None) -> bool:
+        """Take over another demand; False, and unchanged, when both cannot be met."""
+        lowest = max((bound for bound in (low, self.low) if bound is not None), default=None)
+        highest = min((bound for bound in (high, self.high) if bound is not None), default=None)
+        if lowest is not None and highest is not None and lowest > highest:
+            return False
+        self.low, self.high = lowest, highest
+        return True
+
+
+def derive(goal: str) -> tuple[Dimension, ...]:
+    """The checks that a goal states, in the order length, mentions, JSON; often none."""
+    return (*_lengths(goal), *_mentions(goal), *_json(goal))
+
+
+def judged_goal() -> Dimension:
+    """The dimension that a judge scores beside derived checks."""
+    return Dimension(
+        name="task",
+        description="Does the output do what the goal asks for, completely and well?",
+        evaluator=JudgeEvaluator(judge=JudgeParameters()),
+    )
+
+
+def _lengths(goal: str) -> Iterator[Dimension]:
+    ranges: dict[LengthUnit, _Range] = {}
+    for found in _LENGTH.finditer(goal):
+        if _OF_A_PART.search(goal[: found.start()]) or _PER_PART.match(goal[found.end() :]):
+            continue  # it speaks of each part, not of the whole
+        unit: LengthUnit = next(name for name in _UNITS if found.group(name))
+        low, high = _bounds(found, unit)
+        ranges.setdefault(unit, _Range()).narrowed(low, high)
+    for unit, asked in ranges.items():
+        yield Dimension(
+            name=_NAMES.get(unit, unit),
+            hint=_range_text(asked, _NAMES.get(unit, unit)),
+            evaluator=LengthCheck(check="length", unit=unit, min=asked.low, max=asked.high),
+        )
+
+
+def _bounds(found: re.Match[str], unit: LengthUnit) -> tuple[int | None, int | None]:
+    low = _number(found["low"])
+    if found["high"]:
+        high = _number(found["high"])
+        return min(low, high), max(low, high)
+    word = next((name for name, _ in _BOUNDS if found[name]), None)
+    if word == "max" or found["less"]:
+        return None, low
+    if word == "min" or found["more"]:
+        return low, None
+    if word == "below":
+        return None, max(0, low - 1)
+    if word == "above":
+        return low + 1, None
+    if word == "exact" or (word is None and unit in _COUNTED):
+        return low, low
+    return int(low * (1 - ABOUT)), -int(-low * (1 + ABOUT) // 1)
+
+
+def _number(text: str) -> int:
+    known = _NUMBER_WORDS.get(text.lower())
+    return known if known is not None else int(re.sub(r"[.,]", "", text))
+
+
+def _range_text(asked: _Range, unit: str) -> str:
+    if asked.low == asked.high:
+        return f"exactly {asked.low} {unit}"
+    if asked.low is None:
+        return f"at most {asked.high} {unit}"
+    return f"at least {asked.low} {unit}" + (
+        "" if asked.high is None else f", at most {asked.high}"
+    )
+
+
+def _mentions(goal: str) -> Iterator[Dimension]:
+    wanted: dict[str, str] = {}
+    banned: dict[str, str] = {}
+    for start, term in [*_quoted(goal), *_listed(goal)]:
+        chosen = banned if _NOT.search(goal[:start]) else wanted
+        chosen.setdefault(term.casefold(), term)
+    wanted = {key: term for key, term in wanted.items() if key not in banned}
+    if wanted:
+        terms = tuple(wanted.values())
+        yield Dimension(
+            name="mentions",
+            hint="mention " + ", ".join(terms),
+            evaluator=ContainsCheck(check="contains", all=terms),
+        )
+    if banned:
+        terms = tuple(banned.values())
+        yield Dimension(
+            name="avoids",
+            hint="do not use " + ", ".join(terms),
+            evaluator=ContainsCheck(check="contains", none=terms),
+        )
+
+
+def _quoted(goal: str) -> Iterator[tuple[int, str]]:
+    for found in _QUOTED.finditer(goal):
+        term = next(group for group in found.groups() if group is not None).strip(" ,.;:!?")
+        if 0 < len(term) <= MAX_TERM_CHARACTERS:
+            yield found.start(), term
+
+
+def _listed(goal: str) -> Iterator[tuple[int, str]]:
+    """The items of lists such as `mention steel, dishwasher and warranty`."""
+    for found in _CUE.finditer(goal):
+        items = _items(found["list"])
+        short = all(len(item.split()) <= LISTED_WORDS for item in items)
+        if len(items) > 1 and short and not _QUOTED.search(found["list"]):
+            yield from ((found.start(), item) for item in items)
+
+
+def _items(text: str) -> list[str]:
+    ends = _LIST_ENDS.search(text)
+    text = text[: ends.start()] if ends else text
+    items = (_ARTICLE.sub("", item.strip(" :,()")) for item in _SEPARATOR.split(text))
+    return [item for item in items if item]
+
+
+def _json(goal: str) -> Iterator[Dimension]:
+    found = _JSON.search(goal)
+    if found is None or _NOT.search(goal[: found.start()]):
+        return
+    keys = _json_keys(goal)
+    yield Dimension(
+        name="json",
+        hint="answer with JSON only" + (f", with {', '.join(keys)}" if keys else ""),
+        evaluator=JsonSchemaCheck(
+            check="json_schema", schema=_schema(found["form"] or found["noun"] or "", keys=keys)
+        ),
+    )
+
+
+def _schema(shape: str, *, keys: list[str]) -> dict[str, JsonValue]:
+    if keys:
+        return {"type": "object", "required": list[JsonValue](keys)}
+    if shape.lower().startswith("obj"):
+        return {"type": "object"}
+    if shape.lower() in {"array", "list", "liste"}:
+        return {"type": "array"}
+    return {"type": ["object", "array"]}
+
+
+def _json_keys(goal: str) -> list[str]:
+    found = _KEYS.search(goal)
+    if found is None:
+        return []
+    items = [item.strip("'\"`“”„ ") for item in _items(found["list"])]
+    return items if items and all(_NAME.fullmatch(item) for item in items) else []

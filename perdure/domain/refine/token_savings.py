@@ -1,0 +1,66 @@
+"""What the refine loop did not send, measured against one that resends everything each time."""
+
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.refine.state import Draft, RefineState, SavingsState
+from perdure.domain.scoring.feedback import delta_feedback
+
+UNJUDGED_KINDS = frozenset({"skipped_identical", "skipped_confident"})
+
+
+def sent_by_phase(state: RefineState) -> dict[str, int]:
+    """Prompt tokens so far, by phase."""
+    return {name: part.usage.prompt_tokens for name, part in state.by_phase.items()}
+
+
+def economized(state: RefineState, rubric: Rubric, *, threshold: float | None) -> SavingsState:
+    """The account with the iteration in progress added.
+
+    The other loop keeps one conversation, which grows by each output and its feedback, and has
+    every output judged anew, whole and in all dimensions.
+    """
+    economy, draft = state.economy, state.draft
+    executing, judging = _sent(state, "executing"), _sent(state, "evaluating")
+    output = draft.output.tokens.total if draft.output else 0
+    first = economy.first or executing
+    whole = max(executing, first + economy.history) if executing else 0
+    judgement, judged_output = economy.judgement, economy.judged_output
+    if draft.judge_prompt and draft.kind == "full":
+        judgement, judged_output = draft.judge_prompt, output
+    would_judge = judgement + output - judged_output if _would_be_judged(draft, rubric) else 0
+    judged = max(judging, would_judge)
+    saved_call = _would_be_judged(draft, rubric) and (not draft.asked or draft.cached)
+    return SavingsState(
+        first=first,
+        history=economy.history + output + _told(draft, rubric, threshold),
+        judgement=judgement,
+        judged_output=judged_output,
+        spared=economy.spared + whole - executing + judged - judging,
+        sent=executing + judging,
+        naive=whole + judged,
+        evaluations_skipped=economy.evaluations_skipped + (draft.kind in UNJUDGED_KINDS),
+        judge_calls_saved=economy.judge_calls_saved + saved_call,
+    )
+
+
+def saved_share(economy: SavingsState) -> float | None:
+    """The share of the newest iteration's input that was not sent; None when nothing was saved."""
+    if economy.naive <= economy.sent:
+        return None
+    return round(1 - economy.sent / economy.naive, 4)
+
+
+def _would_be_judged(draft: Draft, rubric: Rubric) -> bool:
+    evaluated = draft.evaluation is not None and draft.failure is None and draft.cut is None
+    return evaluated and bool(rubric.judged)
+
+
+def _told(draft: Draft, rubric: Rubric, threshold: float | None) -> int:
+    if draft.evaluation is None:
+        return 0
+    return estimate(delta_feedback(rubric, draft.evaluation, threshold=threshold)).total
+
+
+def _sent(state: RefineState, phase: str) -> int:
+    part = state.by_phase.get(phase)
+    return (part.usage.prompt_tokens if part else 0) - state.draft.sent.get(phase, 0)

@@ -1,0 +1,153 @@
+"""Reads loop definitions and what belongs to them, with everything that is wrong at once."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from pydantic import JsonValue, ValidationError
+
+from perdure.domain.evaluation.conditions import FIELDS as CONDITION_FIELDS
+from perdure.domain.foundation.problem_words import OBJECT
+from perdure.domain.foundation.problems import Problem, nearest_name, problems_of
+from perdure.domain.roles.definition import (
+    LoopDefinition,
+    NestedLoop,
+    Parameter,
+    RoleDefinition,
+)
+from perdure.domain.roles.placeholders import placeholder_alone, unknown_placeholders
+
+_NONE_LEFT = "at least one"
+
+Fields = dict[str, JsonValue]
+SERVER_OWNED = ("version", "etag", "source", "path", "created_at", "updated_at", "snapshot")
+"""What stores add to a definition; nobody may send it."""
+
+
+def content_version(fields: Fields) -> str:
+    """The version of a definition: the hash of its content, whatever its form and order."""
+    text = json.dumps(fields, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def read_definition(fields: JsonValue, *, root: str = "") -> LoopDefinition | tuple[Problem, ...]:
+    """The definition as its author wrote it, or every problem with it, each with its path.
+
+    Where a whole value is a placeholder, its default stands in: limits can be parameters too.
+    """
+    if not isinstance(fields, dict):
+        return (Problem(path=root or "input", found=_kind(fields), allowed="a block of fields"),)
+    parameters, wrong = _parameters(fields)
+    names = tuple(parameter.name for parameter in parameters)
+    body: Fields = {name: value for name, value in fields.items() if name != "parameters"}
+    # A parameter that cannot be read would make each of its placeholders unknown.
+    found = [] if wrong else [*unknown_placeholders(body, names, root=root)]
+    defaults = {one.name: text_of(one.default) for one in parameters if one.default is not None}
+    read = read_filled({**fields, **_standing_in(body, defaults)}, root=root)
+    if isinstance(read, LoopDefinition):
+        return _once(found) or read
+    return _once([*read, *found])
+
+
+def read_filled(fields: Fields, *, root: str = "") -> LoopDefinition | tuple[Problem, ...]:
+    """A definition whose parameters are put in: braces in its texts are data by now."""
+    try:
+        return LoopDefinition.model_validate(fields)
+    except ValidationError as error:
+        return _once([*_translated(error, fields, root)])
+
+
+def text_of(value: JsonValue) -> str:
+    """A parameter's value as it is put into texts."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def owned_problems(fields: JsonValue) -> tuple[Problem, ...]:
+    """One problem for each field that only the store may set."""
+    given = fields if isinstance(fields, dict) else {}
+    return tuple(
+        Problem(path=name, found=f"the field {name}", allowed="nothing; the server sets it")
+        for name in SERVER_OWNED
+        if name in given
+    )
+
+
+def _parameters(fields: Fields) -> tuple[tuple[Parameter, ...], list[Problem]]:
+    """The parameters that can be read; what is wrong with others is found with the rest."""
+    declared = fields.get("parameters")
+    read: list[Parameter] = []
+    wrong: list[Problem] = []
+    for item in declared if isinstance(declared, list) else ():
+        try:
+            read.append(Parameter.model_validate(item))
+        except ValidationError as error:
+            wrong += problems_of(error, item)
+    return tuple(read), wrong
+
+
+def _standing_in(value: Fields, defaults: Mapping[str, str]) -> Fields:
+    return {name: _stood_in(item, defaults) for name, item in value.items()}
+
+
+def _stood_in(value: JsonValue, defaults: Mapping[str, str]) -> JsonValue:
+    match value:
+        case str():
+            name = placeholder_alone(value)
+            return defaults.get(name, value) if name is not None else value
+        case list():
+            return [_stood_in(item, defaults) for item in value]
+        case dict():
+            return _standing_in(value, defaults)
+        case _:
+            return value
+
+
+def _translated(error: ValidationError, fields: Fields, root: str) -> tuple[Problem, ...]:
+    has_roles = bool(fields.get("roles"))
+    return tuple(
+        _with_names(_in_words(problem), root)
+        for problem in problems_of(error, fields, root=root)
+        # A list whose items are all wrong is not empty.
+        if not (has_roles and problem.allowed == _NONE_LEFT)
+    )
+
+
+def _in_words(problem: Problem) -> Problem:
+    """An object is a block in a file."""
+    allowed = "a block of fields" if problem.allowed == OBJECT else problem.allowed
+    return problem.model_copy(update={"allowed": allowed})
+
+
+def _with_names(problem: Problem, root: str) -> Problem:
+    """The problem of an unknown field, with the fields that its block has."""
+    if not problem.found.startswith("the field "):
+        return problem
+    inside = problem.path.removeprefix(root).lstrip(".").rpartition(".")[0]
+    names = _names_at(inside)
+    near = nearest_name(problem.path.rpartition(".")[2], names)
+    allowed = "one of " + ", ".join(names)
+    return problem.model_copy(update={"allowed": allowed, "nearest": near})
+
+
+def _names_at(inside: str) -> list[str]:
+    if inside.startswith("termination_condition"):
+        return sorted({*CONDITION_FIELDS, "value"})
+    if inside.startswith("parameters["):
+        return sorted(Parameter.model_fields)
+    if inside.startswith("roles["):
+        return sorted((NestedLoop if inside.endswith(".loop") else RoleDefinition).model_fields)
+    return sorted(LoopDefinition.model_fields)
+
+
+def _once(problems: list[Problem]) -> tuple[Problem, ...]:
+    return tuple({str(problem): problem for problem in problems}.values())
+
+
+def _kind(value: JsonValue) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case list():
+            return "a list"
+        case _:
+            return "one value"

@@ -1,0 +1,88 @@
+"""The result that a run of roles ends with: the best iteration, every verdict, what it cost."""
+
+from perdure.domain.evaluation.outcomes import explain, with_nothing_to_show
+from perdure.domain.roles.iteration_rules import partial
+from perdure.domain.roles.state import KeptIteration, RoleState
+from perdure.domain.run.bookkeeping_messages import SnapshotReport
+from perdure.domain.run.result import Artifact, Exhausted, RunResult
+from perdure.domain.run.status_views import spend_report
+from perdure.domain.turns.turn import Ending
+
+_SEVERITIES = {"severity", "title", "detail", "fix", "location"}
+
+
+def returned(state: RoleState, *, gate: str | None = None) -> KeptIteration | None:
+    """The iteration that the run delivers; where none was completed, what there is of it.
+
+    `gate` is the stage that reviews the others' work, where there is one.
+    """
+    return state.kept or partial(state, gate=gate)
+
+
+def role_result(
+    state: RoleState,
+    *,
+    run: str,
+    ending: Ending,
+    explanation: str | None,
+    wall_time: float,
+    tree: SnapshotReport | None,
+    kept: KeptIteration | None,
+) -> RunResult:
+    """What the run returns; `kept` is the iteration that it delivers."""
+    outcome, reason, detail = ending.outcome, ending.reason, ending.detail
+    told = explanation or explain(outcome, reason, detail)
+    review = state.last_review
+    is_open = review is not None and review.word != "approved"
+    return RunResult(
+        id=run,
+        kind="roles",
+        outcome=outcome,
+        reason=reason,
+        explanation=told if kept else with_nothing_to_show(told),
+        quality_met=kept is not None and kept.approved,
+        partial=kept is None or kept.partial,
+        output_ref=kept.output.hash if kept and kept.output else None,
+        best=state.best,
+        last=state.last,
+        iterations=tuple(state.records),
+        iteration_count=state.record_count,
+        spend=spend_report(state, wall_time=wall_time),
+        open_findings=tuple(
+            finding.model_dump(mode="json", include=_SEVERITIES)
+            for finding in (review.findings if review and is_open else ())
+        ),
+        artifacts=_artifacts(tree, kept),
+        tools_used=dict(state.tools_used),
+        exhausted=_exhausted(ending),
+        transcript=_transcript(state),
+        unread_input=state.control.unread_input,
+        models_used=tuple(state.models_used),
+        error=detail or None if outcome in {"failed", "blocked"} else None,
+        forked_from=state.forked_from,
+        started_at=state.started_at,
+    )
+
+
+def _artifacts(tree: SnapshotReport | None, kept: KeptIteration | None) -> tuple[Artifact, ...]:
+    if tree is None or kept is None:
+        return ()
+    found = [Artifact(kind="tree", ref=kept.tree or tree.tree.hash)]
+    if tree.patch is not None:
+        note = "take over with `perdure apply`"
+        found.append(Artifact(kind="patch", ref=tree.patch.hash, note=note))
+    return tuple(found)
+
+
+def _exhausted(ending: Ending) -> Exhausted | None:
+    if ending.outcome in {"out_of_budget", "deadline"} or ending.reason == "max_iterations":
+        return Exhausted(dimension=ending.reason, text=ending.detail or ending.reason)
+    return None
+
+
+def _transcript(state: RoleState) -> str | None:
+    """The newest conversation of a stage."""
+    if state.turn.head is not None:
+        return state.turn.head.hash
+    heads = [one.record.transcript for one in state.done if one.record.transcript]
+    return heads[-1] if heads else None

@@ -1,0 +1,1 @@
+"""What all kinds of runs share: state, status, result, events, gates, control, children."""

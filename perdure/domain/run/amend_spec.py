@@ -1,0 +1,69 @@
+"""What a person may edit of a run that goes on: its goal, its limit of iterations, its metadata."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from pydantic import JsonValue, ValidationError
+
+from perdure.domain.foundation.problems import problems_of
+from perdure.domain.run.messages import Amend
+from perdure.domain.run.spec import CommonSpec
+
+AnySpec = TypeVar("AnySpec", bound=CommonSpec)
+LIMIT = "max_iterations"
+GOAL_CHANGED = "The goal was changed. From now on it is: {goal}"
+
+
+def edited(spec: AnySpec, message: Amend) -> AnySpec:
+    """The specification with an amendment's edits; metadata is merged deeply, null removes.
+
+    Raises:
+        ValidationError: they make no valid specification.
+    """
+    fields: dict[str, JsonValue] = spec.model_dump(mode="json", by_alias=True)
+    if message.goal is not None:
+        fields["goal"] = message.goal
+    if message.metadata is not None:
+        fields["metadata"] = merged(_block(fields, "metadata"), message.metadata)
+    if message.max_iterations is not None:
+        kind = str(fields["kind"])
+        fields[kind] = {**_block(fields, kind), LIMIT: message.max_iterations}
+    return type(spec).model_validate(fields)
+
+
+def edit_refusal(spec: CommonSpec, message: Amend, *, completed: int) -> str | None:
+    """Why an amendment's edits are not taken, or None.
+
+    Args:
+        spec: as it stands.
+        message: the amendment.
+        completed: iterations that are over already.
+    """
+    limit = message.max_iterations
+    if limit is not None and limit < completed:
+        return f"{LIMIT}: found {limit}; {completed} iterations are complete already"
+    try:
+        edited(spec, message)
+    except ValidationError as error:
+        whole = spec.model_dump(mode="json", by_alias=True)
+        return "; ".join(str(problem) for problem in problems_of(error, whole))[:500]
+    return None
+
+
+def merged(old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Two objects as one, block by block; the new one wins, and its nulls remove (RFC 7396)."""
+    found = dict(old)
+    for name, value in new.items():
+        if value is None:
+            found.pop(name, None)
+        elif isinstance(value, dict):
+            inner = found.get(name)
+            found[name] = merged(inner if isinstance(inner, dict) else {}, value)
+        else:
+            found[name] = value
+    return found
+
+
+def _block(fields: Mapping[str, JsonValue], name: str) -> dict[str, JsonValue]:
+    found = fields.get(name)
+    return dict(found) if isinstance(found, dict) else {}

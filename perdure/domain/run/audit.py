@@ -1,0 +1,126 @@
+"""The audit trail: what was asked of runs and tokens, by whom, when, and whether it was allowed.
+
+What a run is asked is written down before it is sent, and once more when the run has answered: an
+entry that stays `asked` belongs to a door that died between the two.
+"""
+
+from datetime import datetime
+from typing import Literal, Protocol
+
+from pydantic import JsonValue
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.run.messages import VERB_OF, Amend, Answer, AnyMessage, Stop, Verb
+
+Action = Literal[
+    "login", "token_used", "token_made", "token_rotated", "token_revoked", "access", Verb
+]  # fmt: skip
+Outcome = Literal["asked", "allowed", "refused"]
+ABOUT_CHARACTERS = 500
+
+
+class AuditEntry(FrozenModel):
+    """One line: `at` is when it happened first, `last_at` last, `count` how often at least.
+
+    `about` says what it was about and why it was refused; words of a person or a model are not in
+    it.
+    """
+
+    id: str
+    at: datetime
+    action: Action
+    outcome: Outcome
+    who: str
+    run: str | None = None
+    about: str = ""
+    count: int = 1
+    last_at: datetime
+
+
+class AuditFilter(FrozenModel):
+    """Which entries are wanted; the newest come first."""
+
+    action: Action | None = None
+    outcome: Outcome | None = None
+    run: str | None = None
+    who: str | None = None
+    since: datetime | None = None
+    limit: int = 100
+    offset: int = 0
+
+
+class AuditStore(Protocol):
+    """Entries, the newest first."""
+
+    async def put(self, entry: AuditEntry) -> None:
+        """Keep an entry; of one that is there, outcome, time and words change, and counts add."""
+        ...
+
+    async def entries(self, wanted: AuditFilter) -> list[AuditEntry]:
+        """What fits a filter."""
+        ...
+
+    async def forget(self, *, before: datetime) -> int:
+        """Drop what happened last before a moment, and say how much that was."""
+        ...
+
+
+class VerbAudit(Protocol):
+    """Writes down what a run is asked."""
+
+    async def asked(self, run: str, message: AnyMessage) -> AuditEntry | None:
+        """It is about to be sent."""
+        ...
+
+    async def answered(self, entry: AuditEntry | None, *, refused: str = "") -> None:
+        """The run took it, or refused it with these words."""
+        ...
+
+
+def verb_entry(id: str, run: str, message: AnyMessage, *, at: datetime) -> AuditEntry:
+    """What is written before a verb is sent."""
+    return AuditEntry(
+        id=id,
+        at=at,
+        action=VERB_OF[type(message)],
+        outcome="asked",
+        who=message.by,
+        run=run,
+        about=_about(message)[:ABOUT_CHARACTERS],
+        last_at=at,
+    )
+
+
+def settled(entry: AuditEntry, *, at: datetime, refused: str = "") -> AuditEntry:
+    """The entry once the run has answered; counts add, so this one counts nothing more."""
+    about = f"{entry.about}: {refused}" if refused and entry.about else refused or entry.about
+    outcome: Outcome = "refused" if refused else "allowed"
+    change: dict[str, object] = {"outcome": outcome, "about": about[:ABOUT_CHARACTERS]}
+    return entry.model_copy(update={**change, "last_at": at, "count": 0})
+
+
+def _about(message: AnyMessage) -> str:
+    match message:
+        case Answer():
+            said = message.choice or f"a text of {len(message.text or '')} characters"
+            return f"gate {message.gate}: {said}"
+        case Amend():
+            return ", ".join(_changes(message))
+        case Stop():
+            return message.mode
+        case _:
+            return ""
+
+
+def _changes(message: Amend) -> list[str]:
+    """Limits with their values, and of everything else that it changes the name."""
+    limits = [f"budget.{name} = {_short(value)}" for name, value in message.budget.items()]
+    other = message.model_dump(
+        include={"rubric", "guidance", "remove", "goal", "max_iterations", "metadata"},
+        exclude_defaults=True,
+    )
+    return limits + [name if name != "remove" else f"remove {message.remove}" for name in other]
+
+
+def _short(value: JsonValue) -> str:
+    return str(value)[:40]

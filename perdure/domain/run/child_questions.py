@@ -1,0 +1,126 @@
+"""Questions of runs below a run: how they are told upwards, shown, and answered from above.
+
+A run tells the run above it all that is open in it and below it, whenever that changes. Only an
+open child is heard, and only about its own tree; what it asked goes when it ends.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from pydantic import Field
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.run.child_runs import ChildStatus, is_below
+from perdure.domain.run.gates import APPROVE, Gate, GateKind, read_name
+from perdure.domain.run.messages import Answer
+
+MOST_QUESTIONS = 16
+PROMPT_CHARACTERS = 300
+MOST_CHOICES = 16
+CHOICE_CHARACTERS = 80
+NAME_CHARACTERS = 200
+
+
+class Question(FrozenModel):
+    """An open gate of a run below, in short; `path` are the names from here down to that run."""
+
+    run: str = Field(max_length=NAME_CHARACTERS)
+    path: tuple[str, ...] = Field(default=(), max_length=64)
+    gate: str = Field(max_length=NAME_CHARACTERS)
+    kind: GateKind
+    prompt: str = Field(max_length=PROMPT_CHARACTERS)
+    choices: tuple[str, ...] = Field(default=(), max_length=MOST_CHOICES)
+    opened_at: datetime
+
+    @property
+    def key(self) -> str:
+        """What it is called from anywhere: the run, and the gate's name in it."""
+        return f"{self.run}:{self.gate}"
+
+
+class QuestionsBelow(FrozenModel):
+    """What a child tells the run above it: all that is open, which takes the place of the last."""
+
+    run: str = Field(max_length=NAME_CHARACTERS)
+    questions: tuple[Question, ...] = Field(default=(), max_length=MOST_QUESTIONS)
+
+
+class Forwarded(FrozenModel):
+    """An answer that was given here, and the run that asked."""
+
+    run: str
+    answer: Answer
+
+
+def question_of(run: str, gate: Gate) -> Question:
+    """An open gate as it is told upwards."""
+    choices = tuple(choice[:CHOICE_CHARACTERS] for choice in gate.choices[:MOST_CHOICES])
+    prompt = " ".join(gate.prompt.split())
+    cut = prompt if len(prompt) <= PROMPT_CHARACTERS else prompt[: PROMPT_CHARACTERS - 1] + "…"
+    return Question(
+        run=run,
+        gate=gate.name,
+        kind=gate.kind,
+        prompt=cut,
+        choices=choices,
+        opened_at=gate.opened_at,
+    )
+
+
+def known_below(
+    below: Mapping[str, Sequence[Question]], children: Sequence[ChildStatus]
+) -> tuple[Question, ...]:
+    """What is asked below a run, oldest first; a child that ended asks nothing any more."""
+    names = {child.id: child.name for child in children if child.open}
+    found = [
+        question.model_copy(update={"path": (names[child], *question.path)})
+        for child, questions in below.items()
+        if child in names
+        for question in questions
+    ]
+    return tuple(sorted(found, key=lambda question: (question.opened_at, question.key)))
+
+
+def told_up(run: str, gates: Sequence[Gate], below: Sequence[Question]) -> tuple[Question, ...]:
+    """What a run tells the run above it: its own questions first, as many as are told."""
+    own = (question_of(run, gate) for gate in gates)
+    return (*own, *below)[:MOST_QUESTIONS]
+
+
+def unheard(message: QuestionsBelow, children: Sequence[ChildStatus]) -> str | None:
+    """Why what came is not a child's to tell, or None."""
+    if not any(child.id == message.run and child.open for child in children):
+        return f"{message.run} is no open child of this run"
+    foreign = [
+        question.run
+        for question in message.questions
+        if question.run != message.run and not is_below(question.run, message.run)
+    ]
+    return f"{foreign[0]} does not work for {message.run}" if foreign else None
+
+
+def meant(questions: Sequence[Question], named: str) -> tuple[Question, ...]:
+    """The questions below that a name means: `RUN:g1-7f3a`, or the gate's name alone."""
+    run, separator, name = named.strip().rpartition(":")
+    wanted = read_name(name)
+    return tuple(
+        question
+        for question in questions
+        if (not separator or question.run == run)
+        and (found := read_name(question.gate)).id == wanted.id
+        and (wanted.begins is None or (found.begins or "").startswith(wanted.begins))
+    )
+
+
+def refused_below(found: Sequence[Question], message: Answer) -> str | None:
+    """Why an answer to a question below is not passed on, or None; its run looks again."""
+    if len(found) > 1:
+        listed = ", ".join(question.key for question in found)
+        return f"several runs below have a gate {message.gate!r}: {listed}; name one of these"
+    (question,) = found
+    if message.choice is not None and question.choices and message.choice not in question.choices:
+        return f"{question.key}: {message.choice!r} is not one of {', '.join(question.choices)}"
+    bound = read_name(message.gate.rpartition(":")[2]).begins or message.args_hash
+    if question.kind == "tool_approval" and message.choice == APPROVE and not bound:
+        return f"{question.key}: an approval names what it approves, the gate as {question.gate}"
+    return None

@@ -1,0 +1,62 @@
+"""Opening the gates of a run, and closing those whose deadline passed."""
+
+from datetime import datetime
+
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.run import gates as gating
+from perdure.domain.run.control import NOTES_KEPT, Control
+from perdure.domain.run.gates import Gate, GateAnswer, GateKind
+
+
+def open_gate(
+    state: Control,
+    *,
+    kind: GateKind,
+    prompt: str,
+    now: datetime,
+    choices: tuple[str, ...] | None = None,
+    free_text: bool = False,
+    deadline: datetime | None = None,
+    on_expiry: str = gating.WAIT,
+    args_hash: str | None = None,
+    subject: str | None = None,
+    details: BlobRef | None = None,
+    scores: tuple[str, ...] = (),
+) -> Gate:
+    """Open a gate under the next run-wide id."""
+    state.gates_opened += 1
+    gate = Gate(
+        id=f"g{state.gates_opened}",
+        kind=kind,
+        prompt=gating.prompt_of(prompt),
+        choices=gating.CHOICES[kind] if choices is None else choices,
+        opened_at=now,
+        free_text=free_text,
+        deadline=deadline,
+        on_expiry=on_expiry,
+        args_hash=args_hash,
+        subject=subject,
+        details=details,
+        scores=scores,
+    )
+    state.gates = {**_newest_answered(state.gates), gate.id: gate}
+    return gate
+
+
+def close_expired(state: Control, *, now: datetime) -> tuple[Gate, ...]:
+    """Answer gates whose deadline passed by their policy; those that `wait` stay open."""
+    closed: list[Gate] = []
+    for gate in state.open_gates:
+        choice = gating.expiry_choice(gate)
+        if gating.expired(gate, now) and choice is not None:
+            answer = GateAnswer(choice=choice, text=None, by="deadline", at=now, expired=True)
+            closed.append(gate.model_copy(update={"answer": answer}))
+    for gate in closed:
+        state.gates = {**state.gates, gate.id: gate}
+    return tuple(closed)
+
+
+def _newest_answered(gates: dict[str, Gate]) -> dict[str, Gate]:
+    answered = [gate for gate in gates.values() if not gate.open][-NOTES_KEPT:]
+    kept = [*answered, *(gate for gate in gates.values() if gate.open)]
+    return {gate.id: gate for gate in sorted(kept, key=lambda gate: int(gate.id[1:]))}

@@ -1,0 +1,78 @@
+"""What an iteration record says of its model call, and the short form in which it travels.
+
+A record is written by the step after it. There it leaves out what that step's request says anyway:
+the model, where it is the same, and the transcript that the request goes on from.
+"""
+
+from perdure.domain.budget.envelope import Spend
+from perdure.domain.llm.transcript import TranscriptRef
+from perdure.domain.llm.usage import AttemptTotals, Usage, add_cost
+from perdure.domain.run.activity_messages import ModelCallReport
+from perdure.domain.turns.records import IterationRecord
+
+SAME = "="
+
+
+def spent_since(before: Spend, now: Spend) -> AttemptTotals:
+    """What was charged between two looks, failed attempts and other models included."""
+    return AttemptTotals(
+        attempts=now.model_calls - before.model_calls,
+        usage=_less(now.usage + now.unconfirmed, before.usage + before.unconfirmed),
+        cost_usd=None if now.unpriced else now.cost_usd - before.cost_usd,
+        seconds=round(now.active_time - before.active_time, 3),
+    )
+
+
+def with_account(record: IterationRecord, account: AttemptTotals) -> IterationRecord:
+    """The record with what more was used."""
+    return record.model_copy(
+        update={
+            "usage": record.usage + account.total_usage,
+            "cost_usd": add_cost(record.cost_usd, account.total_cost_usd),
+            "model_calls": record.model_calls + account.attempts,
+            "duration_s": round(record.duration_s + account.seconds, 3),
+        }
+    )
+
+
+def with_reply(
+    record: IterationRecord, called: ModelCallReport, *, tools_offered: int
+) -> IterationRecord:
+    """The record with the facts of the reply."""
+    return record.model_copy(
+        update={
+            "model": called.model,
+            "request_id": called.request_id,
+            "stop_reason": called.stop_reason,
+            "tools_offered": tools_offered,
+            "transcript": called.head.hash if called.head else None,
+            "has_tool_calls": bool(called.calls),
+            "output_ref": called.text.hash if called.text else None,
+        }
+    )
+
+
+def thin(record: IterationRecord, *, model: str, head: TranscriptRef | None) -> IterationRecord:
+    """The record as it travels in a request to `model` that goes on from `head`."""
+    same: dict[str, str] = {}
+    if record.model == model:
+        same["model"] = SAME
+    if head is not None and record.transcript == head.hash:
+        same["transcript"] = SAME
+    return record.model_copy(update=same)
+
+
+def whole(record: IterationRecord, *, model: str, head: TranscriptRef | None) -> IterationRecord:
+    """The record as it is stored: the reverse of `thin`."""
+    known: dict[str, str] = {}
+    if record.model == SAME:
+        known["model"] = model
+    if record.transcript == SAME and head is not None:
+        known["transcript"] = head.hash
+    return record.model_copy(update=known)
+
+
+def _less(left: Usage, right: Usage) -> Usage:
+    return Usage(
+        **{name: getattr(left, name) - getattr(right, name) for name in Usage.model_fields}
+    )

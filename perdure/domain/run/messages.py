@@ -1,0 +1,129 @@
+"""Inputs of signals, updates and queries: one object per verb, with defaults where they help.
+
+Each carries `by` (who asks) and `request_id` (a repeated one has one effect).
+"""
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from pydantic import Field, JsonValue
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.refs import BlobRef
+
+NAME_CHARACTERS = 256
+CHOICE_CHARACTERS = 1_024
+
+
+class Message(FrozenModel):
+    """What every verb carries."""
+
+    by: str = Field(default="unknown", max_length=NAME_CHARACTERS)
+    request_id: str | None = Field(default=None, max_length=NAME_CHARACTERS)
+
+
+class Pause(Message):
+    """Start no new step; a step in flight finishes."""
+
+
+class Resume(Message):
+    """Go on where a paused run stood."""
+
+
+class Stop(Message):
+    """End with the best result: after the step in flight, or at once."""
+
+    mode: Literal["graceful", "now"] = "graceful"
+
+
+class Escalate(Message):
+    """Open an escalation gate at the next checkpoint."""
+
+    note: str = ""
+
+
+class Answer(Message):
+    """Answer a gate by choice, by text, or both.
+
+    An approval names what it approves: the gate by its whole name (`g1-7f3a`), or `args_hash`.
+    """
+
+    gate: str = Field(max_length=NAME_CHARACTERS)
+    choice: str | None = Field(default=None, max_length=CHOICE_CHARACTERS)
+    text: str | None = None
+    args_hash: str | None = None
+
+
+class ShortAnswer(Message):
+    """An answer whose signal is its choice: `approve` or `deny`, with the gate's whole name."""
+
+    gate: str = Field(max_length=NAME_CHARACTERS)
+    text: str | None = None
+    args_hash: str | None = None
+
+
+class Amend(Message):
+    """Change budget limits, the rubric, or give guidance for all later prompts; or edit the task.
+
+    `remove` takes back what was said, by the numbers that status lists; `remove_texts` by its
+    words, as a run tells those that work for it, where the same words have other numbers.
+    `goal` and `max_iterations` replace what the specification says, `metadata` is merged into it.
+    """
+
+    budget: dict[str, JsonValue] = {}
+    rubric: list[JsonValue] | None = None
+    remove: tuple[int, ...] = ()
+    remove_texts: tuple[str, ...] = ()
+    guidance: str | None = None
+    goal: str | None = Field(default=None, min_length=1)
+    max_iterations: int | None = Field(default=None, ge=1, le=100_000)
+    metadata: dict[str, JsonValue] | None = None
+
+    @property
+    def edits(self) -> bool:
+        """Whether it changes the specification itself."""
+        given = (self.goal, self.max_iterations, self.metadata)
+        return any(value is not None for value in given)
+
+
+class Retry(Message):
+    """Go on after a failure, with a note for the next prompt; it answers no gate."""
+
+    note: str = ""
+
+
+class AddInput(Message):
+    """A message from outside, by text or, above 8 KiB, by reference."""
+
+    text: str = ""
+    ref: BlobRef | None = None
+
+
+class EventsQuery(FrozenModel):
+    """Events after `since`."""
+
+    since: int = Field(default=0, ge=0)
+
+
+class Receipt(FrozenModel):
+    """What an accepted verb did."""
+
+    verb: str
+    lifecycle: str
+    note: str = ""
+
+
+AnyMessage = Pause | Resume | Stop | Escalate | Answer | Amend | Retry | AddInput
+Verb = Literal["pause", "resume", "stop", "escalate", "answer", "amend", "retry", "add_input"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
+MESSAGES: Mapping[str, type[AnyMessage]] = {
+    "pause": Pause,
+    "resume": Resume,
+    "stop": Stop,
+    "escalate": Escalate,
+    "answer": Answer,
+    "amend": Amend,
+    "retry": Retry,
+    "add_input": AddInput,
+}
+VERB_OF: Mapping[type[AnyMessage], Verb] = {MESSAGES[verb]: verb for verb in VERBS}

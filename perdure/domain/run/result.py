@@ -1,0 +1,162 @@
+"""What a run returns, and the record of each iteration; every door shows this shape."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import JsonValue
+
+from perdure.domain.evaluation.outcomes import Outcome
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.strict_json import read_json
+from perdure.domain.llm.usage import Usage
+from perdure.domain.turns.records import IterationRecord
+
+BAD_OUTCOMES: frozenset[Outcome] = frozenset(
+    {"failed", "tool_misuse", "no_output", "blocked", "unanswered"}
+)
+
+
+class Origin(FrozenModel):
+    """Where a fork began: after an iteration of another run."""
+
+    run: str
+    iteration: int
+
+
+class Mark(FrozenModel):
+    """One iteration picked out: the best, or the last."""
+
+    iteration: int
+    score: float | None = None
+    output_ref: str | None = None
+
+
+class SpendReport(FrozenModel):
+    """What a run spent, with the runs below it; costs are None when a price is unknown.
+
+    Times in seconds. `unconfirmed_usage` is the part of the tokens that nobody confirmed.
+    """
+
+    tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal | None = Decimal(0)
+    model_calls: int = 0
+    tool_calls: int = 0
+    iterations: int = 0
+    workers: int = 0
+    sub_managers: int = 0
+    wall_time_s: float = 0.0
+    active_time_s: float = 0.0
+    usage: Usage = Usage()
+    by_phase: dict[str, dict[str, JsonValue]] = {}
+    by_model: dict[str, dict[str, JsonValue]] = {}
+    by_child: dict[str, dict[str, JsonValue]] = {}
+    unconfirmed: dict[str, JsonValue] = {}
+    unconfirmed_usage: Usage = Usage()
+
+
+class Savings(FrozenModel):
+    """What the loop did not send, against a loop that resends everything each time.
+
+    `evaluator_tokens` is what the evaluator used, of `evaluator_limit` tokens that are its share
+    (None: no limit).
+    """
+
+    naive_input_tokens: int = 0
+    input_tokens: int = 0
+    evaluations_skipped: int = 0
+    judge_calls_saved: int = 0
+    evaluator_tokens: int = 0
+    evaluator_limit: int | None = None
+
+
+class Exhausted(FrozenModel):
+    """Which limit ended or cut the run, with its figures."""
+
+    dimension: str
+    text: str
+
+
+class Artifact(FrozenModel):
+    """A deliverable: a patch, a tree, a file."""
+
+    kind: str
+    ref: str
+    note: str = ""
+
+
+class RunResult(FrozenModel):
+    """The end of a run: the best output, why it stopped, and what it cost.
+
+    `truncated`: the model's answer was cut at its limit. `excerpt`: `output` is only the beginning
+    of what `output_ref` holds. With an output schema `value` is the answer as a value, where it is
+    here whole; `fits_schema` whether it fits (None without a schema), `misfits` what is wrong.
+    `model` and `request_id` are those of the reply that the output is from, or else of the last.
+    """
+
+    type: Literal["result"] = "result"
+    id: str
+    kind: str
+    outcome: Outcome
+    reason: str
+    explanation: str
+    quality_met: bool = False
+    partial: bool = False
+    output: str | None = None
+    output_ref: str | None = None
+    excerpt: bool = False
+    value: JsonValue | None = None
+    fits_schema: bool | None = None
+    misfits: tuple[str, ...] = ()
+    best: Mark | None = None
+    last: Mark | None = None
+    iterations: tuple[IterationRecord, ...] = ()
+    iteration_count: int = 0
+    spend: SpendReport = SpendReport()
+    savings: Savings = Savings()
+    open_findings: tuple[dict[str, JsonValue], ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    tools_used: dict[str, int] = {}
+    tool_successes: int = 0
+    exhausted: Exhausted | None = None
+    skills: tuple[str, ...] = ()
+    read_only: bool = False
+    tools_created: tuple[str, ...] = ()
+    made_tools: dict[str, str] = {}
+    transcript: str | None = None
+    learnings_started: bool = False
+    unread_input: tuple[str, ...] = ()
+    confidence: float | None = None
+    model: str | None = None
+    request_id: str | None = None
+    models_used: tuple[str, ...] = ()
+    truncated: bool = False
+    error: str | None = None
+    forked_from: Origin | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+def with_value(result: RunResult) -> RunResult:
+    """The result with its output as a value too, where one fits the schema and is here whole."""
+    if not result.fits_schema or result.output is None or result.excerpt:
+        return result
+    return result.model_copy(update={"value": read_json(result.output)})
+
+
+def with_reply_facts(result: RunResult) -> RunResult:
+    """The result with the model and the provider's request id of the reply it is from."""
+    replied = [record for record in result.iterations if record.model is not None]
+    returned = result.best.iteration if result.best and result.kind == "refine" else None
+    own = [record for record in replied if record.index == returned] or replied
+    if not own:
+        stages = [stage.model for record in result.iterations for stage in record.stages]
+        model = next((name for name in reversed(stages) if name), None)
+        return result.model_copy(update={"model": model})
+    return result.model_copy(update={"model": own[-1].model, "request_id": own[-1].request_id})
+
+
+def exit_code(outcome: Outcome) -> int:
+    """0 when there is a result to use, 1 when the run ended badly."""
+    return 1 if outcome in BAD_OUTCOMES else 0

@@ -1,0 +1,176 @@
+"""A run's specification: one model per kind, told apart by `kind`; and its workflow's input."""
+
+from datetime import datetime
+
+from pydantic import (
+    ConfigDict,
+    Field,
+    JsonValue,
+    field_serializer,
+    model_validator,
+)
+
+from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.foundation.base import FrozenModel, WorkflowInput
+from perdure.domain.foundation.retry_policies import (
+    FAILOVER_AFTER_S,
+    FAILOVER_ATTEMPTS,
+    PROVIDER_ATTEMPTS,
+)
+from perdure.domain.foundation.size_limits import oversize
+from perdure.domain.llm.call_settings import CallSettings
+from perdure.domain.run.gates import GateSettings
+from perdure.domain.turns.guidance import Said
+from perdure.domain.turns.settings import AgentSettings, ToolsSpec
+
+ModelChain = str | tuple[str, ...]
+ROLES = (
+    "executor",
+    "evaluator",
+    "planner",
+    "learner",
+    "manager",
+    "worker",
+    "critic",
+    "repair",
+    "recovery",
+)
+
+
+class ModelsSpec(FrozenModel):
+    """Which model plays which role; a list is a chain with fallbacks, absent ones are executor.
+
+    `pinned` forbids failover. `settings` say by role how its models are called; a stage without
+    settings of its own has those of the executor.
+    """
+
+    executor: ModelChain | None = None
+    evaluator: ModelChain | None = None
+    planner: ModelChain | None = None
+    learner: ModelChain | None = None
+    manager: ModelChain | None = None
+    worker: ModelChain | None = None
+    critic: ModelChain | None = None
+    repair: ModelChain | None = None
+    recovery: ModelChain | None = None
+    pinned: bool = False
+    settings: dict[str, CallSettings] = {}
+
+    def calls(self, role: str) -> CallSettings:
+        """How the models of a role are called."""
+        if role in self.settings:
+            return self.settings[role]
+        own = CallSettings()
+        return own if role in ROLES else self.settings.get("executor", own)
+
+    def chain(self, role: str) -> tuple[str, ...]:
+        """The models of a role in order of preference; recovery has no default."""
+        given: ModelChain | None = getattr(self, role)
+        if given is None and role != "recovery":
+            given = self.executor
+        names = (given,) if isinstance(given, str) else tuple(given or ())
+        return names[:1] if self.pinned else names
+
+
+class Metadata(FrozenModel):
+    """Free facts about a run; the label is searchable."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    label: str | None = None
+
+
+class CommonSpec(FrozenModel):
+    """What every kind of run is told; `about` is for people who choose a task, no model sees it."""
+
+    goal: str = Field(min_length=1)
+    about: str = ""
+    context: dict[str, JsonValue] = {}
+    category: str | None = None
+    workspace: str | None = None
+    models: ModelsSpec = ModelsSpec()
+    tools: ToolsSpec = ToolsSpec()
+    budget: BudgetLimits = BudgetLimits()
+    recall: bool = True
+    skills: tuple[str, ...] = ()
+    learn: bool = True
+    metadata: Metadata = Metadata()
+    agent: AgentSettings = AgentSettings()
+    gates: GateSettings = GateSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_size(cls, value: object) -> object:
+        if isinstance(value, dict) and (why := oversize(value)):
+            raise ValueError(why)
+        return value
+
+
+class Timing(FrozenModel):
+    """Figures of the installation that workflows need, in seconds; pinned at the start.
+
+    A provider has so many `attempts` for a call; where another model can be asked instead, that
+    one waits for `failover_attempts`, and `failover_after` the first failure at most.
+    `inline_output` is how many bytes of its output a run returns beside the reference.
+    """
+
+    heartbeat: float = 10.0
+    model_call: float = 600.0
+    store: float = 20.0
+    attempts: int = PROVIDER_ATTEMPTS
+    failover_attempts: int = FAILOVER_ATTEMPTS
+    failover_after: float = FAILOVER_AFTER_S
+    tool_attempts: int = 3
+    stop_grace: float = 5.0
+    child_grace: float = 60.0
+    roll_events: int = 2_000
+    roll_bytes: int = 2 * 1024 * 1024
+    roll_messages: int = 1_000
+    inline_output: int = 16 * 1024
+
+
+class Placement(FrozenModel):
+    """Where a run lives: its queues, its workspace folder, and the installation's figures.
+
+    A run that works for another has a `root` and a `parent`; it plays a `role`, as the `worker` of
+    that name, its task in full is the blob `briefing`, and its working copy begins with the
+    snapshot `tree`; what people `said` to the runs above holds in it too; where it is `managed`, a
+    manager above answers what it asks. `version` is that of the
+    door which started the tree; who writes an input by hand leaves it out, and is told of every
+    unknown field. Where an installation has a key,
+    `label_mark` is what the server is told in place of the label: a keyed digest, since search
+    attributes cannot be sealed.
+    """
+
+    loops: str
+    models: str
+    tools: str
+    folder: str | None = None
+    writable: bool = False
+    timing: Timing = Timing()
+    root: str = ""
+    parent: str | None = None
+    notifies: bool = False
+    role: str = "executor"
+    worker: str | None = None
+    tree: str | None = None
+    briefing: str | None = None
+    said: tuple[Said, ...] = ()
+    managed: bool = False
+    version: str = ""
+    label_mark: str | None = None
+
+
+class LoopInput(WorkflowInput):
+    """Input of every loop workflow; `started_at` is set when the run continues as new."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    run: str
+    site: Placement
+    started_at: datetime | None = None
+
+    @field_serializer("site", when_used="json")
+    def _brief(self, site: Placement) -> dict[str, object]:
+        # What is absent need not be written at every roll; figures are, for they are pinned.
+        return site.model_dump(mode="json", exclude_none=True)

@@ -1,0 +1,99 @@
+"""The state that a loop carries between steps and through continue-as-new; one object per run."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from pydantic import BaseModel, ConfigDict, field_serializer
+
+from perdure.domain.budget.envelope import Budget
+from perdure.domain.evaluation.outcomes import Outcome
+from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.child_questions import Forwarded, Question, known_below
+from perdure.domain.run.child_runs import ChildStatus
+from perdure.domain.run.control import Control, Phase
+from perdure.domain.run.events import Ring
+from perdure.domain.run.result import Mark, Origin
+from perdure.domain.turns.guidance import Said
+from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.tool_call_rules import ToolPolicy
+
+RULES = 1
+RECORDS_KEPT = 20
+
+
+def told_above(said: Sequence[Said]) -> Control:
+    """The control of a run that begins with what people said to the runs above it."""
+    return Control(standing=list(said), said_count=max((one.number for one in said), default=0))
+
+
+class SpendSlice(BaseModel):
+    """Spend of one phase or one model; `cost_usd` None when a price is unknown."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    usage: Usage = Usage()
+    cost_usd: Decimal | None = Decimal(0)
+    calls: int = 0
+
+
+class LoopState(BaseModel):
+    """What every kind of loop carries. `rules` is raised only at a roll.
+
+    `below` is what open children told of their questions, `told_above` the names of those that this
+    run told the run above it, `forward` the answers that are still to be passed on.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    rules: int = RULES
+    started_at: datetime
+    budget: Budget
+    control: Control = Control()
+    ring: Ring = Ring()
+    phase: Phase = "starting"
+    step: str | None = None
+    step_since: datetime | None = None
+    frame: str | None = None
+    root: str = ""
+    base_tree: str | None = None
+    tree: str | None = None
+    terms: list[ToolPolicy] = []
+    cards: dict[str, ModelProfile] = {}
+    factors: dict[str, float] = {}
+    replies: dict[str, tuple[int, int]] = {}
+    chain_index: dict[str, int] = {}
+    system_tokens: int = 0
+    task_tokens: int = 0
+    models_used: list[str] = []
+    by_phase: dict[str, SpendSlice] = {}
+    by_model: dict[str, SpendSlice] = {}
+    by_child: dict[str, SpendSlice] = {}
+    children: list[ChildStatus] = []
+    children_started: int = 0
+    records: list[IterationRecord] = []
+    record_count: int = 0
+    last: Mark | None = None
+    best: Mark | None = None
+    rolls: int = 0
+    forked_from: Origin | None = None
+    asking: dict[str, str] = {}
+    told: dict[str, int] = {}
+    notifies: bool | None = None
+    below: dict[str, tuple[Question, ...]] = {}
+    told_above: list[str] = []
+    forward: list[Forwarded] = []
+    outcome: Outcome | None = None
+    reason: str | None = None
+    explanation: str | None = None
+
+    @property
+    def asked_below(self) -> tuple[Question, ...]:
+        """What waits for a person in the runs below, oldest first."""
+        return known_below(self.below, self.children)
+
+    @field_serializer("records", when_used="json")
+    def _brief(self, records: list[IterationRecord]) -> list[dict[str, object]]:
+        # As in step messages, and for the same reason: a roll writes the state twice.
+        return [record.model_dump(mode="json", exclude_defaults=True) for record in records]

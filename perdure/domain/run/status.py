@@ -1,0 +1,115 @@
+"""The one status shape that every door shows, for every kind of run."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import JsonValue
+
+from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.evaluation.outcomes import Lifecycle
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.run.child_questions import Question
+from perdure.domain.run.child_runs import ChildStatus
+from perdure.domain.run.control import Phase
+from perdure.domain.run.events import Event
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.result import Mark, Origin
+from perdure.domain.turns.guidance import Said
+
+
+class CurrentStep(FrozenModel):
+    """The step in flight, in words, and since when."""
+
+    what: str
+    since: datetime
+
+
+class Point(FrozenModel):
+    """One iteration on the trajectory; failed and unscored ones have no score."""
+
+    iteration: int
+    score: float | None
+    decision: str
+
+
+class Part(FrozenModel):
+    """One part of an output that is refined part by part."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+
+
+class StageNow(FrozenModel):
+    """The stage of an iteration of roles that is at work: its place, from 1, and its attempt."""
+
+    index: int
+    of: int
+    name: str
+    role: str
+    attempt: int = 1
+
+
+class BudgetStatus(FrozenModel):
+    """The envelope as people see it."""
+
+    limits: BudgetLimits
+    tokens: int = 0
+    cost_usd: Decimal | None = Decimal(0)
+    model_calls: int = 0
+    tool_calls: int = 0
+    active_time_s: float = 0.0
+    reserved_tokens: int = 0
+    reserved_cost_usd: Decimal = Decimal(0)
+    fraction_remaining: float = 1.0
+    warned: tuple[str, ...] = ()
+
+
+class RunStatus(FrozenModel):
+    """One look at a run, live or ended.
+
+    `questions` are those of runs below, in short; `perdure gates RUN` has them in full.
+    `children` are the open runs that it started, `runs_below` the newest of all that it started.
+    `trouble` is what keeps an open run from moving, as the server knows it: a step that is tried
+    again, or code that fails in the worker. `dispatch` is `pending`, `dispatched`, or the last
+    error in handing the run's work to a worker; empty in old runs.
+    """
+
+    id: str
+    kind: str
+    goal: str
+    label: str | None = None
+    metadata: dict[str, JsonValue] = {}
+    lifecycle: Lifecycle
+    phase: Phase
+    blocked_on: str | None = None
+    iteration: int = 0
+    iteration_limit: int | None = None
+    elapsed_s: float = 0.0
+    step: CurrentStep | None = None
+    stage: StageNow | None = None
+    trajectory: tuple[Point, ...] = ()
+    parts: tuple[Part, ...] = ()
+    best: Mark | None = None
+    budget: BudgetStatus
+    gates: tuple[Gate, ...] = ()
+    questions: tuple[Question, ...] = ()
+    children: tuple[str, ...] = ()
+    runs_below: tuple[ChildStatus, ...] = ()
+    events: tuple[Event, ...] = ()
+    last_event: int = 0
+    plan: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    refused_count: int = 0
+    said: tuple[Said, ...] = ()
+    amendments: tuple[dict[str, JsonValue], ...] = ()
+    outcome: str | None = None
+    reason: str | None = None
+    explanation: str | None = None
+    trouble: str | None = None
+    dispatch: str = ""
+    forked_from: Origin | None = None
+    source: Literal["run", "store"] = "run"
+    links: dict[str, str] = {}
+    started_at: datetime | None = None

@@ -1,0 +1,282 @@
+"""What people see of a run, computed from its one state object: status, spend, the panel."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from perdure.domain.budget.envelope import Budget
+from perdure.domain.evaluation.outcomes import Lifecycle, lifecycle
+from perdure.domain.run.child_questions import Question
+from perdure.domain.run.control import Phase
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.result import RunResult, SpendReport
+from perdure.domain.run.spec import CommonSpec
+from perdure.domain.run.spend_breakdown import money, slices
+from perdure.domain.run.state import LoopState
+from perdure.domain.run.status import BudgetStatus, CurrentStep, Part, Point, RunStatus, StageNow
+
+LAST_EVENTS = 10
+GOAL_CHARACTERS = 300
+REFUSALS_SHOWN = 3
+ABOUT_CHARACTERS = 1_200
+
+
+def metadata_of(spec: CommonSpec) -> dict[str, JsonValue]:
+    """What the person who started a run noted about it, the label apart."""
+    return spec.metadata.model_dump(mode="json", exclude={"label"})
+
+
+def status_of(
+    core: LoopState,
+    *,
+    run: str,
+    kind: str,
+    spec: CommonSpec,
+    now: datetime,
+    iteration: int,
+    limit: int | None,
+    parts: Sequence[tuple[str, bool, str]] = (),
+    plan: tuple[str, ...] = (),
+    stage: StageNow | None = None,
+) -> RunStatus:
+    """One look at a running run."""
+    elapsed = (now - core.started_at).total_seconds()
+    gates = core.control.open_gates
+    step = None
+    if core.step is not None and core.step_since is not None:
+        step = CurrentStep(what=core.step, since=core.step_since)
+    return RunStatus(
+        id=run,
+        kind=kind,
+        goal=spec.goal[:GOAL_CHARACTERS],
+        label=spec.metadata.label,
+        metadata=metadata_of(spec),
+        lifecycle=lifecycle_of(core),
+        phase=phase_of(core),
+        blocked_on=blocked_on(core),
+        iteration=iteration,
+        iteration_limit=limit,
+        elapsed_s=round(elapsed, 3),
+        step=step,
+        stage=stage,
+        trajectory=tuple(
+            Point(iteration=record.index, score=record.score, decision=record.decision)
+            for record in core.records
+        ),
+        parts=tuple(Part(name=name, passed=passed, detail=note) for name, passed, note in parts),
+        best=core.best,
+        plan=plan,
+        budget=budget_status(core.budget, wall_time=elapsed),
+        gates=gates,
+        questions=core.asked_below,
+        children=tuple(child.id for child in core.children if child.open),
+        runs_below=tuple(core.children),
+        events=core.ring.events[-LAST_EVENTS:],
+        last_event=core.ring.last,
+        refused=tuple(core.control.refused_signals),
+        refused_count=core.control.refused_count,
+        said=tuple(core.control.standing),
+        amendments=tuple(
+            amendment.model_dump(mode="json") for amendment in core.control.amendments
+        ),
+        outcome=core.outcome,
+        reason=core.reason,
+        explanation=core.explanation,
+        forked_from=core.forked_from,
+        started_at=core.started_at,
+    )
+
+
+def blocked_on(core: LoopState) -> str | None:
+    """What a person is asked, here or else in a run below."""
+    asked = (*core.control.open_gates, *core.asked_below)
+    return asked[0].kind if asked else None
+
+
+def lifecycle_of(core: LoopState) -> Lifecycle:
+    """Running, paused or waiting; after the end what the outcome says."""
+    return core.control.lifecycle if core.outcome is None else lifecycle(core.outcome)
+
+
+def phase_of(core: LoopState) -> Phase:
+    """The phase as people see it: an open gate makes it `waiting`."""
+    return "waiting" if core.control.open_gates and core.step is None else core.phase
+
+
+def budget_status(budget: Budget, *, wall_time: float) -> BudgetStatus:
+    """The envelope as people see it."""
+    spent = budget.spent
+    return BudgetStatus(
+        limits=budget.limits,
+        tokens=spent.tokens,
+        cost_usd=spent.cost_or_none,
+        model_calls=spent.model_calls,
+        tool_calls=spent.tool_calls,
+        active_time_s=spent.active_time,
+        reserved_tokens=int(budget.reserved_in("tokens")),
+        reserved_cost_usd=budget.reserved_in("cost"),
+        fraction_remaining=round(budget.fraction_remaining(wall_time=wall_time), 4),
+        warned=budget.warned,
+    )
+
+
+def spend_report(core: LoopState, *, wall_time: float) -> SpendReport:
+    """Spend so far, by phase and by model."""
+    spent = core.budget.spent
+    return SpendReport(
+        tokens=spent.tokens,
+        output_tokens=spent.output_tokens,
+        cost_usd=spent.cost_or_none,
+        model_calls=spent.model_calls,
+        tool_calls=spent.tool_calls,
+        iterations=spent.iterations,
+        workers=spent.workers,
+        sub_managers=spent.sub_managers,
+        wall_time_s=round(wall_time, 3),
+        active_time_s=round(spent.active_time, 3),
+        usage=spent.usage,
+        by_phase=slices(core.by_phase),
+        by_model=slices(core.by_model),
+        by_child=slices(core.by_child),
+        unconfirmed={
+            "tokens": spent.unconfirmed.counted_tokens(),
+            "cost_usd": money(spent.unconfirmed_cost_usd),
+        },
+        unconfirmed_usage=spent.unconfirmed,
+    )
+
+
+def panel(
+    core: LoopState,
+    *,
+    run: str,
+    spec: CommonSpec,
+    iteration: int,
+    limit: int | None,
+    result: RunResult | None = None,
+) -> str:
+    """The Markdown that the Temporal Web UI shows as current details; it ends with the result."""
+    lines = [f"## {_one_line(spec.goal, 160)}", "", _state_line(core, iteration, limit), ""]
+    if core.step and core.outcome is None:
+        # A run cannot see its own steps' attempts and beats; the page can.
+        lines.append(f"- now: {core.step}; what it waits for stands under Pending Activities")
+    if core.best is not None and core.best.score is not None:
+        lines.append(f"- best score {core.best.score:.2f}, in iteration {core.best.iteration}")
+    scores = [f"{point.score:.2f}" for point in core.records if point.score is not None]
+    if len(scores) > 1:
+        lines.append(f"- scores so far: {' → '.join(scores[-8:])}")
+    lines.append(f"- {_spend_line(core.budget)}")
+    lines += _way_on(core, run=run)
+    lines += _refusals(core)
+    for gate in core.control.open_gates:
+        lines += ["", *_gate_lines(gate, run=run)]
+    for question in core.asked_below:
+        lines += ["", *_question_lines(question, run=run)]
+    if result is not None and result.output is not None:
+        lines += ["", "### Result", "", *_output_lines(result)]
+    return "\n".join(lines)
+
+
+def _output_lines(result: RunResult) -> list[str]:
+    """The output as it renders; a picture in it would be fetched by whoever looks at the page."""
+    said = (result.output or "").strip().replace("![", "\\!\\[")
+    more = ["", f"- this is its beginning; all of it: `perdure result {result.id}`"]
+    return [said, *(more if result.excerpt else ())]
+
+
+def _state_line(core: LoopState, iteration: int, limit: int | None) -> str:
+    """The first thing that a stranger reads: how the run stands, or how it ended and why."""
+    if core.outcome is not None:
+        return f"**{_word(core.outcome)}** ({core.reason}): {core.explanation}"
+    counted = f"iteration {iteration}{f' of at most {limit}' if limit else ''}"
+    state = lifecycle_of(core)
+    doing = f": {phase_of(core)}" if state == "running" else ""
+    return f"**{_word(state)}**{doing}, {counted}"
+
+
+def _spend_line(budget: Budget) -> str:
+    spent, limits = budget.spent, budget.limits
+    tokens = f"{spent.tokens:,}{f' of {limits.tokens:,}' if limits.tokens else ''} tokens"
+    cost = "unknown cost" if spent.cost_or_none is None else f"{spent.cost_usd:.4f}"
+    bound = f" of {limits.cost_usd:.2f}" if limits.cost_usd else ""
+    money = cost if spent.cost_or_none is None else f"{cost}{bound} USD"
+    calls = f"{spent.model_calls} model call{'' if spent.model_calls == 1 else 's'}"
+    return f"spent {tokens}, {money}, {calls}"
+
+
+def _way_on(core: LoopState, *, run: str) -> list[str]:
+    """What a person does next; an open gate says its own."""
+    if core.outcome is not None:
+        return [f"- read it in a shell: `perdure result {run}`"]
+    if not core.control.paused:
+        return []
+    return [
+        "- nothing new starts until somebody resumes it: the signal `resume` with `{}`, "
+        f"or in a shell `perdure resume {run}`"
+    ]
+
+
+def _refusals(core: LoopState) -> list[str]:
+    """What was sent in vain lately, newest last, and how to send it right."""
+    control = core.control
+    newest = control.refused_signals[-REFUSALS_SHOWN:]
+    unseen = control.refused_count - len(newest)
+    lines = [f"- refused: {_one_line(note, 400)}" for note in newest]
+    return [*lines, f"- refused before: {unseen:,} more"] if newest and unseen > 0 else lines
+
+
+def _gate_lines(gate: Gate, *, run: str) -> list[str]:
+    """The question as a quote, what it is about as code, and the two ways to answer it."""
+    question, _, about = gate.prompt.strip().partition("\n")
+    lines = [f"### It waits for a person: {_word(gate.kind)} {gate.name}", ""]
+    lines += [f"> {_one_line(question, 600)}", ""]
+    if about.strip():
+        lines += ["```", *_about(about.strip().replace("```", "'''"), run=run), "```", ""]
+    if gate.choices:
+        lines.append(f"- choices: {', '.join(gate.choices)}")
+    choice = gate.choices[0] if gate.choices else "your text"
+    reply = {"gate": gate.name, "choice" if gate.choices else "text": choice}
+    lines.append(f"- in a shell: `perdure answer --run {run} {gate.name} {shlex.quote(choice)}`")
+    if gate.kind == "tool_approval":
+        signals = "the signal `approve` or `deny`"
+        lines.append(f'- here: More Actions, Send a Signal, {signals} with the input "{gate.name}"')
+        return [*lines, "  (or `answer`, with this)", "", "```", json.dumps(reply, indent=1), "```"]
+    lines += ["- here: More Actions, Send a Signal, `answer`, with the input", ""]
+    return [*lines, "```", json.dumps(reply, indent=1), "```"]
+
+
+def _question_lines(question: Question, *, run: str) -> list[str]:
+    """A question of a run below: who asks, what, and how to answer it from here."""
+    choice = question.choices[0] if question.choices else "your text"
+    reply = {"gate": question.key, "choice" if question.choices else "text": choice}
+    return [
+        f"### A run below waits for a person: {_word(question.kind)} {question.gate}",
+        "",
+        f"> {' › '.join(question.path)}: {_one_line(question.prompt, 600)}",
+        "",
+        *([f"- choices: {', '.join(question.choices)}"] if question.choices else []),
+        f"- all of it, in a shell: `perdure gates {run} --full`",
+        "- here: More Actions, Send a Signal, `answer`, with the input",
+        "",
+        *("```", json.dumps(reply, indent=1), "```"),
+    ]
+
+
+def _about(text: str, *, run: str) -> list[str]:
+    if len(text) <= ABOUT_CHARACTERS:
+        return [text]
+    left_out = len(text) - ABOUT_CHARACTERS
+    more = f"[… {left_out:,} more characters here: perdure gates {run} --full]"
+    return [text[:ABOUT_CHARACTERS], more]
+
+
+def _word(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _one_line(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -1,0 +1,148 @@
+"""A run that the server reset: a new life that replaces an older one and takes over from it.
+
+`temporal workflow reset` ends an execution and starts another from the middle of its history. State
+and counters are those of that moment, but what the older life spent after it stays spent, children
+that it started after it work for nobody, and records that it wrote after it are no longer true.
+"""
+
+from decimal import Decimal
+
+from perdure.domain.budget.envelope import Spend
+from perdure.domain.foundation.base import ActivityMessage, FrozenModel
+from perdure.domain.run.child_runs import WAVE, ChildStatus, noted
+from perdure.domain.run.result import SpendReport
+from perdure.domain.run.resume import Booked, spent_with
+from perdure.domain.run.spend_breakdown import money, with_child
+from perdure.domain.run.state import LoopState
+from perdure.domain.run.status import RunStatus
+from perdure.domain.run.stored_run import StoredRun
+
+# What people read as the reason of a child whose parent was reset to before it began.
+BY_RESET = "parent_reset"
+_OF_AN_END = ("outcome", "reason", "explanation")
+
+
+class TakeOverRequest(ActivityMessage):
+    """Take over a run from the executions before this one.
+
+    Args:
+        run: the run.
+        root: the root of its tree.
+        before: the execution that was reset, whose steps may still be at work.
+        children: the number of the newest child that this life knows.
+        records: the index of the newest record that this life knows.
+        held: keys of reservations: steps in flight and open children, which are settled later.
+    """
+
+    run: str
+    root: str
+    before: str
+    children: int = 0
+    records: int = 0
+    held: tuple[str, ...] = ()
+
+
+class Orphan(FrozenModel):
+    """A child that a life started which was reset; `open` says that it has not ended yet."""
+
+    id: str
+    name: str
+    kind: str
+    open: bool
+    spend: SpendReport
+
+
+class TakeOverReport(ActivityMessage):
+    """What the store knows of all lives of a run.
+
+    Args:
+        ended: the result, as JSON, of a child that ended in an older life: its parent has it.
+        booked: what the run and all below it spent, without what is still held.
+        orphans: children of older lives; nothing below them may spend any more.
+        children: the number after which children of this life are numbered.
+        tool_calls: calls in iterations that are done again.
+    """
+
+    ended: str | None = None
+    booked: Booked = Booked()
+    orphans: tuple[Orphan, ...] = ()
+    children: int = 0
+    tool_calls: int = 0
+
+
+def first_free(known: int, newest: int) -> int:
+    """The number after which a new life numbers its children.
+
+    Args:
+        known: the newest child that this life knows.
+        newest: the newest child that the store knows.
+
+    A wave that was started a moment before the reset may not be stored yet; its numbers are left
+    out, so that no child of this life has the id of one that still comes up.
+    """
+    return max(known, newest) + WAVE
+
+
+def reopened(row: StoredRun) -> StoredRun:
+    """The row of a run that ended and goes on, without what its end wrote."""
+    status = None
+    if row.status:
+        ended = RunStatus.model_validate_json(row.status)
+        going_on = {"lifecycle": "running", "phase": "starting", **dict.fromkeys(_OF_AN_END)}
+        status = ended.model_copy(update=going_on).model_dump_json()
+    return row.model_copy(
+        update={
+            "lifecycle": "running",
+            "outcome": None,
+            "ended_at": None,
+            "result": None,
+            "state": None,
+            "status": status,
+        }
+    )
+
+
+def take_over(core: LoopState, report: TakeOverReport) -> dict[str, object]:
+    """Count in the state what all lives spent; returns what an event tells of it."""
+    before = core.budget.spent
+    for orphan in report.orphans:
+        with_child(core, orphan.id, orphan.spend)
+        core.children = noted(core.children, _ended(orphan))
+    core.by_phase, core.by_model = dict(report.booked.by_phase), dict(report.booked.by_model)
+    core.children_started = max(core.children_started, report.children)
+    core.budget = core.budget.model_copy(update={"spent": _spent(core, report)})
+    spent = core.budget.spent
+    return {
+        "tokens": spent.tokens - before.tokens,
+        "cost_usd": money(max(Decimal(0), spent.cost_usd - before.cost_usd)),
+        "ended": [orphan.id for orphan in report.orphans] or None,
+    }
+
+
+def _spent(core: LoopState, report: TakeOverReport) -> Spend:
+    spent, orphans = spent_with(core.budget, report.booked.account), report.orphans
+    below = [orphan.spend for orphan in orphans]
+    again = report.tool_calls + sum(spend.tool_calls for spend in below)
+    managers = sum(orphan.kind == "delegation" for orphan in orphans)
+    return spent.model_copy(
+        update={
+            "tool_calls": spent.tool_calls + again,
+            "workers": spent.workers + len(below) + sum(spend.workers for spend in below),
+            "sub_managers": spent.sub_managers
+            + managers
+            + sum(spend.sub_managers for spend in below),
+        }
+    )
+
+
+def _ended(orphan: Orphan) -> ChildStatus:
+    return ChildStatus(
+        id=orphan.id,
+        name=orphan.name,
+        kind=orphan.kind,
+        state="ended",
+        outcome="stopped",
+        reason=BY_RESET,
+        tokens=orphan.spend.tokens,
+        cost_usd=orphan.spend.cost_usd,
+    )

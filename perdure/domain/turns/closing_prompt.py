@@ -1,0 +1,93 @@
+"""The last question of a run whose conversation no longer fits: goal, newest results, notes.
+
+It is one message in words, so that no tool has to be offered with it, and it always fits: what
+there is room for is shared out, the newest first, and each part says what was left out of it.
+"""
+
+from collections.abc import Sequence
+
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.transcript import Message, ToolResultBlock, user_text
+
+# The system prompt keeps at most this part of the room (one in so many).
+SYSTEM_SHARE = 4
+GOAL_SHARE = 0.3
+NOTES_SHARE = 0.3
+SPARE_TOKENS = 24
+LEFT_OUT = " […] "
+LEAST_CHARACTERS = 40
+TRIES = 12
+
+
+def closing_messages(messages: Sequence[Message], *, room: int) -> tuple[Message, ...]:
+    """What is left of a conversation in so many tokens; the last message is the question itself."""
+    asked = messages[-1].text
+    goal = "\n\n".join(message.text for message in messages[:-1] if _is_task(message, messages))
+    results = _results(messages)
+    notes = [message.text for message in messages if message.role == "assistant" and message.text]
+    characters = max(0, room - estimate(asked).total - SPARE_TOKENS) * 4
+    for _ in range(TRIES):
+        text = "\n\n".join(part for part in _parts(goal, results, notes, characters) if part)
+        if estimate(f"{text}\n\n{asked}").total + SPARE_TOKENS <= room:
+            break
+        characters = characters * 4 // 5
+    else:
+        text = ""
+    return (user_text("\n\n".join(part for part in (text, asked) if part)),)
+
+
+def shortened(text: str, *, tokens: int) -> str:
+    """The text in at most so many tokens: its beginning and its end."""
+    kept = text
+    while kept and estimate(kept).total > tokens:
+        kept = _cut(text, min(len(kept), len(text)) * 4 // 5 - 1)
+    return kept
+
+
+def _parts(goal: str, results: list[str], notes: list[str], characters: int) -> list[str]:
+    task = _cut(goal, int(characters * GOAL_SHARE))
+    said = _newest(notes, int(characters * NOTES_SHARE))
+    left = characters - len(task) - len(said)
+    found = _newest(results, left)
+    return [
+        f"The task:\n{task}" if task else "",
+        f"What you said on the way, the newest last:\n{said}" if said else "",
+        f"What the tools brought, the newest last:\n{found}" if found else "",
+    ]
+
+
+def _is_task(message: Message, messages: Sequence[Message]) -> bool:
+    return (
+        message.role == "user" and bool(message.text) and (message.pinned or message is messages[0])
+    )
+
+
+def _results(messages: Sequence[Message]) -> list[str]:
+    return [
+        f"{block.name}: {block.text}"
+        for message in messages
+        for block in message.blocks
+        if isinstance(block, ToolResultBlock)
+    ]
+
+
+def _newest(texts: Sequence[str], characters: int) -> str:
+    """The newest texts that fit, in their order; the first that does not fit is cut."""
+    kept: list[str] = []
+    for index, text in enumerate(reversed(texts)):
+        room = characters - sum(len(one) + 2 for one in kept)
+        if room < LEAST_CHARACTERS:
+            kept.append(f"[{len(texts) - index} earlier ones left out]")
+            break
+        kept.append(_cut(text, room))
+    return "\n\n".join(reversed(kept)) if characters >= LEAST_CHARACTERS else ""
+
+
+def _cut(text: str, characters: int) -> str:
+    """Beginning and end of a text that is too long; nothing where not even they say anything."""
+    if len(text) <= characters:
+        return text
+    if characters < LEAST_CHARACTERS:
+        return ""
+    tail = (characters - len(LEFT_OUT)) // 3
+    return f"{text[: characters - len(LEFT_OUT) - tail]}{LEFT_OUT}{text[len(text) - tail :]}"

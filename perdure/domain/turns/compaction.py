@@ -1,0 +1,135 @@
+"""Making a transcript fit its model's window again.
+
+Oldest tool results become placeholders first, the newest are protected; then the oldest turns
+become a summary beside the task. Pinned messages and the first message (the task) stay word for
+word, and no tool call is ever parted from its result.
+"""
+
+from collections.abc import Sequence
+
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.transcript import Message, TextBlock, ToolResultBlock, message_tokens
+from perdure.domain.turns.turn_summary import summarized, summary_of
+
+PROTECTED_RESULT_TOKENS = 40_000
+WINDOW_RESERVE_TOKENS = 20_000
+MOST_RESERVED_SHARE = 4
+# Less than there is room for: filled to the brim, it would be due again with the next result.
+TARGET_SHARE = 0.6
+# Of a conversation that fits by our own count, and that the provider found too long all the same.
+UNDERRATED_SHARE = 0.5
+LEAST_TARGET_TOKENS = 256
+SUMMARY_SHARE = 8
+MOST_SUMMARY_TOKENS = 4_000
+
+
+def is_due(prompt_tokens: int, *, window: int) -> bool:
+    """Whether a prompt comes so near to its model's window that it must be made shorter first.
+
+    The reserve is 20,000 tokens, of a small window a quarter.
+    """
+    return prompt_tokens > window - _reserve(window)
+
+
+def target_tokens(*, window: int, fixed: int, factor: float) -> int:
+    """The size, by our own count, that a conversation is compacted to.
+
+    Args:
+        window: the model's, in its own tokens.
+        fixed: system prompt and tools, by our own count.
+        factor: the model's tokens for one of ours.
+    """
+    room = (window - _reserve(window)) / factor - fixed
+    return max(LEAST_TARGET_TOKENS, round(room * TARGET_SHARE))
+
+
+def compact(messages: Sequence[Message], *, target: int) -> list[Message]:
+    """A list of at most `target` tokens that says the same to a model, oldest details left out.
+
+    Only what may not be touched (pinned messages, the task, the newest words) can be longer.
+    """
+    before = _total(messages)
+    limit = target if before > target else round(before * UNDERRATED_SHARE)
+    protected = min(PROTECTED_RESULT_TOKENS, limit // 2)
+    shortened = _placeholders(messages, limit=limit, protected=protected)
+    shorter = _summarized(shortened, limit=limit)
+    return shorter if _total(shorter) <= limit else _placeholders(shorter, limit=limit, protected=0)
+
+
+def _reserve(window: int) -> int:
+    return min(WINDOW_RESERVE_TOKENS, window // MOST_RESERVED_SHARE)
+
+
+def _total(messages: Sequence[Message]) -> int:
+    return sum(message_tokens(message).total for message in messages)
+
+
+def _placeholders(messages: Sequence[Message], *, limit: int, protected: int) -> list[Message]:
+    """The oldest results left out, one after the other, until the rest is within `limit`."""
+    kept, total = list(messages), _total(messages)
+    for index in range(_first_protected(messages, protected)):
+        if total <= limit:
+            break
+        if kept[index].pinned:
+            continue
+        blocks = tuple(
+            _placeholder(block) if isinstance(block, ToolResultBlock) else block
+            for block in kept[index].blocks
+        )
+        total -= message_tokens(kept[index]).total
+        kept[index] = kept[index].model_copy(update={"blocks": blocks})
+        total += message_tokens(kept[index]).total
+    return kept
+
+
+def _first_protected(messages: Sequence[Message], protected: int) -> int:
+    """From which message on results are protected; the newest are, unless none is."""
+    room, first = protected, len(messages)
+    if not protected:
+        return first
+    for index in range(len(messages) - 1, -1, -1):
+        results = [block for block in messages[index].blocks if isinstance(block, ToolResultBlock)]
+        if not results:
+            continue
+        room -= sum(estimate(block.text).total for block in results)
+        if room < 0 and first < len(messages):
+            return first
+        first = index
+    return first
+
+
+def _placeholder(block: ToolResultBlock) -> ToolResultBlock:
+    where = f'; read it with artifact.read {{"ref": "{block.ref.hash}"}}' if block.ref else ""
+    note = f"[result of {block.name}, {len(block.text)} characters, left out{where}]"
+    if estimate(block.text).total <= estimate(note).total:
+        return block
+    return block.model_copy(update={"text": note})
+
+
+def _summarized(messages: Sequence[Message], *, limit: int) -> list[Message]:
+    """Make a summary of whole turns after the first message until the rest is within `limit`."""
+    room = min(MOST_SUMMARY_TOKENS, limit // SUMMARY_SHARE)
+    sizes = [message_tokens(message).total for message in messages]
+    total, cut = sum(sizes), 1
+    starts = [index for index in range(1, len(messages)) if _starts_turn(messages[index])]
+    for start in starts:
+        if total <= limit - (room if cut > 1 else 0):
+            break
+        total -= _sum(sizes, messages, cut, start)
+        cut = start
+    if cut == 1:
+        return list(messages)
+    pinned = [message for message in messages[1:cut] if message.pinned]
+    gone = [message for message in messages[1:cut] if not message.pinned]
+    words, earlier = summarized(messages[0])
+    text = summary_of(earlier, gone, tokens=room)
+    first = words.model_copy(update={"blocks": (*words.blocks, TextBlock(type="text", text=text))})
+    return [first, *pinned, *messages[cut:]]
+
+
+def _sum(sizes: Sequence[int], messages: Sequence[Message], begin: int, end: int) -> int:
+    return sum(sizes[index] for index in range(begin, end) if not messages[index].pinned)
+
+
+def _starts_turn(message: Message) -> bool:
+    return message.role == "assistant"

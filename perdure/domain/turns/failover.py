@@ -1,0 +1,38 @@
+"""Which model of a chain comes next when one has failed, and which may not be called at all."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from perdure.domain.budget.envelope import Budget
+from perdure.domain.llm.requests import ModelProfile
+
+OVERFLOW_CODE = "model_context_overflow"
+SKIPPED_AFTER_FAILURE_S = 60.0
+
+
+def next_model(
+    chain: Sequence[str], index: int, cards: Mapping[str, ModelProfile], *, overflow: bool
+) -> int | None:
+    """The index of the next model to try, or None; after an overflow only larger windows count."""
+    window = cards[chain[index]].window
+    for following in range(index + 1, len(chain)):
+        if not overflow or cards[chain[following]].window > window:
+            return following
+    return None
+
+
+def first_model(chain: Sequence[str], failing: Collection[str]) -> int:
+    """Where a new run begins in its chain: behind models that failed in the last minute.
+
+    A chain of failing models alone is tried from its start.
+    """
+    healthy = [index for index, model in enumerate(chain) if model not in failing]
+    return healthy[0] if healthy else 0
+
+
+def unpriced(budget: Budget, card: ModelProfile) -> bool:
+    """Whether a cost limit forbids a model whose price nobody knows."""
+    return (
+        card.price is None
+        and budget.limits.limit("cost") is not None
+        and budget.limits.unknown_price == "block"
+    )

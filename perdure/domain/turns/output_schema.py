@@ -1,0 +1,99 @@
+"""The answer as a value of the schema that a task names: told to the model, and read back.
+
+The reader is tolerant of what stands around the JSON (words, fences) and guesses nothing inside it.
+Whether the value fits is checked where foreign schemas are.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from perdure.domain.foundation.json_extraction import all_objects, storable
+from perdure.domain.foundation.strict_json import RepeatedName, read_json
+from perdure.domain.llm.structured_replies import BadReply, flaw
+
+OutputSchema = dict[str, JsonValue]
+
+NOT_LOOKED_AT = ("the answer was not given as JSON",)
+PROBLEMS_TOLD = 5
+PROBLEM_CHARACTERS = 300
+_FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\n(?P<body>.*?)```", re.DOTALL)
+_TOLD = "Your final answer is one JSON value of this schema, without any words around it:\n{schema}"
+_AGAIN = (
+    "Your answer is not what was asked for: {problems}. "
+    "Give it again as one JSON value of the schema, without any words around it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value as a model gave it."""
+
+    value: JsonValue
+
+    @property
+    def text(self) -> str:
+        """It as JSON that anybody can read."""
+        return json.dumps(self.value, ensure_ascii=False, indent=2)
+
+
+def schema_prompt(schema: OutputSchema) -> str:
+    """What a model is told of the schema from the start."""
+    return _TOLD.format(schema=json.dumps(schema, ensure_ascii=False))
+
+
+def misfit_prompt(problems: Sequence[str]) -> str:
+    """What a model is told whose answer does not fit."""
+    return _AGAIN.format(problems="; ".join(problems))
+
+
+def in_words(problems: Sequence[str]) -> tuple[str, ...]:
+    """The problems as they are told and kept: few, and short."""
+    return tuple(problem[:PROBLEM_CHARACTERS] for problem in problems[:PROBLEMS_TOLD])
+
+
+def given_in(text: str, schema: Mapping[str, JsonValue]) -> Given | BadReply:
+    """The one JSON value of an answer: the whole of it, in a fence, or an object between words."""
+    whole = _read(text)
+    if whole is not None:
+        return whole
+    fenced = [_read(match.group("body")) for match in _FENCE.finditer(text)]
+    values = [found for found in fenced if found is not None]
+    if values:
+        return _only(values)
+    objects = [found for found in all_objects(text) if found.fields or found.repeated]
+    for found in objects:
+        if problem := flaw(found):
+            return BadReply((problem,))
+    if objects:
+        return _only([Given(dict(found.fields)) for found in objects])
+    if schema.get("type") == "string" and text.strip():
+        return Given(text.strip())
+    return BadReply(("the reply holds no JSON",))
+
+
+def _only(found: Sequence[Given | BadReply]) -> Given | BadReply:
+    first = found[0]
+    if any(one != first for one in found):
+        return BadReply((f"the reply holds {len(found)} JSON values that differ; give one",))
+    return first
+
+
+def _read(text: str) -> Given | BadReply | None:
+    """A text that is JSON as a whole; None for one that is not."""
+    try:
+        value = read_json(text.strip())
+    except RepeatedName as error:
+        return BadReply((str(error),))
+    except (ValueError, RecursionError):
+        return None
+    try:
+        if storable(value) != value:
+            return BadReply(("the value is nested too deeply, or holds half a character",))
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return BadReply(("the value holds a number that JSON does not know",))
+    return Given(value)

@@ -1,0 +1,84 @@
+"""What journal and records know of a run that nobody else can tell of: its spend, its iterations.
+
+A run that was ended from outside, or whose worker or server is away, has a row that was written at
+its start; what it did since then lies in the same store.
+"""
+
+from collections.abc import Sequence
+
+from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.run.result import Mark, RunResult, SpendReport
+from perdure.domain.run.resume import booked, booked_report, spent_with
+from perdure.domain.run.status import Point, RunStatus
+from perdure.domain.turns.records import IterationRecord
+
+
+def with_books(
+    status: RunStatus, rows: Sequence[AttemptRow], records: Sequence[IterationRecord]
+) -> RunStatus:
+    """The status with what the store knows better; a figure never becomes smaller."""
+    limits, account = status.budget.limits, booked(rows).account
+    spent = spent_with(Budget(limits=limits), account)
+    budget = status.budget
+    if spent.tokens > budget.tokens or spent.model_calls > budget.model_calls:
+        elapsed = status.elapsed_s
+        left = Budget(limits=limits, spent=spent).fraction_remaining(wall_time=elapsed)
+        budget = budget.model_copy(
+            update={
+                "tokens": spent.tokens,
+                "cost_usd": spent.cost_or_none,
+                "model_calls": spent.model_calls,
+                "fraction_remaining": round(left, 4),
+            }
+        )
+    calls = sum(record.tool_calls for record in records)
+    points = tuple(
+        Point(iteration=record.index, score=record.score, decision=record.decision)
+        for record in records
+    )
+    newer = len(points) > len(status.trajectory)
+    return status.model_copy(
+        update={
+            "budget": budget.model_copy(update={"tool_calls": max(budget.tool_calls, calls)}),
+            "iteration": max(status.iteration, *(record.index for record in records), 0),
+            "trajectory": points if newer else status.trajectory,
+            "best": status.best or best_of(records),
+        }
+    )
+
+
+def result_with_books(
+    result: RunResult, rows: Sequence[AttemptRow], records: Sequence[IterationRecord]
+) -> RunResult:
+    """The result of a run that could not hand over its own, with what it spent."""
+    spend: SpendReport = booked_report(booked(rows))
+    began, ended = result.started_at, result.ended_at
+    took = (ended - began).total_seconds() if began and ended else 0.0
+    own = {
+        "tool_calls": sum(record.tool_calls for record in records),
+        "iterations": len(records),
+        "wall_time_s": round(max(0.0, took), 3),
+    }
+    return result.model_copy(update={"spend": spend.model_copy(update=own)})
+
+
+def known_sentence(status: RunStatus) -> str:
+    """What the store knows of a run, for somebody who cannot follow it now."""
+    budget = status.budget
+    cost = "" if budget.cost_usd is None else f", {budget.cost_usd:.4f} USD"
+    stands = status.outcome or status.lifecycle
+    scored = f", best score {status.best.score:.2f}" if status.best and status.best.score else ""
+    return (
+        f"The store knows of {status.id}: {stands.replace('_', ' ')}, iteration {status.iteration}"
+        f"{scored}, {budget.tokens:,} tokens{cost}. What runs goes on when the server is back."
+    )
+
+
+def best_of(records: Sequence[IterationRecord]) -> Mark | None:
+    """The best of the scored iterations; None without one."""
+    scored = [record for record in records if record.score is not None]
+    best = max(scored, key=lambda record: (record.score or 0.0, record.index), default=None)
+    if best is None:
+        return None
+    return Mark(iteration=best.index, score=best.score, output_ref=best.output_ref)

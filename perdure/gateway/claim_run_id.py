@@ -1,0 +1,134 @@
+"""What an id or an idempotency key stands for: the row of its run decides.
+
+The server forgets a run when its history is dropped; whoever sends the same order again must still
+find what it came to, and not pay for it twice. Only a start that certainly had no effect may be
+made anew under the same id.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from perdure.domain.budget.journal import Journal
+from perdure.domain.foundation.errors import NotAllowed, PerdureError
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.ports import RecordStore
+from perdure.domain.run.status import RunStatus
+from perdure.domain.run.stored_run import StoredRun
+from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What somebody asks to be started: under an id, with a key, or neither."""
+
+    run: str | None
+    key: str | None
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What there is of an order already.
+
+    `done` is the run that it started, whatever became of it. Else `row` is the row of a start that
+    had no effect, which the next one takes over.
+    """
+
+    done: str | None = None
+    row: StoredRun | None = None
+
+
+class Claims:
+    """Finds what an order stands for, and claims its row; of several at once one succeeds."""
+
+    def __init__(
+        self,
+        *,
+        server: TemporalGateway,
+        records: RecordStore,
+        journal: Journal,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._server = server
+        self._records = records
+        self._journal = journal
+        self._now = now
+
+    async def standing(self, asked: Wish) -> Standing:
+        """What there is of an order; raises `NotAllowed` when another one has its id or key."""
+        row = None if asked.key is None else await self._records.run_of_key(asked.key)
+        if row is not None:
+            _require_same(row.id, row.digest, asked, what="The idempotency key was used for the")
+        run = row.id if row is not None else asked.run
+        if run is None:
+            return Standing()
+        row = row or await self._records.run(run)
+        look = await self._server.look(run)
+        if look is not None:
+            return Standing(done=same(look, asked.digest))
+        if row is None:
+            return Standing()
+        if await self._had_effect(row):
+            _require_same(row.id, row.digest, asked, what="The id belongs to the")
+            return Standing(done=row.id)
+        if row.ended_at is None:
+            _require_same(row.id, row.digest, asked, what="The id belongs to the")
+        return Standing(row=row)
+
+    async def claim(self, row: StoredRun, *, seen: StoredRun | None) -> bool:
+        """Write the row of a start; False when somebody else was first."""
+        return await self._records.claim_run(row, seen=seen)
+
+    async def close(self, row: StoredRun, error: PerdureError) -> None:
+        """Close the row of a start that certainly did not happen; else the server is right.
+
+        Whoever took the row over meanwhile keeps it open.
+        """
+        try:
+            absent = await self._server.look(row.id) is None
+        except PerdureError:
+            return
+        if not absent:
+            return
+        status = read(RunStatus, row.status or "")
+        told = status.model_copy(update={"dispatch": f"not started: {error.message}"})
+        ended = {
+            "lifecycle": "failed",
+            "outcome": "failed",
+            "ended_at": self._now(),
+            "status": told.model_dump_json(),
+            # The next order with this key is another start, whatever it asks for.
+            "start_key": None,
+        }
+        await self._records.claim_run(row.model_copy(update=ended), seen=row)
+
+    async def _had_effect(self, row: StoredRun) -> bool:
+        """Whether the run of a row did anything: it ended by itself, or a model was asked."""
+        if row.result is not None or await self._journal.has_spent(row.id):
+            return True
+        return bool(await self._records.records(row.id))
+
+
+def key_digest(key: str) -> str:
+    """How an idempotency key is kept."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def same(known: ExecutionInfo, digest: str) -> str:
+    """The run that the server knows; raises `NotAllowed` when it is of another asked."""
+    if known.memo.get("spec") == digest:
+        return known.id
+    raise _other(f"The run {known.id} exists already, from another specification.")
+
+
+def _require_same(run: str, digest: str | None, asked: Wish, *, what: str) -> None:
+    if digest != asked.digest:
+        raise _other(f"{what} run {run}, which was started from another specification.")
+
+
+def _other(message: str) -> NotAllowed:
+    return NotAllowed(
+        message, cure="Use another id or idempotency key, or send the same specification."
+    )

@@ -1,0 +1,176 @@
+"""Verbs on runs: one at a time through updates, or many through one visibility query."""
+
+import asyncio
+
+from pydantic import JsonValue, ValidationError
+
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.rubric_requirements import RubricProblems
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
+from perdure.domain.foundation.names import LoopKind
+from perdure.domain.foundation.tolerance import read_as
+from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.run.amend_spec import edited
+from perdure.domain.run.audit import VerbAudit
+from perdure.domain.run.child_runs import is_below
+from perdure.domain.run.message_limits import too_long
+from perdure.domain.run.messages import (
+    VERB_OF,
+    AddInput,
+    Amend,
+    Answer,
+    AnyMessage,
+    Escalate,
+    Receipt,
+    Retry,
+)
+from perdure.domain.specs import RUN_SPEC
+from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.retry import Retrying
+from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.types import BulkReport
+from perdure.gateway.visibility import OURS, every, quoted
+
+AT_ONCE = 8
+STALE_NOTE = "Runs started in the last seconds may be missing; ask again to be sure."
+
+
+def _asked_below(run: str, message: Answer) -> tuple[str, Answer] | None:
+    """The run below that an answer names with its gate (`RUN:g1`), which takes it by itself."""
+    asked, separator, gate = message.gate.strip().rpartition(":")
+    if not separator or (asked != run and not is_below(asked, run)):
+        return None
+    return asked, message.model_copy(update={"gate": gate})
+
+
+class Steering:
+    """Sends verbs, and says in plain words why one was not taken."""
+
+    def __init__(
+        self,
+        *,
+        server: TemporalGateway,
+        blobs: BlobStore,
+        records: RecordStore,
+        retrying: Retrying,
+        rubric_problems: RubricProblems,
+        audit: VerbAudit | None = None,
+    ) -> None:
+        self._server = server
+        self._retrying = retrying
+        self._rubric_problems = rubric_problems
+        self._audit = audit
+        self._blobs = blobs
+        self._records = records
+
+    async def verb(self, run: str, message: AnyMessage) -> Receipt:
+        """Ask a run to do something; see `Gateway.verb`. Both ends are written down."""
+        if self._audit is None:
+            return await self._verb(run, message)
+        entry = await self._audit.asked(run, message)
+        try:
+            receipt = await self._verb(run, message)
+        except (InvalidInput, NotAllowed, NotFound) as error:
+            await self._audit.answered(entry, refused=error.message)
+            raise
+        await self._audit.answered(entry)
+        return receipt
+
+    async def _verb(self, run: str, message: AnyMessage) -> Receipt:
+        if isinstance(message, Amend) and message.rubric is not None:
+            self._require_usable(message.rubric)
+        if isinstance(message, Answer) and (below := _asked_below(run, message)):
+            run, message = below
+        sent = await self._shortened(message)
+        try:
+            if isinstance(sent, Retry):
+                return await self._retrying.retry(run, sent)
+            receipt = await self._server.update(run, VERB_OF[type(message)], sent)
+        except NotFound:
+            raise await self._why_not(run) from None
+        if isinstance(sent, Amend) and sent.edits:
+            await self._keep_edits(run, sent)
+        return receipt
+
+    async def _keep_edits(self, run: str, message: Amend) -> None:
+        """Write edits to the stored specification too: a retry or a fork begins from it."""
+        row = await self._records.run(run)
+        if row is None or row.spec is None:
+            return
+        spec = edited(read_as(RUN_SPEC, await self._blobs.get(row.spec)), message)
+        kept = await self._blobs.put(spec.model_dump_json(by_alias=True).encode())
+        await self._records.edit_run(run, goal=spec.goal, label=spec.metadata.label, spec=kept)
+
+    async def verb_all(
+        self, message: AnyMessage, *, kind: LoopKind | None, root: str | None
+    ) -> BulkReport:
+        """Ask every open run of a kind, or of a tree; see `Gateway.verb_all`."""
+        if root is not None:
+            wanted = f"RootWorkflowId = {quoted(root)}"
+        else:
+            # Children follow the run above them.
+            wanted = "ParentWorkflowId IS NULL"
+        by_kind = f" AND PerdureKind = {quoted(kind)}" if kind else ""
+        query = f"ExecutionStatus = 'Running' AND {OURS} AND {wanted}{by_kind}"
+        found = [look.id async for look in every(self._server, query)]
+        limit = asyncio.Semaphore(AT_ONCE)
+        answers = await asyncio.gather(*(self._one(run, message, limit) for run in found))
+        refused = {run: why for run, why in zip(found, answers, strict=True) if why is not None}
+        return BulkReport(
+            verb=VERB_OF[type(message)],
+            taken=tuple(run for run in found if run not in refused),
+            refused=refused,
+            note=STALE_NOTE,
+        )
+
+    async def _one(self, run: str, message: AnyMessage, limit: asyncio.Semaphore) -> str | None:
+        """Look at the run itself first: what the list says is seconds old."""
+        async with limit:
+            try:
+                look = await self._server.look(run)
+                if look is None or not look.open:
+                    return "the run has ended meanwhile"
+                await self.verb(run, message)
+            except PerdureError as error:
+                return error.message
+            return None
+
+    def _require_usable(self, given: list[JsonValue]) -> None:
+        """Refuse patterns and schemas here: the run itself can compile none."""
+        try:
+            rubric = Rubric.model_validate(given)
+        except ValidationError:
+            return  # the run says what is wrong with it
+        if problems := self._rubric_problems(rubric):
+            raise InvalidInput(
+                "; ".join(str(problem).rstrip(".") for problem in problems) + ".",
+                cure="The run goes on as before; correct the rubric and amend it again.",
+            )
+
+    async def _shortened(self, message: AnyMessage) -> AnyMessage:
+        match message:
+            case AddInput() if message.text and too_long(message.text):
+                ref = await self._blobs.put_text(message.text)
+                return message.model_copy(update={"text": "", "ref": ref})
+            case Answer(text=text) | Amend(guidance=text) | Escalate(note=text) | Retry(note=text):
+                if too_long(text):
+                    raise InvalidInput(
+                        f"The text is {len((text or '').encode())} bytes; 8192 are allowed here.",
+                        cure="Send it with `perdure add`, which stores it, and refer to it.",
+                    )
+                return message
+            case _:
+                return message
+
+    async def _why_not(self, run: str) -> PerdureError:
+        """The server has no open run of that id: it ended, or never was."""
+        look: ExecutionInfo | None = await self._server.look(run)
+        row = await self._records.run(run)
+        if look is None and row is None:
+            return unknown_run(run)
+        outcome = (row.outcome if row else None) or (look.text("PerdureOutcome") if look else None)
+        how = f" ({outcome})" if outcome else ""
+        return NotAllowed(
+            f"The run {run} has ended{how} and takes no more of these.",
+            cure=f"`perdure result {run}` shows how it ended.",
+        )

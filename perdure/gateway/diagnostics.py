@@ -1,0 +1,289 @@
+"""What keeps an open run from moving, as the server knows it: its code, its store, its steps.
+
+With `server` and `faults`, all that reads what the Temporal client returns.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import (
+    EventType,
+    PendingActivityState,
+    TimeoutType,
+    WorkflowTaskFailedCause,
+)
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.common import SearchAttributeKey
+from temporalio.converter import DataConverter
+
+from perdure.domain.foundation.plain_errors import said_in_words
+from perdure.gateway.decoded_failures import converter_for, opened_failure
+from perdure.gateway.store_waits import in_words, made_again, waiting_steps
+
+REPORTED = "TemporalReportedProblems"
+FAILING = "code: "
+STORE = "store"
+STORE_BACK = "the store answers again, and the run goes on"
+UNKNOWN_TYPE = "no worker on its queue knows the workflow type"
+# How the SDK's worker says so.
+_UNKNOWN_TYPE = re.compile(
+    r"workflow class (\S+) is not registered on this worker, available workflows: (.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_UNDECODED = "Failed decoding arguments"  # of the SDK; what could not be decoded is its cause
+# A value of its history that was kept in the store, in the words of the worker that looked for it.
+_LOST = re.compile(r"kept elsewhere, and is not there: The blob (\S+) is not in this store")
+NEWEST_EVENTS = 20
+NEWEST_STEPS = 200  # a run that waits for its store asks for few steps more
+CERTAIN_ATTEMPTS = 3  # of a task, after which it is no accident
+MESSAGE_CHARACTERS = 300
+_REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
+# The server's own housekeeping; the next attempt of the task goes through.
+_HARMLESS = frozenset(
+    {
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_UPDATE,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_STICKY_TASK_QUEUE,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FAILOVER_CLOSE_COMMAND,
+    }
+)
+_TIMEOUTS = {
+    TimeoutType.TIMEOUT_TYPE_HEARTBEAT: "its worker fell silent",
+    TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE: "it took too long",
+    TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START: "no worker took it in time",
+    TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE: "it took too long",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProblem:
+    """What keeps a run from moving.
+
+    Args:
+        mark: the same for as long as it is the same trouble; a new attempt is a new one.
+        found: for people.
+        cure: what to do, where somebody has to do something.
+    """
+
+    mark: str
+    found: str
+    cure: str = ""
+
+    @property
+    def text(self) -> str:
+        """What was found, and what to do."""
+        return f"{self.found} {self.cure}".strip()
+
+
+async def trouble_of(
+    client: Client, described: WorkflowExecutionDescription, *, now: datetime
+) -> RunProblem | None:
+    """The trouble of one run: its code, then its store, then its steps."""
+    converter, pending = converter_for(client, described.id), described.raw_description
+    trouble = await _code_of(client, described, converter)
+    if trouble is not None:
+        return trouble
+    steps = [await _opened(step, converter) for step in pending.pending_activities]
+    begun = await _begun(client, described, made_again(steps))
+    waiting = await waiting_steps(steps, converter, begun)
+    if waiting:
+        # One trouble, whatever steps and tries it goes through: people are told once.
+        return RunProblem(mark=STORE, found=in_words(waiting, now=now))
+    return repeated_step(steps, now=now)
+
+
+async def _begun(
+    client: Client, described: WorkflowExecutionDescription, steps: frozenset[str]
+) -> dict[str, datetime]:
+    """When these steps were asked for, as the end of the history says; it has each step once."""
+    if not steps:
+        return {}
+    newest = await _end_of_history(client, described, events=NEWEST_STEPS)
+    scheduled = [(event, event.activity_task_scheduled_event_attributes) for event in newest]
+    return {
+        asked.activity_id: event.event_time.ToDatetime(tzinfo=UTC)
+        for event, asked in scheduled
+        if asked.activity_id in steps
+    }
+
+
+async def _end_of_history(
+    client: Client, described: WorkflowExecutionDescription, *, events: int
+) -> Sequence[HistoryEvent]:
+    found = await client.workflow_service.get_workflow_execution_history_reverse(
+        GetWorkflowExecutionHistoryReverseRequest(
+            namespace=client.namespace,
+            execution=WorkflowExecution(workflow_id=described.id, run_id=described.run_id),
+            maximum_page_size=events,
+        )
+    )
+    return found.history.events
+
+
+async def _code_of(
+    client: Client, described: WorkflowExecutionDescription, converter: DataConverter
+) -> RunProblem | None:
+    raw = described.raw_description
+    if not raw.HasField("pending_workflow_task") or raw.pending_workflow_task.attempt <= 1:
+        return None
+    newest = await _end_of_history(client, described, events=NEWEST_EVENTS)
+    for event in newest:
+        failed = event.workflow_task_failed_event_attributes
+        if failed.HasField("failure"):
+            failed.failure.CopyFrom(await opened_failure(failed.failure, converter))
+    return failing_code(
+        newest,
+        run=described.id,
+        attempt=raw.pending_workflow_task.attempt,
+        reported=described.typed_search_attributes.get(_REPORTED) or (),
+    )
+
+
+async def _opened(step: PendingActivityInfo, converter: DataConverter) -> PendingActivityInfo:
+    if not step.HasField("last_failure"):
+        return step
+    copy = PendingActivityInfo()
+    copy.CopyFrom(step)
+    copy.last_failure.CopyFrom(await opened_failure(step.last_failure, converter))
+    return copy
+
+
+def failing_code(
+    newest: Iterable[HistoryEvent],
+    *,
+    run: str,
+    attempt: int,
+    reported: Sequence[str] = (),
+) -> RunProblem | None:
+    """The trouble of a run whose own code fails again and again.
+
+    Args:
+        newest: the end of its history, the newest event first.
+        run: its id.
+        attempt: of the workflow task that is pending.
+        reported: the server's search attribute on problems; later attempts leave no event.
+    """
+    why = _task_failure(newest) or _reported(reported)
+    if why is None and attempt >= CERTAIN_ATTEMPTS:
+        why = "why is in the worker's log"  # what came since hides the one event that says it
+    if why is None:
+        return None
+    unknown = _UNKNOWN_TYPE.search(why)
+    if unknown is not None:
+        return _of_unknown_type(run, *unknown.groups())
+    lost = lost_value(why)
+    if lost is not None:
+        return _of_lost_value(run, lost)
+    return RunProblem(
+        mark=f"{FAILING}{why}",
+        found=f"the run cannot go on: its code failed in the worker ({why}); attempt {attempt} "
+        "follows, and the run is not lost.",
+        cure=f"Read `perdure logs worker`; if it stays so: `perdure repair {run}`.",
+    )
+
+
+def _of_unknown_type(run: str, name: str, known: str) -> RunProblem:
+    return RunProblem(
+        mark=f"{FAILING}{UNKNOWN_TYPE} {name}",
+        found=f"the run waits: {UNKNOWN_TYPE} `{name}`. Its workers know {known.rstrip('. ')}.",
+        cure="Start a worker that has it (of the version that the run was started with, or with "
+        "its plugin); where the name is wrong, end it, and start it anew: "
+        f"`temporal workflow terminate --workflow-id {run}`.",
+    )
+
+
+def lost_value(why: str) -> str | None:
+    """The blob that a value of a history was kept in, if that it is gone is the reason."""
+    found = _LOST.search(why)
+    return found and found[1]
+
+
+def _of_lost_value(run: str, blob: str) -> RunProblem:
+    return RunProblem(
+        mark=f"{FAILING}lost {blob}",
+        found=f"the run cannot go on: a large value of its history is kept in the blob {blob}, "
+        "which is not in this store; the run is not lost.",
+        cure="Put the blob back from a backup, and the run goes on by itself; or go back to before "
+        f"it and make that step again: `perdure repair {run}`.",
+    )
+
+
+def reported_trouble(run: str, problems: Sequence[str] | None) -> RunProblem | None:
+    """The trouble that a list knows of: the server notes it after some attempts."""
+    why = _reported(problems or ())
+    if why is None:
+        return None
+    found = f"its code keeps failing in the worker ({why}): `perdure status {run}` says how"
+    return RunProblem(mark=f"{FAILING}{why}", found=found)
+
+
+def repeated_step(pending: Iterable[PendingActivityInfo], *, now: datetime) -> RunProblem | None:
+    """The trouble of a run whose steps failed and are tried again."""
+    troubled = [step for step in pending if step.attempt > 1 and step.HasField("last_failure")]
+    if not troubled:
+        return None
+    worst = max(troubled, key=lambda step: step.attempt)
+    limit = f" of {worst.maximum_attempts}" if worst.maximum_attempts else ""
+    others = len(troubled) - 1
+    more = f" (and {others} more like it)" if others else ""
+    text = f"attempt {worst.attempt}{limit}: {_why(worst.last_failure)}{_next(worst, now)}{more}"
+    marks = sorted(f"{step.activity_id}/{step.attempt}" for step in troubled)
+    return RunProblem(mark=" ".join(marks), found=text)
+
+
+def _task_failure(newest: Iterable[HistoryEvent]) -> str | None:
+    for event in newest:
+        match event.event_type:
+            case EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+                failed = event.workflow_task_failed_event_attributes
+                if failed.cause in _HARMLESS:
+                    return None
+                return _why(failed.failure)
+            case EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
+                timed_out = event.workflow_task_timed_out_event_attributes.timeout_type
+                if timed_out == TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE:
+                    return "the worker did not finish a task in time"
+            case EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+                return None
+            case _:
+                continue
+    return None
+
+
+def _reported(problems: Sequence[str]) -> str | None:
+    """The cause in the attribute's values, such as `cause=WorkflowTaskFailedCause…`."""
+    causes = (value.partition("cause=")[2] for value in problems if value.startswith("cause="))
+    return next((cause.removeprefix("WorkflowTaskFailedCause") for cause in causes), None)
+
+
+def _why(failure: Failure) -> str:
+    # The server wraps a failure that is too long for its tables, and cuts it below.
+    wrapped = failure.HasField("server_failure_info") or failure.message == _UNDECODED
+    if wrapped and failure.HasField("cause"):
+        return _why(failure.cause)
+    if failure.HasField("timeout_failure_info"):
+        return _TIMEOUTS.get(failure.timeout_failure_info.timeout_type, "it took too long")
+    said = " ".join(failure.message.split()) or "no reason was given"
+    words = said_in_words(said, otherwise="it failed inside")[:MESSAGE_CHARACTERS]
+    # A sentence of ours goes on in the middle of another; names of types keep their capitals.
+    first, _, _ = words.partition(" ")
+    return words[0].lower() + words[1:] if first.istitle() and first.isalpha() else words
+
+
+def _next(step: PendingActivityInfo, now: datetime) -> str:
+    if step.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
+        return "; now under way"
+    if not step.HasField("next_attempt_schedule_time"):
+        return ""
+    due = step.next_attempt_schedule_time.ToDatetime(tzinfo=UTC)
+    seconds = round((due - now).total_seconds())
+    return f"; next in {seconds} s" if seconds > 0 else "; next now"

@@ -1,0 +1,135 @@
+"""What the Temporal client raises, in the words of our error tree."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from temporalio.client import WorkflowQueryFailedError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.domain.foundation.errors import (
+    InvalidInput,
+    NamespaceUnfit,
+    NoReadyWorker,
+    NotFound,
+    PerdureError,
+    ServiceUnavailable,
+)
+from perdure.domain.foundation.names import attributes_command
+from perdure.domain.foundation.plain_errors import said_in_words
+
+# A query that no worker takes ends in one of these: at our deadline, or at once when the server
+# has not seen a poller for minutes.
+_NO_WORKER = frozenset(
+    {
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.CANCELLED,
+        RPCStatusCode.FAILED_PRECONDITION,
+    }
+)
+
+# Only these say that nobody is there; whoever refuses, answers.
+_AWAY = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.CANCELLED,
+    }
+)
+_ATTRIBUTE = "search attribute"
+
+
+@contextmanager
+def translated(
+    address: str, *, run: str | None = None, namespace: str = "default"
+) -> Generator[None]:
+    """Raise `PerdureError`s in place of RPC errors.
+
+    Args:
+        address: the server, for the message.
+        run: the run that the call was about; without one the namespace is what is missing.
+        namespace: of the call, for the message.
+    """
+    try:
+        yield
+    except RPCError as error:
+        raise _of_rpc(error, address, run, namespace) from error
+    except WorkflowQueryFailedError as error:
+        raise ServiceUnavailable(
+            f"The worker of run {run} cannot answer: {error.message}",
+            cure="Read its log with `perdure logs worker`.",
+        ) from error
+
+
+def unreachable(address: str, why: str) -> ServiceUnavailable:
+    """The Temporal server does not answer."""
+    return ServiceUnavailable(
+        f"The Temporal server at {address} does not answer: {why}.",
+        cure="Start it with `perdure up --detach`, or correct TEMPORAL_ADDRESS.",
+    )
+
+
+def unknown_run(run: str, hint: str = "") -> NotFound:
+    """Neither server nor store knows the run."""
+    return NotFound(f"There is no run {run}.{hint}", cure="`perdure list` shows what there is.")
+
+
+def no_answer(run: str, *, asked: str = "") -> NoReadyWorker:
+    """A worker did not take a query or an update in time."""
+    return NoReadyWorker(
+        f"No worker answers for run {run}.{asked}",
+        cure="Start one with `perdure worker` (or `perdure up --detach`); the run is not lost.",
+    )
+
+
+def sentence(error: BaseException | None) -> str:
+    """What a validator or handler said, without the class names around it."""
+    if isinstance(error, ApplicationError):
+        return error.message
+    return str(error) if error is not None else "no reason was given"
+
+
+def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> PerdureError:
+    said = said_in_words(error.message or error.status.name, otherwise="it failed inside")
+    server = f"The Temporal server at {address}"
+    match error.status:
+        case RPCStatusCode.NOT_FOUND if run is not None:
+            return NotFound(
+                f"{server} has no run {run}.", cure="`perdure list` shows what there is."
+            )
+        case RPCStatusCode.NOT_FOUND:
+            return ServiceUnavailable(
+                f"{server} does not know what was asked for: {said}.",
+                cure="Check TEMPORAL_NAMESPACE, or create the namespace on the server.",
+            )
+        case status if run is not None and status in _NO_WORKER:
+            return no_answer(run)
+        case RPCStatusCode.INVALID_ARGUMENT if _ATTRIBUTE in said.lower():
+            return NamespaceUnfit(
+                f"{server} refused the request, as its namespace lacks Perdure's search "
+                f"attributes: {said}.",
+                cure=f"Add them: `{attributes_command(namespace)}`.",
+            )
+        case RPCStatusCode.INVALID_ARGUMENT:
+            return InvalidInput(f"{server} refused the request: {said}.")
+        case RPCStatusCode.RESOURCE_EXHAUSTED:
+            return ServiceUnavailable(
+                f"{server} takes no more now: {said}.", cure="Try again in a few seconds."
+            )
+        case RPCStatusCode.PERMISSION_DENIED | RPCStatusCode.UNAUTHENTICATED:
+            return ServiceUnavailable(
+                f"{server} does not let us in: {said}.",
+                cure="Check TEMPORAL_API_KEY, the TLS files and the namespace of the profile.",
+            )
+        case RPCStatusCode.UNIMPLEMENTED:
+            return ServiceUnavailable(
+                f"{server} answers, but does not offer what was asked of it: {said}.",
+                cure="Use the version that docs/operations.md names, or switch the feature on.",
+            )
+        case status if status in _AWAY:
+            return unreachable(address, said)
+        case _:
+            return ServiceUnavailable(
+                f"{server} answers, but could not do it: {said}.",
+                cure="Try again; if it stays so, read the log of the server.",
+            )

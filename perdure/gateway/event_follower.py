@@ -1,0 +1,207 @@
+"""Following a run: look cheaply, ask its worker only when something moved, end at `ended`."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import datetime
+from time import monotonic
+
+from pydantic import JsonValue
+
+from perdure.domain.foundation.errors import NoReadyWorker, NotFound, ServiceUnavailable
+from perdure.domain.ports import RecordStore
+from perdure.domain.run.events import Event
+from perdure.domain.run.messages import EventsQuery
+from perdure.gateway.diagnostics import STORE, STORE_BACK
+from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.stored_status import stored_status, torn_status
+from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.types import Waits
+
+# The client tries a call again for ten seconds by itself.
+LOOK_S = 5.0
+KEPT = 1_000  # events by which a reset is recognised
+
+
+class Pace:
+    """The time between two looks: short after news, growing while nothing happens."""
+
+    def __init__(self, *, first: float, last: float) -> None:
+        self._first, self._last = first, last
+        self.seconds = first
+
+    def news(self) -> None:
+        """Look again soon."""
+        self.seconds = self._first
+
+    def quiet(self) -> None:
+        """Take more time for the next look."""
+        self.seconds = min(self._last, self.seconds * 1.5)
+
+
+class Follower:
+    """Reads the events of one run from a sequence number on."""
+
+    def __init__(
+        self,
+        run: str,
+        *,
+        server: TemporalGateway,
+        records: RecordStore,
+        waits: Waits,
+        now: Callable[[], datetime],
+        known: Callable[[str], Awaitable[str]],
+        on_trouble: Callable[[str], None] | None = None,
+    ) -> None:
+        self._run = run
+        self._known = known
+        self._server = server
+        self._records = records
+        self._waits = waits
+        self._now = now
+        self._on_trouble = on_trouble
+        self._troubled: str | None = None
+        self._pace = Pace(first=waits.poll_first, last=waits.poll_last)
+        self._seen: tuple[object, ...] | None = None
+        self._execution: str | None = None
+        self._told: dict[int, datetime] = {}
+
+    async def events(self, since: int) -> AsyncGenerator[Event]:
+        """Events after `since`, as they come; the last one is `ended`.
+
+        Raises:
+            ServiceUnavailable: the server was away for too long; the message says what the store
+                knows of the run.
+        """
+        away: float | None = None
+        while True:
+            try:
+                look = await self._look()
+                away = None
+            except ServiceUnavailable as error:
+                away = away or monotonic()
+                if monotonic() - away > self._waits.outage or await self._is_over():
+                    raise await self._given_up(error) from error
+                await self._sleep()
+                continue
+            self._tell_trouble(look)
+            fresh, since = await self._fresh(look, since)
+            for event in fresh:
+                since = event.seq
+                self._remember(event)
+                if event.type == "ended":
+                    await self._until_closed(look)
+                yield event
+                if event.type == "ended":
+                    return
+            if look is None or not look.open:
+                yield await self._last_word(look, since)
+                return
+            await self._sleep()
+
+    async def _until_closed(self, look: ExecutionInfo | None) -> None:
+        """Go on telling what keeps the run while its end is stored.
+
+        Whoever hears of the end asks for the result, which is not there before that.
+        """
+        while look is not None and look.open and look.execution == self._execution:
+            await self._sleep()
+            try:
+                look = await self._look()
+            except ServiceUnavailable:
+                return  # whoever asks for the result is told
+            self._tell_trouble(look)
+            self._pace.quiet()
+
+    async def _look(self) -> ExecutionInfo | None:
+        """What the server says, asked for a bounded time."""
+        try:
+            async with asyncio.timeout(LOOK_S):
+                return await self._server.look(self._run)
+        except TimeoutError as error:
+            raise ServiceUnavailable(
+                "The Temporal server does not answer in time.",
+                cure="Start it with `perdure up --detach`, or correct TEMPORAL_ADDRESS.",
+            ) from error
+
+    async def _given_up(self, error: ServiceUnavailable) -> ServiceUnavailable:
+        known = await self._known(self._run)
+        return ServiceUnavailable(f"{error.message}{known}", cure=error.cure)
+
+    async def _fresh(self, look: ExecutionInfo | None, since: int) -> tuple[list[Event], int]:
+        """The events that nobody was told yet, and the number behind which they begin."""
+        mark = _mark(look)
+        if look is None or mark == self._seen:
+            self._pace.quiet()
+            return [], since
+        # A run that rolls goes on counting; one that was reset counts again from the reset on.
+        other = self._execution not in {None, look.execution}
+        try:
+            events = await self._server.query(
+                self._run, "events", list[Event], given=EventsQuery(since=0 if other else since)
+            )
+        except (NoReadyWorker, ServiceUnavailable, NotFound):
+            # Its worker is away, or its history just left: the next look tells.
+            self._pace.quiet()
+            return [], since
+        self._seen, self._execution = mark, look.execution
+        if other and events:
+            since = self._common(events, since)
+        fresh = [event for event in events if event.seq > since]
+        if fresh:
+            self._pace.news()
+        else:
+            self._pace.quiet()
+        return fresh, since
+
+    def _common(self, events: list[Event], since: int) -> int:
+        """The last number that another life shares with what was told."""
+        anew = [event.seq for event in events if self._told.get(event.seq, event.at) != event.at]
+        return min([since, events[-1].seq, *(seq - 1 for seq in anew)])
+
+    def _remember(self, event: Event) -> None:
+        self._told[event.seq] = event.at
+        self._told.pop(event.seq - KEPT, None)
+
+    def _tell_trouble(self, look: ExecutionInfo | None) -> None:
+        trouble = look.trouble if look is not None else None
+        mark = trouble.mark if trouble is not None else None
+        before, self._troubled = self._troubled, mark
+        if self._on_trouble is None or mark == before:
+            return
+        if trouble is not None:
+            self._on_trouble(trouble.text)
+        elif before == STORE:
+            self._on_trouble(STORE_BACK)
+
+    async def _last_word(self, look: ExecutionInfo | None, since: int) -> Event:
+        """The `ended` event of a run whose own is out of reach."""
+        row = await self._records.run(self._run)
+        if row is None and look is None:
+            raise unknown_run(self._run)
+        data: dict[str, JsonValue] = {}
+        if row is not None:
+            status = stored_status(row)
+            status = status if status.phase == "ended" else torn_status(status, look)
+            data = {
+                "lifecycle": status.lifecycle,
+                "outcome": status.outcome,
+                "reason": status.reason,
+                "explanation": status.explanation,
+            }
+        elif look is not None:
+            data = {"ending": look.ending}
+        at = (row.ended_at if row else None) or (look.closed_at if look else None) or self._now()
+        return Event(seq=since + 1, at=at, run=self._run, iteration=0, type="ended", data=data)
+
+    async def _is_over(self) -> bool:
+        row = await self._records.run(self._run)
+        return row is None or row.ended_at is not None
+
+    async def _sleep(self) -> None:
+        await asyncio.sleep(self._pace.seconds)
+
+
+def _mark(look: ExecutionInfo | None) -> tuple[object, ...] | None:
+    if look is None:
+        return None
+    return (look.execution, look.history_length, look.ending, look.text("PerdureLifecycle"))

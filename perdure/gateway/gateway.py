@@ -1,0 +1,401 @@
+"""The one way from any door to runs: start, look, follow, steer, list."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+from perdure.domain.budget.journal import Journal
+from perdure.domain.evaluation.rubric_requirements import RubricProblems, no_problems
+from perdure.domain.foundation.errors import InvalidInput, PerdureError
+from perdure.domain.foundation.names import LoopKind
+from perdure.domain.foundation.names import run_id as new_id
+from perdure.domain.memory.pattern_mining import MineReport
+from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.run.audit import VerbAudit
+from perdure.domain.run.cost_report import CostReport
+from perdure.domain.run.events import Event
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import AnyMessage, Receipt
+from perdure.domain.run.notifications import ServedModels
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import RunStatus
+from perdure.domain.specs import Spec
+from perdure.domain.turns.records import IterationRecord
+from perdure.gateway.control import Steering
+from perdure.gateway.event_follower import Follower
+from perdure.gateway.failing_tasks import Failing
+from perdure.gateway.fork import Forking
+from perdure.gateway.pattern_schedule import Mining
+from perdure.gateway.project_assignment import as_it_is
+from perdure.gateway.readiness import Readiness
+from perdure.gateway.repair import Repairing
+from perdure.gateway.retention import Deleting, Retaining
+from perdure.gateway.retry import Retrying
+from perdure.gateway.run_list import Listing
+from perdure.gateway.run_reader import Looking
+from perdure.gateway.saved_states import StoredStates
+from perdure.gateway.soundness import WhyNot, nothing_known
+from perdure.gateway.start import Starter, checked_id
+from perdure.gateway.temporal_gateway import Connect, ExecutionInfo, Prepare, TemporalGateway
+from perdure.gateway.types import (
+    BulkReport,
+    FailingRuns,
+    InstallationInfo,
+    MiningSchedule,
+    OpenGate,
+    OpenGates,
+    QueueState,
+    Repaired,
+    ResolveModels,
+    Retained,
+    RunFilter,
+    RunPage,
+    SettleRun,
+    Waits,
+)
+from perdure.gateway.visibility import OURS, every
+
+GATES = list[Gate]
+WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
+
+
+async def as_they_are(spec: Spec, _served: ServedModels | None = None, /) -> Spec:
+    """Resolves nothing: the models stay as the specification names them."""
+    return spec
+
+
+def utc_now() -> datetime:
+    """The clock of doors."""
+    return datetime.now(UTC)
+
+
+class Gateway:
+    """What every door calls; nothing else talks to Temporal.
+
+    Args:
+        connect: makes the Temporal client, at first need; its data converter comes with it.
+        blobs: texts that are too long for a message, and outputs.
+        records: rows of runs, for answers without server or worker.
+        journal: what was spent.
+        facts: the installation.
+        resolve: fills in and checks the models of a specification; raises `InvalidInput`.
+        settle: gives a run its session and project, by its id.
+        rubric_problems: finds what cannot be used in a rubric that a person amends.
+        waits: bounds in time.
+        now: the clock.
+        audit: writes down what runs are asked.
+        why_not: says why a history does not replay, None where it does.
+        prepare: adds what the namespace lacks, where that is allowed; raises `RuntimeUnavailable`.
+
+    Every method raises `ServiceUnavailable` when the server does not answer and the store cannot
+    stand in, and `NotFound` for an unknown run.
+    """
+
+    def __init__(
+        self,
+        *,
+        connect: Connect,
+        blobs: BlobStore,
+        records: RecordStore,
+        journal: Journal,
+        facts: InstallationInfo,
+        resolve: ResolveModels = as_they_are,
+        settle: SettleRun = as_it_is,
+        rubric_problems: RubricProblems = no_problems,
+        waits: Waits | None = None,
+        now: Callable[[], datetime] = utc_now,
+        prepare: Prepare | None = None,
+        audit: VerbAudit | None = None,
+        why_not: WhyNot = nothing_known,
+    ) -> None:
+        self._facts, self._records, self._why_not = facts, records, why_not
+        self._resolve, self._now, self._waits = resolve, now, waits or Waits()
+        self._server = TemporalGateway(
+            connect, address=facts.address, waits=self._waits, prepare=prepare
+        )
+        self._starter = Starter(
+            server=self._server,
+            readiness=Readiness(self._server, facts=facts, waits=self._waits),
+            blobs=blobs,
+            records=records,
+            journal=journal,
+            facts=facts,
+            resolve=resolve,
+            settle=settle,
+            now=now,
+        )
+        states = StoredStates(blobs=blobs, records=records)
+        self._forking = Forking(states=states, starter=self._starter, now=now)
+        self._looking = Looking(
+            server=self._server,
+            blobs=blobs,
+            records=records,
+            journal=journal,
+            links=self._links,
+            worker_command=facts.worker_command,
+            now=now,
+        )
+        self._steering = Steering(
+            server=self._server,
+            blobs=blobs,
+            records=records,
+            retrying=Retrying(
+                server=self._server,
+                blobs=blobs,
+                records=records,
+                journal=journal,
+                states=states,
+                starter=self._starter,
+                now=now,
+            ),
+            rubric_problems=rubric_problems,
+            audit=audit,
+        )
+        self._listing = Listing(server=self._server, records=records, facts=facts)
+        self._mining = Mining(server=self._server, starter=self._starter, records=records)
+
+    async def start(
+        self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
+    ) -> str:
+        """Start a run and return its id.
+
+        The same id or key starts one run however often and however fast it is asked for, also when
+        its history is gone.
+
+        Raises:
+            InvalidInput: the specification cannot be run here.
+            NoReadyWorker: a queue that it needs has no worker; nothing was started.
+            NotAllowed: the id or key belongs to another specification.
+        """
+        named = checked_id(run_id) if run_id is not None else None
+        return await self._starter.start(spec, run=named, key=idempotency_key)
+
+    def fresh_id(self, kind: str, goal: str) -> str:
+        """An id that no run has; without words of the goal where there is an encryption key."""
+        return new_id(kind, self._facts.words(goal), uuid.uuid4().hex)
+
+    async def check(self, spec: Spec) -> Spec:
+        """The specification as it would run here: models, access, the loop that it names.
+
+        Asks the workers only where it would be refused by what is known here.
+
+        Raises:
+            InvalidInput: it names models, tools or checks that are not there, or has patterns or
+                schemas that cannot be used.
+        """
+        try:
+            return await self._resolve(spec, await self._starter.served(ask=False))
+        except InvalidInput:
+            if (served := await self._served()) is None:
+                raise
+            return await self._resolve(spec, served)
+
+    async def default_model(self) -> str | None:
+        """What a run without a model uses where the workers are; None when none has said."""
+        served = await self._served()
+        return served.default or None if served is not None else None
+
+    async def _served(self) -> ServedModels | None:
+        """What workers say of models; None too when there is nobody to ask."""
+        try:
+            return await self._starter.served()
+        except PerdureError:
+            return None
+
+    async def fork_spec(self, run: str, iteration: int) -> Spec:
+        """What a fork from an iteration of a run is told, before anything is changed.
+
+        Raises:
+            InvalidInput: the run has no such iteration; the message says which it has.
+            NotAllowed: nothing can start from it.
+        """
+        return await self._forking.spec(run, iteration)
+
+    async def fork(
+        self,
+        run: str,
+        iteration: int,
+        spec: Spec,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> str:
+        """Start a new run that goes on from an iteration of another, and return its id.
+
+        It has a budget and an account of its own; the other run is not touched.
+
+        Args:
+            run: the other run, open or ended.
+            iteration: the one that it goes on from.
+            spec: what `fork_spec` gave, with the wanted changes.
+            run_id: the id it gets; the same id twice is one run.
+            idempotency_key: the same key is one run, whenever it is sent.
+
+        Raises:
+            InvalidInput: there is no such iteration, or settings that do not fit it.
+            NotAllowed: nothing can start from it.
+            NoReadyWorker: nobody would work on it; nothing was started.
+        """
+        named = checked_id(run_id) if run_id is not None else None
+        return await self._forking.fork(run, iteration, spec, fork_id=named, key=idempotency_key)
+
+    async def readiness(self, spec: Spec) -> tuple[QueueState, ...]:
+        """Whether somebody answers on each queue that a specification needs."""
+        site = await self._starter.site(await self.check(spec))
+        return await self._starter.readiness.of(site)
+
+    async def status(self, run: str) -> RunStatus:
+        """One look at a run; `source` is `store` when its worker did not answer."""
+        return await self._looking.status(run)
+
+    async def result(self, run: str, *, wait: bool = True) -> RunResult:
+        """The end of a run, with all records and the whole output.
+
+        Raises:
+            NotAllowed: it has not ended, and `wait` is off.
+        """
+        return await self._looking.result(run, wait=wait)
+
+    async def records(self, run: str) -> list[IterationRecord]:
+        """The iterations that are written to the store, in order."""
+        return await self._looking.records(run)
+
+    async def costs(self, run: str | None = None) -> CostReport:
+        """Spend by phase, model and day of one run, or of all that the store knows."""
+        return await self._looking.costs(run)
+
+    def events(
+        self, run: str, *, since: int = 0, on_trouble: Callable[[str], None] | None = None
+    ) -> AsyncGenerator[Event]:
+        """Events after `since` as they come, up to and including `ended`.
+
+        `on_trouble` is told in words, once for each attempt, what keeps the run from moving.
+        """
+        follower = Follower(
+            run,
+            server=self._server,
+            records=self._records,
+            waits=self._waits,
+            now=self._now,
+            known=self._looking.known,
+            on_trouble=on_trouble,
+        )
+        return follower.events(since)
+
+    async def verb(self, run: str, message: AnyMessage) -> Receipt:
+        """Ask a run to do something.
+
+        Raises:
+            InvalidInput: a rubric with patterns or schemas that cannot be used.
+            NotAllowed: its state forbids it; the message is the reason alone.
+            NoReadyWorker: no worker took it in time.
+        """
+        return await self._steering.verb(run, message)
+
+    async def failing(self, *, limit: int) -> FailingRuns:
+        """Open runs whose tasks keep failing: those the server names, and the newest `limit`."""
+        return await Failing(server=self._server, records=self._records).find(limit=limit)
+
+    async def repair(self, run: str) -> Repaired:
+        """Take a run whose tasks keep failing back to where it was sound; send what came since.
+
+        Raises:
+            NotAllowed: nothing of it fails, it fails for another cause, or no worker is there.
+        """
+        return await Repairing(server=self._server, why_not=self._why_not).repair(run)
+
+    async def verb_all(
+        self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None
+    ) -> BulkReport:
+        """Ask all open runs, those of one kind, or those of one tree; each is looked at first."""
+        return await self._steering.verb_all(message, kind=kind, root=root)
+
+    async def gates(self) -> OpenGates:
+        """All questions that wait for a person, oldest first."""
+        waiting = [look async for look in every(self._server, WAITING)]
+        answers = await asyncio.gather(*(self._gates_of(look) for look in waiting))
+        unread = [look.id for look, gates in zip(waiting, answers, strict=True) if gates is None]
+        found = [
+            OpenGate(run=look.id, kind=look.kind, goal=look.memo.get("goal", ""), gate=gate)
+            for look, gates in zip(waiting, answers, strict=True)
+            for gate in gates or ()
+            if gate.open
+        ]
+        return OpenGates(
+            gates=tuple(sorted(found, key=lambda item: item.gate.opened_at)),
+            unread=tuple(unread),
+        )
+
+    async def list(self, wanted: RunFilter | None = None) -> RunPage:
+        """One page of root runs: the server's, then those that only the store remembers."""
+        return await self._listing.page(wanted or RunFilter())
+
+    async def count(self, wanted: RunFilter) -> int:
+        """How many of this installation's runs the server lists; the newest may be missing."""
+        return await self._listing.count(wanted)
+
+    async def delete(self, run: str) -> None:
+        """Drop what server and store keep of an ended run; its spend stays in the journal.
+
+        Raises:
+            NotAllowed: it has not ended.
+        """
+        await Deleting(server=self._server, records=self._records).delete(run)
+
+    async def resolve(self, name: str) -> str:
+        """The run id that a unique prefix or `@last` means.
+
+        Raises:
+            InvalidInput: it is the beginning of several ids, which the message lists.
+            NotFound: it is the beginning of none; the message names the nearest.
+        """
+        return await self._listing.resolve(name)
+
+    async def mining_schedule(self) -> MiningSchedule | None:
+        """When patterns are looked for, or None when nothing is scheduled."""
+        return await self._mining.state()
+
+    async def schedule_mining(self, every: timedelta) -> MiningSchedule:
+        """Look for patterns at this interval; raises `InvalidInput` for one out of bounds."""
+        return await self._mining.every(every)
+
+    async def unschedule_mining(self) -> bool:
+        """Look no more; False when nothing was scheduled."""
+        return await self._mining.off()
+
+    async def mine(self) -> MineReport:
+        """Look for patterns once, now; raises `NoReadyWorker` when nobody can."""
+        return await self._mining.now()
+
+    async def history_export(self, run: str) -> bytes:
+        """The history of a run's newest execution as JSON, for replay."""
+        return (await self._server.history(run)).encode()
+
+    def retained(self) -> AsyncIterator[Retained]:
+        """What the server keeps of each of this installation's executions.
+
+        Raises:
+            StoreError: something is sealed with a key that is not known here.
+        """
+        return Retaining(server=self._server, records=self._records).executions()
+
+    def web_url(self, run: str) -> str | None:
+        """The page of a run in Temporal's Web UI, where there is one."""
+        if self._facts.ui_url is None:
+            return None
+        base = self._facts.ui_url.rstrip("/")
+        namespace = quote(self._facts.namespace, safe="")
+        return f"{base}/namespaces/{namespace}/workflows/{quote(run, safe='')}"
+
+    async def _gates_of(self, look: ExecutionInfo) -> "tuple[Gate, ...] | None":
+        try:
+            found = await self._server.query(look.id, "gates", GATES)
+        except PerdureError:
+            return None
+        return tuple(found)
+
+    def _links(self, run: str) -> dict[str, str]:
+        url = self.web_url(run)
+        return {} if url is None else {"temporal": url}

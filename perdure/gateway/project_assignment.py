@@ -1,0 +1,94 @@
+"""Which session and project a run belongs to: those it names, or new ones made for it."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.projects.naming import slug_of, stable_id
+from perdure.domain.projects.ports import ProjectStore, SessionStore
+from perdure.domain.projects.records import HEADLESS, Project, Session
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.specs import Spec
+
+
+class Settling:
+    """Gives a run of roles the ids of its session and project.
+
+    Args:
+        sessions: sittings that runs are started from.
+        projects: goals that runs work on.
+        now: the clock.
+        words: what of a goal may stand in the name of a project, which is kept in clear.
+    """
+
+    def __init__(
+        self,
+        *,
+        sessions: SessionStore,
+        projects: ProjectStore,
+        now: Callable[[], datetime],
+        words: Callable[[str], str] = str,
+    ) -> None:
+        self._sessions = sessions
+        self._projects = projects
+        self._now = now
+        self._words = words
+
+    async def settle(self, spec: Spec, run: str) -> Spec:
+        """The specification with both ids; a repeat for the same run gives the same ones.
+
+        Raises:
+            NotFound: the named session or project does not exist.
+            NotAllowed: the named session is closed.
+        """
+        if not isinstance(spec, RolesSpec):
+            return spec
+        named = spec.roles
+        # Both are looked for before either is made: a refused start leaves nothing behind.
+        session = None if named.session is None else await self._open_session(named.session)
+        project = None if named.project is None else await self._known_project(named.project)
+        if session is None:
+            session = await self._sessions.add_session(
+                Session(id=stable_id("session", run), title=HEADLESS, created_at=self._now())
+            )
+        if project is None:
+            project = await self._projects.add_project(self._new_project(spec.goal, run))
+        ids = {"session": session.id, "project": project.id}
+        return spec.model_copy(update={"roles": named.model_copy(update=ids)})
+
+    async def _open_session(self, name: str) -> Session:
+        session = await self._sessions.session(name)
+        if session is None:
+            raise NotFound(
+                f"There is no session {name!r}.",
+                cure="`perdure sessions` shows what there is; without one the run gets its own.",
+            )
+        if session.state == "closed":
+            raise NotAllowed(
+                f"The session {session.id} is closed.",
+                cure="Name an open one, or none: the run then gets its own.",
+            )
+        return session
+
+    async def _known_project(self, name: str) -> Project:
+        project = await self._projects.project(name)
+        if project is None:
+            raise NotFound(
+                f"There is no project {name!r}.",
+                cure="`perdure projects` shows what there is; without one the run gets its own, "
+                "named after its goal.",
+            )
+        return project
+
+    def _new_project(self, goal: str, run: str) -> Project:
+        return Project(
+            id=stable_id("project", run),
+            slug=slug_of(self._words(goal)),
+            goal=goal,
+            created_at=self._now(),
+        )
+
+
+async def as_it_is(spec: Spec, run: str) -> Spec:
+    """Settles nothing, where there are no stores of sessions and projects."""
+    return spec

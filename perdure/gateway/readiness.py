@@ -1,0 +1,221 @@
+"""Whether somebody works on the queues of a run: nobody there refuses a start, busy ones do not."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from perdure.domain.foundation.errors import (
+    ModelUnavailable,
+    NoReadyWorker,
+    ServiceUnavailable,
+    VersionsApart,
+)
+from perdure.domain.installation.versions import standing
+from perdure.domain.model_availability import unserved
+from perdure.domain.run.notifications import ReadyReport, ServedModels
+from perdure.domain.run.spec import Placement
+from perdure.domain.specs import Spec
+from perdure.gateway.temporal_gateway import TemporalGateway
+from perdure.gateway.types import InstallationInfo, QueueState, Waits
+from perdure.gateway.worker_probe import NothingToAskWith
+
+Question = tuple[str, float]
+
+
+class Readiness:
+    """Asks the queues; callers that ask the same at the same time share one question.
+
+    An answer counts for later starts for a while. It never refuses one: before that, the workers
+    are asked anew.
+    """
+
+    def __init__(
+        self,
+        server: TemporalGateway,
+        *,
+        facts: InstallationInfo,
+        waits: Waits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server = server
+        self._waits = waits
+        self._worker_command = facts.worker_command
+        self._clock = clock
+        self._version = facts.version
+        self._asking: dict[Question, asyncio.Task[ReadyReport | None]] = {}
+        self._known: dict[str, tuple[float, QueueState]] = {}
+
+    async def of(self, site: Placement) -> tuple[QueueState, ...]:
+        """Ask every queue of a site at once."""
+        return tuple(await asyncio.gather(*(self.ask(state) for state in _queues(site))))
+
+    async def require(self, site: Placement, spec: Spec) -> str | None:
+        """Who is busy and did not answer, as a note; None when all answered.
+
+        Raises:
+            NoReadyWorker: a queue has nobody who fetches work.
+            ModelUnavailable: the workers cannot call a model that the run needs.
+            VersionsApart: the workers are too old or too new for this door.
+        """
+        known = [self._answer(state.queue) for state in _queues(site)]
+        if all(known):
+            with suppress(ServiceUnavailable):
+                return self._judge([state for state in known if state], spec)
+        states = await self.of(site)
+        missing = [state for state in states if not state.served]
+        if missing:
+            raise _nobody(missing, of=len(states))
+        return self._judge(
+            await asyncio.gather(*(self._patiently(state) for state in states)), spec
+        )
+
+    async def ask(self, state: QueueState) -> QueueState:
+        """One queue: whether somebody answers, or else fetched from it of late."""
+        self._known.pop(state.queue, None)
+        cure = f"Start one with {self._worker_command(state.workspace)}."
+        try:
+            report = await self._report(state.queue, self._waits.ready)
+        except NothingToAskWith:
+            seen = await self._seen(state.queue)
+            return self._keep(state.model_copy(update={"cure": cure, "unasked": seen}))
+        if report is not None:
+            return self._keep(_answered(state, report))
+        busy = await self._server.polled(state.queue)
+        return state.model_copy(update={"cure": cure, "busy": busy})
+
+    async def _seen(self, queue: str) -> bool:
+        """Whether the server sees somebody fetch; one who just started gets the time of a probe."""
+        deadline = self._clock() + self._waits.ready
+        while not await self._server.polled(queue):
+            if self._clock() >= deadline:
+                return False
+            await asyncio.sleep(self._waits.poll_first)
+        return True
+
+    async def served(self, queue: str, *, ask: bool = True) -> ServedModels | None:
+        """What the workers of the queue of models know of models; None when none has said.
+
+        Args:
+            queue: the queue.
+            ask: put the question where no answer is known yet.
+        """
+        state = self._answer(queue)
+        if state is None and ask:
+            state = await self.ask(QueueState(queue=queue, serves="models"))
+        return state.models if state is not None and state.ready else None
+
+    def _judge(self, states: Sequence[QueueState], spec: Spec) -> str | None:
+        for state in states:
+            _require_near(state, self._version)
+            if without := unserved(spec, state.lacks):
+                raise _uncallable(without)
+        busy = [state for state in states if state.busy]
+        notes = [_busy_note(busy, self._waits.patience)] if busy else []
+        notes += _older_notes(states, self._version)
+        return "; ".join(notes) or None
+
+    def _keep(self, state: QueueState) -> QueueState:
+        if state.served:
+            self._known[state.queue] = self._clock(), state
+        return state
+
+    def _answer(self, queue: str) -> QueueState | None:
+        """What a queue answered a moment ago."""
+        at, state = self._known.get(queue, (0.0, None))
+        return state if state and self._clock() - at < self._waits.known else None
+
+    async def _patiently(self, state: QueueState) -> QueueState:
+        if not state.busy:
+            return state
+        report = await self._report(state.queue, self._waits.patience)
+        return state if report is None else self._keep(_answered(state, report))
+
+    async def _report(self, queue: str, seconds: float) -> ReadyReport | None:
+        """Ask once for all who ask now; for the others it goes on when one of them goes away."""
+        key = queue, seconds
+        task = self._asking.get(key)
+        if task is None:
+            task = asyncio.create_task(self._server.probe(queue, seconds=seconds))
+            self._asking[key] = task
+            task.add_done_callback(lambda done: self._asked(key, done))
+        return await asyncio.shield(task)
+
+    def _asked(self, key: Question, done: "asyncio.Task[ReadyReport | None]") -> None:
+        del self._asking[key]
+        if not done.cancelled():
+            done.exception()  # seen here, where nobody is left to see it
+
+
+def _queues(site: Placement) -> tuple[QueueState, ...]:
+    return (
+        QueueState(queue=site.loops, serves="loops"),
+        QueueState(queue=site.models, serves="models"),
+        QueueState(queue=site.tools, serves="tools", workspace=site.folder),
+    )
+
+
+def _answered(state: QueueState, report: ReadyReport) -> QueueState:
+    return state.model_copy(
+        update={
+            "ready": True,
+            "busy": False,
+            "version": report.version,
+            "lacks": report.lacks,
+            "models": report.models,
+        }
+    )
+
+
+def _nobody(missing: Sequence[QueueState], *, of: int) -> NoReadyWorker:
+    lines = "\n".join(f"  {_where(state)}" for state in missing)
+    # The most precise one says it all: one worker serves all of them.
+    cure = max((state.cure for state in missing), key=len)
+    return NoReadyWorker(
+        f"Nobody works on {len(missing)} of the {of} queues that this run needs:\n{lines}\n"
+        "Nothing was started.",
+        cure=cure,
+    )
+
+
+def _require_near(state: QueueState, door: str) -> None:
+    if not state.version or standing(state.version, door) != "apart":
+        return
+    raise VersionsApart(
+        f"The workers of {state.queue} are of version {state.version}, this door is of {door}: "
+        "they go together within one minor version. Nothing was started.",
+        cure=f"Upgrade whichever is older: the workers to {door}, or the door to {state.version} "
+        "(docs/operations.md, Upgrade).",
+    )
+
+
+def _older_notes(states: Sequence[QueueState], door: str) -> list[str]:
+    """That older workers leave out what only this door knows."""
+    versions = {one.version for one in states if one.version}
+    return [
+        f"the workers are of version {version}, older than {door}: what only {door} knows is left "
+        "out. Upgrade the workers."
+        for version in sorted(versions)
+        if standing(version, door) == "older"
+    ]
+
+
+def _uncallable(without: Sequence[str]) -> ModelUnavailable:
+    lines = "\n".join(f"  {one}." for one in without)
+    return ModelUnavailable(
+        f"The run needs models that no worker can call:\n{lines}\nNothing was started.",
+        cure="Do what the line says, or name another model.",
+    )
+
+
+def _busy_note(busy: Sequence[QueueState], seconds: float) -> str:
+    places = ", ".join(state.queue for state in busy)
+    return (
+        f"the workers of {places} are busy: they fetched work of late, but none answered within "
+        f"{seconds:.0f} s. The run waits its turn. If it stays so: {busy[0].cure}"
+    )
+
+
+def _where(state: QueueState) -> str:
+    folder = f" for the folder {state.workspace}" if state.workspace else ""
+    return f"{state.serves}: queue {state.queue}{folder}"

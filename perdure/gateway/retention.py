@@ -1,0 +1,162 @@
+"""What the server still keeps of this installation's runs: the content of their histories, opened.
+
+Whoever cleans up the stores begins here: what an execution names may be needed by its next step,
+by a replay, or by a reset.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from google.protobuf.message import Message
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.converter import PayloadCodec
+
+from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.foundation.names import loops_queue
+from perdure.domain.ports import RecordStore
+from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.temporal_gateway import TemporalGateway
+from perdure.gateway.types import Retained
+from perdure.gateway.visibility import every, quoted
+
+ALL_RUNS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Execution:
+    run: str
+    id: str | None
+
+
+class Retaining:
+    """Reads what the server keeps."""
+
+    def __init__(self, *, server: TemporalGateway, records: RecordStore) -> None:
+        self._server = server
+        self._records = records
+
+    async def executions(self) -> AsyncIterator[Retained]:
+        """Every execution that the server lists or a row calls open, and their open children.
+
+        The list of the server lags behind; what is not in it yet is a row's, or a parent's child.
+
+        Raises:
+            ServiceUnavailable: the server does not answer.
+            StoreError: something is sealed with a key that is not known here.
+        """
+        client = await self._server.client()
+        waiting = [execution async for execution in self._known()]
+        seen: set[str] = set()
+        while waiting:
+            execution = waiting.pop()
+            try:
+                found, children = await self._read(client, execution, seen)
+            except NotFound:
+                continue  # it was dropped meanwhile, or a start that never happened
+            waiting += [_Execution(child, None) for child in children]
+            if found is not None:
+                yield found
+
+    async def _known(self) -> AsyncIterator[_Execution]:
+        queue = loops_queue(await self._records.installation())
+        for row in await self._records.find_runs(limit=ALL_RUNS):
+            if row.ended_at is None:
+                yield _Execution(row.id, None)
+        async for look in every(self._server, f"TaskQueue = {quoted(queue)}"):
+            yield _Execution(look.id, look.execution)
+
+    async def _read(
+        self, client: Client, execution: _Execution, seen: set[str]
+    ) -> tuple[Retained | None, Sequence[str]]:
+        handle = client.get_workflow_handle(execution.run, run_id=execution.id)
+        with self._server.translated():
+            # In this order: a step that ends between the two is in the history.
+            described = await handle.describe()
+            if described.run_id in seen:
+                return None, ()
+            seen.add(described.run_id)
+            history = client.get_workflow_handle(
+                execution.run, run_id=described.run_id
+            ).fetch_history_events()
+            content: set[bytes] = set()
+            codec = client.data_converter.payload_codec
+            async for event in history:
+                content |= await _content(event, codec)
+        raw = described.raw_description
+        for step in raw.pending_activities:
+            content |= await _content(step, codec)
+        retained = Retained(
+            run=execution.run,
+            open=described.close_time is None,
+            busy_since=_busy_since(described),
+            content=frozenset(content),
+            steps=frozenset(
+                f"{described.run_id}/{step.activity_id}" for step in raw.pending_activities
+            ),
+        )
+        return retained, [child.workflow_id for child in raw.pending_children]
+
+
+def _busy_since(described: WorkflowExecutionDescription) -> datetime | None:
+    began = [
+        step.last_started_time.ToDatetime(tzinfo=UTC)
+        for step in described.raw_description.pending_activities
+        if step.HasField("last_started_time")
+    ]
+    return min(began, default=None)
+
+
+async def _content(message: Message, codec: PayloadCodec | None) -> set[bytes]:
+    payloads = list(_payloads(message))
+    opened = payloads if codec is None else await codec.decode(payloads)
+    return {payload.data for payload in opened}
+
+
+def _payloads(message: Message) -> Iterator[Payload]:
+    """All values inside a message of the server, however deep."""
+    if isinstance(message, Payload):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            inner = (
+                value.values() if field.message_type.fields_by_name["value"].message_type else ()
+            )
+        else:
+            inner = value if field.is_repeated else (value,)
+        for part in inner:
+            yield from _payloads(part)
+
+
+class Deleting:
+    """Deletes runs; what they spent stays in the journal, which is a ledger."""
+
+    def __init__(self, *, server: TemporalGateway, records: RecordStore) -> None:
+        self._server = server
+        self._records = records
+
+    async def delete(self, run: str) -> None:
+        """Drop an ended run; see `Gateway.delete`."""
+        look = await self._server.look(run)
+        if look is None and await self._records.run(run) is None:
+            raise unknown_run(run)
+        if look is not None and look.open:
+            raise NotAllowed(
+                f"The run {run} has not ended; only ended runs can be deleted.",
+                cure=f"Stop it first: perdure stop {run}",
+            )
+        # The list may not know the newest execution yet; `look` does.
+        executions = {found.execution async for found in every(self._server, _all_of(run))}
+        for execution in executions | ({look.execution} if look else set()):
+            with suppress(NotFound):
+                await self._server.delete(run, execution)
+        await self._records.delete_run(run)
+
+
+def _all_of(run: str) -> str:
+    return f"WorkflowId = {quoted(run)}"

@@ -1,0 +1,207 @@
+"""Retries: a failed run goes on under its own id, in a new execution, with its spend carried."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from perdure.domain.agent.result import agent_budget
+from perdure.domain.agent.resume import forgiving_agent
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.agent.state import AgentState
+from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.journal import Journal
+from perdure.domain.delegation.resume import cleared as cleared_course
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.delegation.state import DelegationState
+from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError
+from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.refine.resume import cleared, forgiving
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.refine.state import RefineState
+from perdure.domain.roles.resume import cleared as cleared_rework
+from perdure.domain.roles.resume import first_state
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.roles.state import RoleState
+from perdure.domain.run.child_runs import child_number
+from perdure.domain.run.messages import Receipt, Retry
+from perdure.domain.run.resume import Booked, anew, booked, retry_of
+from perdure.domain.run.state import LoopState
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.specs import Spec
+from perdure.domain.turns.settings import resolve
+from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.saved_states import StoredStates
+from perdure.gateway.start import Starter, order_of
+from perdure.gateway.stored_status import first_status, torn_lifecycle
+from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+
+MOST_CHILDREN = 10_000
+HAD_EFFECT = "had its effect"
+
+
+class Retrying:
+    """Takes failed runs up again."""
+
+    def __init__(
+        self,
+        *,
+        server: TemporalGateway,
+        blobs: BlobStore,
+        records: RecordStore,
+        journal: Journal,
+        states: StoredStates,
+        starter: Starter,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._server = server
+        self._blobs = blobs
+        self._records = records
+        self._journal = journal
+        self._states = states
+        self._starter = starter
+        self._now = now
+
+    async def retry(self, run: str, message: Retry) -> Receipt:
+        """Go on after a failure; an open run is asked itself (see `Gateway.verb`)."""
+        look = await self._server.look(run)
+        if look is not None and look.open:
+            try:
+                return await self._server.update(run, "retry", message)
+            except NotFound:
+                look = await self._server.look(run)  # it ended between the two
+        row = await self._records.run(run)
+        if row is None:
+            raise unknown_run(run) if look is None else _not_ours(run)
+        state, _ = await self._states.newest(row)
+        if state is not None and message.request_id in state.control.requests:
+            return Receipt(verb="retry", lifecycle=row.lifecycle, note=HAD_EFFECT)
+        _require_failed(row, look)
+        await self._start_again(row, look, message, state)
+        return Receipt(verb="retry", lifecycle="running")
+
+    async def _start_again(
+        self, row: StoredRun, look: ExecutionInfo | None, message: Retry, state: LoopState | None
+    ) -> None:
+        spec = _forgiven(await self._states.spec(row), state)
+        site, busy = await self._starter.ready_site(spec)
+        ended_at = row.ended_at or (look.closed_at if look else None) or self._now()
+        if look is not None:
+            # Nothing that the failed execution left behind may still spend.
+            await self._journal.seal_and_sum(look.execution)
+        children = await self._closed_children(row.id)
+        following = retry_of(
+            _usable(state) or _fresh(spec, row.started_at, state),
+            booked=await self._booked(row.id),
+            now=self._now(),
+            ended_at=ended_at,
+            note=message.note,
+            request_id=message.request_id,
+        )
+        started = max(children, following.children_started)
+        following = following.model_copy(update={"children_started": started})
+        digest = row.digest or (look.memo.get("spec", "") if look is not None else "")
+        order = order_of(spec, row.id, site, digest=digest, state=following, again=True)
+        await self._reopen(row, spec, busy=busy)
+        try:
+            started = await self._server.start(order)
+        except PerdureError:
+            await self._records.put_run(row)
+            raise
+        if not started:
+            raise _taken(row.id)
+
+    async def _closed_children(self, run: str) -> int:
+        """Let nothing below the failed execution spend any more; the highest number of a child."""
+        rows = await self._records.find_runs(prefix=f"{run}.", limit=MOST_CHILDREN)
+        children = [row.id for row in rows if row.parent == run]
+        for child in children:
+            await self._journal.seal_tree(root=run, run=child)
+        return max((child_number(child, run) for child in children), default=0)
+
+    async def _booked(self, run: str) -> Booked:
+        return booked(await self._journal.tree(root=run, run=run))
+
+    async def _reopen(self, row: StoredRun, spec: Spec, *, busy: str | None) -> None:
+        """Make the row that of a running run; of several retries at once one goes on."""
+        status = first_status(spec, row.id, now=row.started_at, dispatch=busy)
+        reopened = row.model_copy(
+            update={
+                "lifecycle": "running",
+                "outcome": None,
+                "ended_at": None,
+                "result": None,
+                "status": status.model_dump_json(),
+                "spec": await self._blobs.put(spec.model_dump_json(by_alias=True).encode()),
+            }
+        )
+        if row.ended_at is None:
+            await self._records.put_run(reopened)
+        elif not await self._records.reopen_run(reopened, ended_at=row.ended_at):
+            raise _taken(row.id)
+
+
+def _require_failed(row: StoredRun, look: ExecutionInfo | None) -> None:
+    if look is not None and look.parent is not None:
+        raise NotAllowed(
+            f"{row.id} works for {look.parent}, which decides what happens after it.",
+            cure=f"Retry that one: perdure retry {look.parent}",
+        )
+    stands = row.lifecycle
+    if row.ended_at is None:
+        stands = torn_lifecycle(look.ending) if look is not None and look.ending else "failed"
+    if stands != "failed":
+        outcome = f" ({row.outcome})" if row.outcome else ""
+        raise NotAllowed(
+            f"{row.id} is {stands}{outcome}; `retry` goes on after a failure only.",
+            cure=f"Start from one of its iterations: perdure fork {row.id} --from-iteration N",
+        )
+
+
+def _forgiven(spec: Spec, state: LoopState | None) -> Spec:
+    """Iterations that were lost to the failure do not count against the limit."""
+    if isinstance(spec, AgentSpec):
+        lost = isinstance(state, AgentState) and state.turn.iteration > 0
+        return forgiving_agent(spec) if lost else spec
+    if isinstance(spec, RefineSpec) and isinstance(state, RefineState):
+        return forgiving(spec, state.failures_in_a_row)
+    return spec
+
+
+def _usable(state: LoopState | None) -> LoopState | None:
+    """A state that something was done in; what failed before its first iteration starts anew."""
+    match state:
+        case RefineState() if state.iteration > 0:
+            return cleared(state)
+        case DelegationState() if state.course.iteration > 0:
+            return cleared_course(state)
+        case RoleState() if state.begun or state.iteration > 0:
+            return cleared_rework(state)
+        case AgentState() if state.turn.head is not None and state.record_count > 0:
+            return state
+        case _:
+            return None
+
+
+def _fresh(spec: Spec, at: datetime, before: LoopState | None) -> LoopState:
+    """A first state; limits that people changed and what they asked for stay."""
+    fresh: LoopState
+    if isinstance(spec, AgentSpec):
+        fresh = AgentState(started_at=at, budget=agent_budget(spec, resolve(spec.agent)))
+    elif isinstance(spec, DelegationSpec):
+        fresh = DelegationState(started_at=at, budget=Budget(limits=spec.budget))
+    elif isinstance(spec, RolesSpec):
+        fresh = first_state(spec, at=at)
+    else:
+        fresh = RefineState(started_at=at, budget=Budget(limits=spec.budget), stage="plan")
+    return fresh if before is None else anew(fresh, before)
+
+
+def _taken(run: str) -> NotAllowed:
+    return NotAllowed(
+        f"{run} goes on already: somebody else retried it.", cure=f"Watch it: perdure watch {run}"
+    )
+
+
+def _not_ours(run: str) -> NotAllowed:
+    return NotAllowed(
+        f"The store has nothing of {run}, so it cannot go on.", cure="Start it again as a new run."
+    )

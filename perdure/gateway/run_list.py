@@ -1,0 +1,200 @@
+"""Lists of runs from the server, then from the store for what the server no longer keeps."""
+
+import base64
+import binascii
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perdure.domain.foundation.errors import InvalidInput, NotFound, ServiceUnavailable
+from perdure.domain.foundation.names import loops_queue
+from perdure.domain.ports import RecordStore
+from perdure.domain.run.child_runs import is_below
+from perdure.domain.run.stored_run import StoredRun
+from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.types import InstallationInfo, RunFilter, RunPage, RunRow
+from perdure.gateway.visibility import ONE_EACH, OURS, fits, query_of, quoted, row_of, row_of_stored
+
+LAST = "@last"
+STORED_RUNS = 1_000
+CANDIDATES = 10
+MAX_LIMIT = 500
+AWAY_NOTE = "The Temporal server does not answer; this is what the store keeps."
+_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where the next page begins: a token of the server, or a place in the store."""
+
+    token: bytes | None = None
+    offset: int | None = None
+
+    def text(self) -> str:
+        """As it is handed out."""
+        if self.offset is not None:
+            return f"store.{self.offset}"
+        return "run." + base64.urlsafe_b64encode(self.token or b"").decode()
+
+    @classmethod
+    def read(cls, text: str) -> "Cursor":
+        """Read what `text` gave; raises `InvalidInput` for anything else."""
+        kind, _, rest = text.partition(".")
+        try:
+            if kind == "store" and rest.isdecimal():
+                return cls(offset=int(rest))
+            if kind == "run":
+                return cls(token=base64.b64decode(rest, altchars=b"-_", validate=True))
+        except (ValueError, binascii.Error):
+            pass
+        raise InvalidInput(
+            f"{text[:40]!r} is no cursor of a list.", cure="Start again without one."
+        )
+
+
+class Listing:
+    """Lists and finds runs."""
+
+    def __init__(
+        self, *, server: TemporalGateway, records: RecordStore, facts: InstallationInfo
+    ) -> None:
+        self._server = server
+        self._records = records
+        self._facts = facts
+
+    def _told(self, wanted: RunFilter) -> RunFilter:
+        """The filter in the words that the server knows."""
+        return wanted.model_copy(update={"label": self._facts.marked(wanted.label)})
+
+    async def page(self, wanted: RunFilter) -> RunPage:
+        """One page of runs; see `Gateway.list`."""
+        limit = max(1, min(MAX_LIMIT, wanted.limit))
+        cursor = Cursor.read(wanted.cursor) if wanted.cursor else Cursor()
+        if cursor.offset is not None:
+            return await self._stored(wanted, limit=limit, offset=cursor.offset, note="")
+        try:
+            found, token = await self._server.page(
+                query_of(self._told(wanted)), limit=limit, cursor=cursor.token
+            )
+        except ServiceUnavailable:
+            return await self._stored(wanted, limit=limit, offset=0, note=AWAY_NOTE)
+        rows = tuple(row_of(look) for look in await self._current(found))
+        if token is not None:
+            return RunPage(runs=rows, cursor=Cursor(token=token).text())
+        if len(found) == limit and wanted.root is None:
+            return RunPage(runs=rows, cursor=Cursor(offset=0).text())
+        if wanted.root is not None:
+            return RunPage(runs=rows)  # the store knows no trees
+        rest = await self._stored(wanted, limit=limit - len(rows), offset=0, note="")
+        return rest.model_copy(update={"runs": (*rows, *rest.runs)})
+
+    async def count(self, wanted: RunFilter) -> int:
+        """How many runs of this installation the server lists for a filter."""
+        queue = loops_queue(await self._records.installation())
+        return await self._server.count(
+            f"{query_of(self._told(wanted))} AND TaskQueue = {quoted(queue)}"
+        )
+
+    async def _current(self, found: Sequence[ExecutionInfo]) -> list[ExecutionInfo]:
+        """Each run once, by its newest execution: a retry and a reset leave older ones behind."""
+        newest: dict[str, ExecutionInfo] = {}
+        for look in [*found, *await self._others(found)]:
+            known = newest.get(look.id)
+            if known is None or known.started_at < look.started_at:
+                newest[look.id] = look
+        return [look for look in found if newest[look.id].execution == look.execution]
+
+    async def _others(self, found: Sequence[ExecutionInfo]) -> list[ExecutionInfo]:
+        """Executions of the closed ones among these that may be on another page."""
+        closed = [look.id for look in found if not look.open]
+        if not closed:
+            return []
+        names = ", ".join(quoted(name) for name in dict.fromkeys(closed))
+        looks, _ = await self._server.page(
+            f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=MAX_LIMIT
+        )
+        return looks
+
+    async def resolve(self, name: str) -> str:
+        """The id that a prefix or `@last` means; see `Gateway.resolve`."""
+        if name == LAST:
+            return await self._last()
+        if not _ID.fullmatch(name):
+            raise InvalidInput(
+                f"{name[:80]!r} cannot be the beginning of a run id.",
+                cure="Ids have letters, digits, dashes and dots; @last is the newest run.",
+            )
+        if await self._records.run(name) is not None:
+            return name
+        found = await self._starting_with(name)
+        if name in found or len(found) == 1:
+            return name if name in found else found[0]
+        if not found:
+            raise await self._unknown(name)
+        shown = ", ".join(found[:CANDIDATES]) + (" …" if len(found) > CANDIDATES else "")
+        raise InvalidInput(
+            f"{name!r} is the beginning of {len(found)} run ids: {shown}.",
+            cure="Give more of it.",
+        )
+
+    async def _last(self) -> str:
+        newest = await self._records.find_runs(limit=1, roots=True)
+        if not newest:
+            raise NotFound("There is no run yet.", cure='Start one: perdure run "a goal".')
+        return newest[0].id
+
+    async def _starting_with(self, prefix: str) -> list[str]:
+        roots = await self._records.find_runs(prefix=prefix, roots=True)
+        found = [row.id for row in roots or await self._records.find_runs(prefix=prefix)]
+        query = f"{OURS} AND {ONE_EACH} AND WorkflowId STARTS_WITH {quoted(prefix)}"
+        try:
+            looks, _ = await self._server.page(query, limit=100)
+        except ServiceUnavailable:
+            looks = []
+        named = dict.fromkeys([*found, *(look.id for look in looks)])
+        # Runs below one that is meant are not meant by the beginning of its id.
+        return [name for name in named if not any(is_below(name, other) for other in named)]
+
+    async def _unknown(self, name: str) -> NotFound:
+        known = [row.id for row in await self._records.find_runs(limit=STORED_RUNS, roots=True)]
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f" The nearest: {', '.join(near)}." if near else ""
+        return NotFound(
+            f"There is no run {name}.{hint}", cure="`perdure list` shows what there is."
+        )
+
+    async def _stored(self, wanted: RunFilter, *, limit: int, offset: int, note: str) -> RunPage:
+        """Ended runs that the server does not list any more; all of them while it is away."""
+        stored = await self._of_the_list(wanted)
+        rows: list[RunRow] = []
+        while offset < len(stored) and len(rows) < limit:
+            batch = stored[offset : offset + limit]
+            known = set[str]() if note else await self._known(batch)
+            for row in batch:
+                offset += 1
+                if (row.ended_at or note) and row.id not in known and fits(row, wanted):
+                    rows.append(row_of_stored(row))
+                    if len(rows) == limit:
+                        break
+        more = Cursor(offset=offset).text() if offset < len(stored) else None
+        return RunPage(runs=tuple(rows), cursor=more, note=note)
+
+    async def _of_the_list(self, wanted: RunFilter) -> list[StoredRun]:
+        """Runs that work for nobody; of one tree all that are below its root, and the root."""
+        if wanted.root is None:
+            return await self._records.find_runs(limit=STORED_RUNS, roots=True)
+        found = await self._records.find_runs(prefix=wanted.root, limit=STORED_RUNS)
+        return [row for row in found if row.id == wanted.root or is_below(row.id, wanted.root)]
+
+    async def _known(self, rows: list[StoredRun]) -> set[str]:
+        if not rows:
+            return set()
+        names = ", ".join(quoted(row.id) for row in rows)
+        try:
+            looks, _ = await self._server.page(
+                f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=MAX_LIMIT
+            )
+        except ServiceUnavailable:
+            return set()
+        return {look.id for look in looks}

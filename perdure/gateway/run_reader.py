@@ -1,0 +1,267 @@
+"""One look at a run, its result, its records and its costs: from the worker, else the store."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from perdure.domain.budget.journal import AttemptRow, Journal
+from perdure.domain.foundation.errors import (
+    NoReadyWorker,
+    NotAllowed,
+    NotFound,
+    PerdureError,
+    ServiceUnavailable,
+    StoreAway,
+    StoreError,
+)
+from perdure.domain.foundation.names import learn_run_id, tools_queue
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.run.child_runs import lineage
+from perdure.domain.run.cost_report import CostReport, add_up
+from perdure.domain.run.result import RunResult, with_value
+from perdure.domain.run.status import RunStatus
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.take_over import reopened
+from perdure.domain.turns.records import IterationRecord
+from perdure.gateway.accounting import known_sentence, result_with_books, with_books
+from perdure.gateway.dispatch import DISPATCHED, PENDING, dispatch_of
+from perdure.gateway.stored_status import (
+    away_status,
+    of_result,
+    stored_status,
+    torn_result,
+    torn_status,
+)
+from perdure.gateway.temporal_gateway import Ended, ExecutionInfo, TemporalGateway
+
+RUNS_ADDED_UP = 1_000
+NEWER_S = 2.0
+
+
+class Looking:
+    """Answers what a run does, gave and cost; the store answers where nobody else can."""
+
+    def __init__(
+        self,
+        *,
+        server: TemporalGateway,
+        blobs: BlobStore,
+        records: RecordStore,
+        journal: Journal,
+        links: Callable[[str], dict[str, str]],
+        worker_command: Callable[[str | None], str],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._server = server
+        self._blobs = blobs
+        self._records = records
+        self._journal = journal
+        self._links = links
+        self._worker_command = worker_command
+        self._now = now
+
+    async def status(self, run: str) -> RunStatus:
+        """See `Gateway.status`."""
+        found = _ended_dispatch(await self._status(run))
+        return found.model_copy(update={"links": {**found.links, **self._links(run)}})
+
+    async def result(self, run: str, *, wait: bool) -> RunResult:
+        """See `Gateway.result`."""
+        row = await self._records.run(run)
+        stored = row is not None and row.ended_at is not None and row.result
+        if row is not None and stored and await self._newer_life(row) is None:
+            return await self._whole(read(RunResult, stored))
+        if not wait:
+            look = await self._server.look(run)
+            if look is not None and look.open:
+                raise NotAllowed(
+                    f"The run {run} has not ended yet.", cure=f"Follow it: perdure watch {run}"
+                )
+        try:
+            return await self._whole(await self._server.outcome(run))
+        except Ended as ended:
+            return await self._torn(run, ended.ending, ended.why)
+        except NotFound:
+            if row is None:
+                raise
+            return await self._torn(run, "unknown", "the server no longer knows it")
+
+    async def known(self, run: str) -> str:
+        """What the store alone knows of a run, as a sentence behind another; empty for nothing."""
+        row = await self._records.run(run)
+        if row is None:
+            return ""
+        status = await self._accounted(stored_status(row))
+        return f" {known_sentence(status)}"
+
+    async def records(self, run: str) -> list[IterationRecord]:
+        """See `Gateway.records`."""
+        texts = await self._records.records(run)
+        return [read(IterationRecord, text) for text in texts]
+
+    async def costs(self, run: str | None) -> CostReport:
+        """See `Gateway.costs`."""
+        if run is None:
+            found = await self._records.find_runs(limit=RUNS_ADDED_UP)
+            learned = [learn_run_id(row.id) for row in found if row.kind != "agent"]
+            runs = [row.id for row in found]
+            return add_up(runs, await self._rows(runs), learning=await self._rows(learned))
+        rows, learning = await self._tree(run), await self._rows([learn_run_id(run)])
+        status = await self._status(run)
+        report = add_up([run], rows, learning=learning, budget=status.budget)
+        return report.model_copy(update={"source": status.source})
+
+    async def _tree(self, run: str) -> list[AttemptRow]:
+        """The rows of a run and of all below it; its id says which runs may be its root."""
+        for root in lineage(run):
+            rows = await self._journal.tree(root=root, run=run)
+            if rows:
+                return rows
+        return []
+
+    async def _rows(self, runs: Sequence[str]) -> list[AttemptRow]:
+        return [row for run in runs for row in await self._journal.rows(run)]
+
+    async def _status(self, run: str) -> RunStatus:
+        try:
+            row = await self._records.run(run)
+        except StoreAway as away:
+            return await self._without_store(run, away)
+        if row is not None and row.ended_at is not None:
+            newer = await self._newer_life(row)
+            if newer is None:
+                return stored_status(row)
+            return await self._of_look(run, newer, reopened(row))
+        try:
+            look = await self._server.look(run)
+        except ServiceUnavailable as error:
+            if row is None:
+                raise
+            status = stored_status(row).model_copy(update={"explanation": error.message})
+            return await self._accounted(status)
+        if look is None:
+            if row is None:
+                raise NotFound(
+                    f"There is no run {run}.", cure="`perdure list` shows what there is."
+                )
+            return await self._accounted(torn_status(stored_status(row), None))
+        return await self._of_look(run, look, row)
+
+    async def _without_store(self, run: str, away: StoreAway) -> RunStatus:
+        """What the run itself says while the store is away; its worker has it in memory."""
+        try:
+            look = await self._server.look(run)
+            if look is None or not look.open:
+                raise away
+            live = await self._server.query(run, "status", RunStatus)
+        except ServiceUnavailable as error:
+            raise away from error
+        trouble = look.trouble.text if look.trouble is not None else away.message
+        return live.model_copy(update={"trouble": trouble, "dispatch": DISPATCHED})
+
+    async def _of_look(self, run: str, look: ExecutionInfo, row: StoredRun | None) -> RunStatus:
+        status = await self._open_status(run, look, row)
+        if status.source == "run":
+            return status  # its worker spoke, and knows best
+        if not look.open:
+            await self._close_books(look)
+        return await self._accounted(status)
+
+    async def _newer_life(self, row: StoredRun) -> ExecutionInfo | None:
+        """The execution that goes on with a run which ended: somebody reset it in the server.
+
+        Whoever asks does not wait long for a server that is away: the row has an answer.
+        """
+        try:
+            async with asyncio.timeout(NEWER_S):
+                look = await self._server.look(row.id)
+        except (TimeoutError, PerdureError):
+            return None
+        ended = row.ended_at
+        return look if look and look.open and ended and look.started_at > ended else None
+
+    async def _close_books(self, look: ExecutionInfo) -> None:
+        """Let nothing spend for an execution that the server closed, so that the sum is final."""
+        await self._journal.seal_and_sum(look.execution)
+
+    async def _accounted(self, status: RunStatus) -> RunStatus:
+        """A status that nobody at work tells, with what the store knows of spend and iterations."""
+        rows, records = await self._tree(status.id), await self.records(status.id)
+        return with_books(status, rows, records)
+
+    async def _open_status(self, run: str, look: ExecutionInfo, row: StoredRun | None) -> RunStatus:
+        """Ask the worker; a closed run without a stored result may still answer."""
+        try:
+            live = await self._server.query(run, "status", RunStatus)
+        except (NoReadyWorker, ServiceUnavailable):
+            live = None
+        if look.open:
+            known = live or away_status(look, row)
+            trouble = look.trouble.text if look.trouble is not None else None
+            dispatch = await self._dispatch(look)
+            if dispatch == PENDING and known.source == "store":
+                dispatch = known.dispatch or dispatch  # why it waits, as its start told
+            return known.model_copy(update={"trouble": trouble, "dispatch": dispatch})
+        if live is not None and live.phase == "ended":
+            return live
+        if row is None and live is None:
+            try:
+                return of_result(await self._server.outcome(run), goal=look.memo.get("goal", ""))
+            except Ended:
+                pass
+        return torn_status(live or away_status(look, row), look)
+
+    async def _dispatch(self, look: ExecutionInfo) -> str:
+        installation = await self._records.installation()
+        folders = {
+            tools_queue(installation, workspace): folder
+            for workspace, folder in (await self._records.workspaces()).items()
+        }
+        return dispatch_of(
+            look.unfetched,
+            history_length=look.history_length,
+            folders=folders,
+            worker_command=self._worker_command,
+        )
+
+    async def _torn(self, run: str, ending: str, why: str) -> RunResult:
+        row = await self._records.run(run)
+        if row is None:
+            raise NotFound(
+                f"The run {run} ended without a result ({why}), and the store has nothing of it.",
+                cure="Look at its history in Temporal's Web UI.",
+            )
+        look = await self._server.look(run) if ending != "unknown" else None
+        if look is not None and not look.open:
+            await self._close_books(look)
+        records = await self.records(run)
+        result = torn_result(row, records, ending=ending, why=why)
+        if result.ended_at is None and look is not None:
+            result = result.model_copy(update={"ended_at": look.closed_at})
+        return await self._whole(result_with_books(result, await self._tree(run), records))
+
+    async def _whole(self, result: RunResult) -> RunResult:
+        """Put back what was left out of the workflow's own return value."""
+        # The stored records are the whole ones: only they say where a fork can start.
+        kept = await self.records(result.id)
+        iterations = kept if len(kept) >= len(result.iterations) else result.iterations
+        output = result.output
+        if result.output_ref is not None and (output is None or result.excerpt):
+            whole = await self._text(result.output_ref)
+            output, excerpt = (output, result.excerpt) if whole is None else (whole, False)
+            result = result.model_copy(update={"output": output, "excerpt": excerpt})
+        return with_value(result.model_copy(update={"iterations": tuple(iterations)}))
+
+    async def _text(self, address: str) -> str | None:
+        try:
+            return await self._blobs.get_text(address)
+        except (NotFound, StoreError):
+            return None
+
+
+def _ended_dispatch(status: RunStatus) -> RunStatus:
+    """What an ended run's work came to: taken, unless its start failed."""
+    if status.phase != "ended" or status.dispatch not in {"", PENDING}:
+        return status
+    return status.model_copy(update={"dispatch": DISPATCHED})

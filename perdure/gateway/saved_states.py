@@ -1,0 +1,149 @@
+"""What the store keeps of a run so that another can begin from it: specification and states."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from perdure.domain.agent.resume import agent_state
+from perdure.domain.agent.state import AgentState
+from perdure.domain.delegation.state import DelegationState
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError
+from perdure.domain.foundation.refs import addresses_in
+from perdure.domain.foundation.tolerance import read, read_as
+from perdure.domain.llm.transcript import Link, TranscriptRef
+from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.refine.resume import completed
+from perdure.domain.refine.state import RefineState
+from perdure.domain.roles.resume import completed as with_its_records
+from perdure.domain.roles.state import RoleState
+from perdure.domain.run.resume import StoredState, with_records
+from perdure.domain.run.state import LoopState
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.specs import RUN_SPEC, Spec
+from perdure.domain.turns.records import IterationRecord
+from perdure.gateway.error_mapping import unknown_run
+
+S = TypeVar("S", bound=LoopState)
+
+
+class StoredStates:
+    """Reads what runs left behind."""
+
+    def __init__(self, *, blobs: BlobStore, records: RecordStore) -> None:
+        self._blobs = blobs
+        self._records = records
+
+    async def row(self, run: str) -> StoredRun:
+        """The row of a run; raises `NotFound`."""
+        found = await self._records.run(run)
+        if found is None:
+            raise unknown_run(run)
+        return found
+
+    async def spec(self, row: StoredRun) -> Spec:
+        """What a run was started with; raises `NotAllowed` for one of an older version."""
+        if row.spec is None:
+            raise NotAllowed(
+                f"The store does not have the specification of {row.id}: "
+                "an older version started it, or no door of Perdure did.",
+                cure="Run its task again.",
+            )
+        return read_as(RUN_SPEC, await self._blobs.get(row.spec))
+
+    async def records(self, run: str) -> list[IterationRecord]:
+        """All iterations of a run."""
+        texts = await self._records.records(run)
+        return [read(IterationRecord, text) for text in texts]
+
+    async def after(
+        self, row: StoredRun, iteration: int
+    ) -> tuple[LoopState, tuple[IterationRecord, ...]]:
+        """The state after an iteration, and the records up to it.
+
+        Raises:
+            InvalidInput: there is no such iteration; the message says which there are.
+            NotAllowed: it has no state.
+        """
+        records = await self.records(row.id)
+        upto = tuple(record for record in records if record.index <= iteration)
+        wanted = next((record for record in upto if record.index == iteration), None)
+        if wanted is None:
+            raise InvalidInput(f"{row.id} has no iteration {iteration}.", cure=_which(records))
+        if wanted.state_ref is None:
+            usable = [record for record in records if record.state_ref]
+            raise NotAllowed(
+                f"Nothing can start from iteration {iteration} of {row.id}: "
+                "no state was kept of it.",
+                cure=_which(usable) if usable else "An older version made this run; run it again.",
+            )
+        state = await self._state(row.kind, wanted.state_ref, iteration, at=row.started_at)
+        return _with(state, upto), upto
+
+    async def newest(self, row: StoredRun) -> tuple[LoopState | None, tuple[IterationRecord, ...]]:
+        """The state that a run ended in, or else that after its newest iteration that has one.
+
+        In a store that was restored to an earlier time a state may name what is not there: the
+        newest one that is whole counts.
+        """
+        records = tuple(await self.records(row.id))
+        if row.ended_at is not None and row.state is not None and await self._is_whole(row.state):
+            state = await self._state(row.kind, row.state, len(records), at=row.started_at)
+            return _with(state, records), records
+        for record in reversed(records):
+            if record.state_ref is not None and await self._is_whole(record.state_ref):
+                return await self.after(row, record.index)
+        return None, ()
+
+    async def _is_whole(self, address: str) -> bool:
+        try:
+            named = addresses_in(await self._blobs.get(address))
+        except NotFound:
+            return False
+        return all([await self._blobs.exists(name) for name in named])
+
+    async def _state(self, kind: str, address: str, iteration: int, *, at: datetime) -> LoopState:
+        data = await self._blobs.get(address)
+        try:
+            return _read(kind, address, data, iteration, at)
+        except ValidationError as error:
+            raise StoreError(
+                f"The blob {address} is no state that this version of Perdure can read.",
+                cure="Use the version that wrote it.",
+            ) from error
+
+
+def _state(model: type[S], data: bytes) -> S:
+    return read(model, json.dumps(read(StoredState, data).state))
+
+
+def _read(kind: str, address: str, data: bytes, iteration: int, at: datetime) -> LoopState:
+    """A stored state; for an agent's turn the link of its transcript says everything."""
+    if kind == "refine":
+        return _state(RefineState, data)
+    if kind == "delegation":
+        return _state(DelegationState, data)
+    if kind == "roles":
+        return _state(RoleState, data)
+    try:
+        return _state(AgentState, data)
+    except ValidationError:
+        link = read(Link, data)
+        head = TranscriptRef(hash=address, messages=link.messages_total, tokens=link.tokens_total)
+        return agent_state(head, iteration=iteration, at=at)
+
+
+def _with(state: LoopState, records: Sequence[IterationRecord]) -> LoopState:
+    if isinstance(state, RefineState):
+        return completed(state, records)
+    if isinstance(state, RoleState):
+        return with_its_records(state, records)
+    return with_records(state, records)
+
+
+def _which(records: Sequence[IterationRecord]) -> str:
+    if not records:
+        return "It has none yet."
+    return f"It has: {', '.join(str(record.index) for record in records)}."

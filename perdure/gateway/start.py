@@ -1,0 +1,253 @@
+"""Starting a run: resolve, ask every queue whether somebody is there, write the row, start once."""
+
+import hashlib
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from perdure.domain.budget.journal import Journal
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, PerdureError
+from perdure.domain.foundation.names import (
+    MEMO_GOAL_CHARACTERS,
+    SEARCH_ATTRIBUTE_LIMIT,
+    loops_queue,
+    models_queue,
+    run_id,
+    tools_queue,
+)
+from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.run.notifications import ServedModels
+from perdure.domain.run.search_attributes import told_label
+from perdure.domain.run.spec import Placement
+from perdure.domain.run.state import LoopState
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.specs import Spec
+from perdure.domain.turns.records import IterationRecord
+from perdure.gateway.claim_run_id import Claims, Standing, Wish, key_digest
+from perdure.gateway.readiness import Readiness
+from perdure.gateway.stored_status import first_status
+from perdure.gateway.temporal_gateway import StartRequest, TemporalGateway
+from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun
+from perdure.gateway.workflow_inputs import loop_input
+
+SUMMARY_CHARACTERS = 150
+TRIES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What a run begins with that goes on from another: its first state, and records before it."""
+
+    state: LoopState
+    records: tuple[IterationRecord, ...] = ()
+
+
+class Starter:
+    """Starts runs; nothing is started when anything is missing."""
+
+    def __init__(
+        self,
+        *,
+        server: TemporalGateway,
+        readiness: Readiness,
+        blobs: BlobStore,
+        records: RecordStore,
+        journal: Journal,
+        facts: InstallationInfo,
+        resolve: ResolveModels,
+        settle: SettleRun,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._server = server
+        self.readiness = readiness
+        self._blobs = blobs
+        self._records = records
+        self._facts = facts
+        self._resolve = resolve
+        self._settle = settle
+        self._now = now
+        self._claims = Claims(server=server, records=records, journal=journal, now=now)
+
+    async def start(
+        self, spec: Spec, *, run: str | None, key: str | None, beginning: Beginning | None = None
+    ) -> str:
+        """Start a run, or find the one that the same id or key already started.
+
+        Raises:
+            InvalidInput: no loop of this kind, or an unknown model.
+            NoReadyWorker: a queue that the run needs has no worker; nothing was started.
+            ModelUnavailable: its workers have no key for a model of the run, or not the model.
+            NotAllowed: the id or key belongs to another specification, or the session is closed.
+            NotFound: the session or project is unknown.
+        """
+        asked = Wish(
+            run=run,
+            key=None if key is None else key_digest(key),
+            digest=_digest(spec, beginning),
+        )
+        standing = await self._claims.standing(asked)
+        if standing.done is not None:
+            return standing.done
+        ready = await self._resolve(spec, await self.served())
+        site, busy = await self.ready_site(ready)
+        for _ in range(TRIES):
+            chosen = self._id_of(spec, asked, standing)
+            settled = await self._settle(ready, chosen)
+            order = order_of(settled, chosen, site, digest=asked.digest, state=_state_of(beginning))
+            row = await self._row(settled, order.id, beginning, asked, busy=busy)
+            if await self._claims.claim(row, seen=standing.row) and await self._begin(
+                row, order, beginning
+            ):
+                return chosen
+            standing = await self._claims.standing(asked)
+            if standing.done is not None:
+                return standing.done
+        raise NotAllowed(
+            f"{run or 'The run'} is being started by somebody else at this moment.",
+            cure="Look at `perdure list`, and send it again if it is not there.",
+        )
+
+    async def served(self, *, ask: bool = True) -> ServedModels | None:
+        """What the workers know of models; None when none has said, or nobody may be asked."""
+        queue = models_queue(await self._records.installation())
+        return await self.readiness.served(queue, ask=ask)
+
+    def _id_of(self, spec: Spec, asked: Wish, standing: Standing) -> str:
+        """The id that was asked for, the one that a key always gives, or a new one."""
+        if standing.row is not None:
+            return standing.row.id
+        seed = uuid.uuid4().hex if asked.key is None else f"key:{asked.key}"
+        return asked.run or run_id(spec.kind, self._facts.words(spec.goal), seed)
+
+    async def ready_site(self, spec: Spec) -> tuple[Placement, str | None]:
+        """Where the run will live, and who there is busy; raises `NoReadyWorker` for nobody."""
+        site = await self.site(spec)
+        return site, await self.readiness.require(site, spec)
+
+    async def site(self, spec: Spec) -> Placement:
+        """Where a run of this specification will live."""
+        installation = await self._records.installation()
+        folder = spec.workspace
+        workspace = await self._workspace(spec)
+        return Placement(
+            loops=loops_queue(installation),
+            models=models_queue(installation),
+            tools=tools_queue(installation, workspace or None),
+            folder=folder,
+            writable=spec.tools.access == "full",
+            timing=self._facts.timing,
+            notifies=self._facts.notifies,
+            version=self._facts.version,
+            label_mark=_mark(self._facts, spec.metadata.label),
+        )
+
+    async def _workspace(self, spec: Spec) -> str:
+        """The id of the folder, whose use is noted with it; empty where the run has none."""
+        return "" if spec.workspace is None else await self._records.workspace(spec.workspace)
+
+    async def _begin(
+        self, row: StoredRun, order: StartRequest, beginning: Beginning | None
+    ) -> bool:
+        for record in beginning.records if beginning else ():
+            await self._records.put_record(order.id, record.index, record.model_dump_json())
+        try:
+            return await self._server.start(order)
+        except PerdureError as error:
+            await self._claims.close(row, error)
+            raise
+
+    async def _row(
+        self, spec: Spec, run: str, beginning: Beginning | None, asked: Wish, *, busy: str | None
+    ) -> StoredRun:
+        now = self._now()
+        state = _state_of(beginning)
+        status = first_status(spec, run, now=now, dispatch=busy)
+        if state is not None:
+            status = status.model_copy(update={"forked_from": state.forked_from})
+        return StoredRun(
+            id=run,
+            kind=spec.kind,
+            goal=spec.goal,
+            label=spec.metadata.label,
+            lifecycle="running",
+            outcome=None,
+            started_at=now,
+            status=status.model_dump_json(),
+            spec=await self._blobs.put(spec.model_dump_json(by_alias=True).encode()),
+            digest=asked.digest,
+            start_key=asked.key,
+            workspace=await self._workspace(spec),
+        )
+
+
+def _mark(facts: InstallationInfo, label: str | None) -> str | None:
+    return None if facts.digest is None else facts.marked(label)
+
+
+def _state_of(beginning: Beginning | None) -> LoopState | None:
+    return None if beginning is None else beginning.state
+
+
+def _digest(spec: Spec, beginning: Beginning | None) -> str:
+    """What the same id or key must stand for: the specification, and where a fork began."""
+    told = spec.model_dump_json()
+    state = _state_of(beginning)
+    if state is not None and state.forked_from is not None:
+        told += state.forked_from.model_dump_json()
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def definition_of(spec: Spec) -> str | None:
+    """The definition that a run of roles follows, by name."""
+    return spec.roles.definition if isinstance(spec, RolesSpec) else None
+
+
+def order_of(
+    spec: Spec,
+    run: str,
+    site: Placement,
+    *,
+    digest: str,
+    state: LoopState | None = None,
+    again: bool = False,
+) -> StartRequest:
+    """The workflow to start for a run, fresh or from a state; `again` under the same id."""
+    goal = " ".join(spec.goal.split())
+    label = spec.metadata.label
+    keywords = {
+        "PerdureKind": spec.kind,
+        "PerdureLifecycle": "running",
+        "PerdurePhase": "starting",
+    }
+    if shown := told_label(label, mark=site.label_mark):
+        keywords["PerdureLabel"] = shown[:SEARCH_ATTRIBUTE_LIMIT]
+    told = {"label": label, "definition": definition_of(spec)}
+    memo = {"goal": goal[:MEMO_GOAL_CHARACTERS], "spec": digest}
+    memo |= {name: value for name, value in told.items() if value}
+    return StartRequest(
+        id=run,
+        kind=spec.kind,
+        queue=site.loops,
+        input=loop_input(spec, run, site.model_copy(update={"root": run}), state),
+        summary=f"{spec.kind}: {goal[:SUMMARY_CHARACTERS]}",
+        memo=memo,
+        keywords=keywords,
+        again=again,
+    )
+
+
+def checked_id(run: str) -> str:
+    """A run id that a caller chose.
+
+    Raises:
+        InvalidInput: it has characters that ids do not have, or is too long.
+    """
+    plain = run.replace("-", "").replace("_", "").replace(".", "")
+    if not plain.isascii() or not plain.isalnum() or len(run) > 120:
+        raise InvalidInput(
+            f"The run id {run!r} is not usable.",
+            cure="Use up to 120 letters, digits, dashes, dots and underscores.",
+        )
+    return run

@@ -1,0 +1,90 @@
+"""Which steps of a run wait for their store, since when and why, as the server knows it.
+
+Two kinds of steps say so in two ways: one that waits with what it has in hand says it in its
+heartbeats, bookkeeping in the failure of its newest attempt.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.converter import DataConverter
+
+from perdure.domain.foundation.errors import StoreAway
+from perdure.domain.foundation.store_wait import StoreWait
+from perdure.gateway.decoded_failures import opened
+
+WAITS_FOR_STORE = "waiting for the store"
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingStep:
+    """One step that waits for its store."""
+
+    why: str
+    tried: int
+    since: datetime
+
+
+async def waiting_steps(
+    pending: Sequence[PendingActivityInfo],
+    converter: DataConverter,
+    begun: Mapping[str, datetime] | None = None,
+) -> list[WaitingStep]:
+    """The steps that wait for their store now.
+
+    Args:
+        pending: the run's steps.
+        converter: opens what they say.
+        begun: when steps that are made again were asked for first, by id; of another step the
+            server knows its newest attempt alone.
+    """
+    found = [await _waiting(step, converter, begun or {}) for step in pending]
+    return [step for step in found if step is not None]
+
+
+def made_again(pending: Sequence[PendingActivityInfo]) -> frozenset[str]:
+    """The ids of steps whose newest attempt failed for their store."""
+    return frozenset(step.activity_id for step in pending if _failed_for_store(step))
+
+
+def in_words(steps: Sequence[WaitingStep], *, now: datetime) -> str:
+    """What a run waits for, in one sentence; of several steps the one that waits longest."""
+    longest = min(steps, key=lambda step: step.since)
+    why = longest.why.strip().rstrip(".")
+    times = "once" if longest.tried == 1 else f"{longest.tried} times"
+    others = len(steps) - 1
+    more = f" (and {others} more step{'s' if others > 1 else ''})" if others else ""
+    return f"{WAITS_FOR_STORE} since {_moment(longest.since, now)}: {why}; tried {times}{more}"
+
+
+def _failed_for_store(step: PendingActivityInfo) -> bool:
+    why = step.last_failure.application_failure_info.type
+    return step.attempt > 1 and why == StoreAway.code
+
+
+async def _waiting(
+    step: PendingActivityInfo, converter: DataConverter, begun: Mapping[str, datetime]
+) -> WaitingStep | None:
+    if _failed_for_store(step):
+        newest = step.scheduled_time.ToDatetime(tzinfo=UTC)
+        return WaitingStep(
+            why=step.last_failure.message,
+            tried=step.attempt - 1,
+            since=begun.get(step.activity_id, newest),
+        )
+    details = step.heartbeat_details.payloads
+    if not details:
+        return None
+    told = await opened(details[0], StoreWait, converter)
+    if told is None:
+        return None  # it says something else, or nobody here can open it
+    since = step.last_heartbeat_time.ToDatetime(tzinfo=UTC) - timedelta(seconds=told.waited_s)
+    return WaitingStep(why=told.waits, tried=told.tried, since=since)
+
+
+def _moment(since: datetime, now: datetime) -> str:
+    shown = since.strftime("%H:%M:%S" if now - since < DAY else "%Y-%m-%d %H:%M:%S")
+    return f"{shown} UTC"

@@ -1,0 +1,260 @@
+"""Statuses and results put together from what store and server know when no worker answers."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.evaluation.outcomes import Lifecycle, Outcome, explain, lifecycle
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.roles.limits import planned_rounds
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.run.child_runs import ChildStatus
+from perdure.domain.run.control import Phase
+from perdure.domain.run.result import Mark, RunResult
+from perdure.domain.run.status import BudgetStatus, Point, RunStatus
+from perdure.domain.run.status_views import metadata_of
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.specs import Spec
+from perdure.domain.turns.records import IterationRecord
+from perdure.gateway.dispatch import PENDING
+from perdure.gateway.temporal_gateway import ExecutionInfo
+
+NO_WORKER = "No worker answers; this is what store and server know."
+NEVER_STARTED = "The server does not know this run: it was never started, or its history is gone."
+UNLIMITED = BudgetLimits(tokens=None, cost_usd=None, active_time=None)
+
+
+def first_status(spec: Spec, run: str, *, now: datetime, dispatch: str | None = None) -> RunStatus:
+    """The status of a run that is about to start; `dispatch` where its workers are busy."""
+    return RunStatus(
+        id=run,
+        kind=spec.kind,
+        goal=spec.goal,
+        label=spec.metadata.label,
+        metadata=metadata_of(spec),
+        lifecycle="running",
+        phase="starting",
+        iteration_limit=_limit(spec),
+        budget=BudgetStatus(limits=spec.budget),
+        dispatch=dispatch or PENDING,
+        started_at=now,
+    )
+
+
+def _limit(spec: Spec) -> int | None:
+    match spec:
+        case AgentSpec():
+            return spec.agent.max_iterations
+        case RefineSpec():
+            return spec.refine.planned_limit
+        case RolesSpec():
+            return planned_rounds(spec.roles)
+        case DelegationSpec():
+            return spec.delegation.max_iterations
+
+
+def stored_status(row: StoredRun) -> RunStatus:
+    """The status of a run from its row alone."""
+    kept = read(RunStatus, row.status) if row.status else _bare(row)
+    kept = kept.model_copy(update={"source": "store"})
+    if row.ended_at is None:
+        return kept
+    result = read(RunResult, row.result) if row.result else None
+    kept = kept.model_copy(
+        update={
+            "phase": "ended",
+            "lifecycle": _lifecycle(row.lifecycle),
+            "outcome": row.outcome,
+            "step": None,
+            "gates": (),
+            "questions": (),
+            "elapsed_s": max(0.0, round((row.ended_at - row.started_at).total_seconds(), 3)),
+        }
+    )
+    return kept if result is None else _with_result(kept, result)
+
+
+def away_status(look: ExecutionInfo, row: StoredRun | None) -> RunStatus:
+    """The status of an open run whose worker is away: the row, moved on to what the server says."""
+    base = stored_status(row) if row is not None else _of_look(look)
+    known: dict[str, object] = {
+        "lifecycle": _lifecycle(look.text("PerdureLifecycle") or base.lifecycle),
+        "phase": look.text("PerdurePhase") or base.phase,
+        "blocked_on": look.text("PerdureBlockedOn"),
+        "iteration": int(look.number("PerdureIteration") or base.iteration),
+        "started_at": base.started_at or look.started_at,
+        "explanation": NO_WORKER,
+        "source": "store",
+    }
+    return RunStatus.model_validate({**base.model_dump(), **known})
+
+
+def torn_status(base: RunStatus, look: ExecutionInfo | None) -> RunStatus:
+    """The status of a run that ended without saying so."""
+    stands, explanation, outcome, reason = "failed", NEVER_STARTED, base.outcome, base.reason
+    if look is not None and look.ending is not None:
+        stands = torn_lifecycle(look.ending)
+        explanation = torn_sentence(look.ending)
+        outcome, reason = torn_end(look.ending)
+    return base.model_copy(
+        update={
+            "lifecycle": stands,
+            "phase": "ended",
+            "blocked_on": None,
+            "outcome": outcome,
+            "reason": reason,
+            "explanation": explanation,
+            "source": "store",
+            "gates": (),
+            "questions": (),
+            "children": (),
+            "runs_below": tuple(_over(child) for child in base.runs_below),
+            "budget": base.budget.model_copy(
+                update={"reserved_tokens": 0, "reserved_cost_usd": Decimal(0)}
+            ),
+            "step": None,
+            "stage": None,
+        }
+    )
+
+
+def _over(child: ChildStatus) -> ChildStatus:
+    """A child of a run that is gone: it was told to end."""
+    if not child.open:
+        return child
+    return child.model_copy(
+        update={"state": "ended", "outcome": "stopped", "reason": "parent_closed"}
+    )
+
+
+def torn_end(ending: str) -> tuple[Outcome, str]:
+    """Outcome and reason of a run that the server closed in this way, without a result."""
+    return ("stopped", "stopped") if torn_lifecycle(ending) == "stopped" else ("failed", "internal")
+
+
+def torn_lifecycle(ending: str) -> Lifecycle:
+    """Where a run stands that the server closed in this way, without a result."""
+    return "stopped" if ending in {"terminated", "canceled", "cancelled"} else "failed"
+
+
+def torn_sentence(ending: str) -> str:
+    """What happened to a run that left no result."""
+    return f"The run was ended from outside ({ending.replace('_', ' ')}) and left no result."
+
+
+def torn_result(
+    row: StoredRun, records: Sequence[IterationRecord], *, ending: str, why: str
+) -> RunResult:
+    """The best that is known of a run that left no result: its records, and why it ended."""
+    outcome, reason = torn_end(ending)
+    scored = [record for record in records if record.score is not None]
+    best = max(scored, key=lambda record: (record.score or 0.0, record.index), default=None)
+    shown = best or next((item for item in reversed(records) if item.output_ref), None)
+    return RunResult(
+        id=row.id,
+        kind=row.kind,
+        outcome=outcome,
+        reason=reason,
+        explanation=explain(outcome, reason, f"ended from outside: {why or ending}"),
+        partial=True,
+        output_ref=shown.output_ref if shown else None,
+        best=_mark(shown),
+        last=_mark(records[-1]) if records else None,
+        iterations=tuple(records),
+        iteration_count=len(records),
+        error=why or None,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+    )
+
+
+def of_result(result: RunResult, *, goal: str = "", label: str | None = None) -> RunStatus:
+    """The status of an ended run of which only the result is left."""
+    base = RunStatus(
+        id=result.id,
+        kind=result.kind,
+        goal=goal,
+        label=label,
+        lifecycle=lifecycle(result.outcome),
+        phase="ended",
+        budget=BudgetStatus(limits=UNLIMITED),
+        started_at=result.started_at,
+        source="store",
+    )
+    return _with_result(base, result)
+
+
+def _with_result(status: RunStatus, result: RunResult) -> RunStatus:
+    spend = result.spend
+    budget = status.budget.model_copy(
+        update={
+            "tokens": spend.tokens,
+            "cost_usd": spend.cost_usd,
+            "model_calls": spend.model_calls,
+            "tool_calls": spend.tool_calls,
+            "active_time_s": spend.active_time_s,
+            "reserved_tokens": 0,
+        }
+    )
+    points = tuple(
+        Point(iteration=item.index, score=item.score, decision=item.decision)
+        for item in result.iterations
+    )
+    return status.model_copy(
+        update={
+            "lifecycle": lifecycle(result.outcome),
+            "outcome": result.outcome,
+            "reason": result.reason,
+            "explanation": result.explanation,
+            "iteration": result.iteration_count or len(result.iterations),
+            "trajectory": status.trajectory or points,
+            "best": result.best,
+            "budget": budget,
+            "elapsed_s": status.elapsed_s or spend.wall_time_s,
+        }
+    )
+
+
+def _bare(row: StoredRun) -> RunStatus:
+    phase: Phase = "starting" if row.ended_at is None else "ended"
+    return RunStatus(
+        id=row.id,
+        kind=row.kind,
+        goal=row.goal,
+        label=row.label,
+        lifecycle=_lifecycle(row.lifecycle),
+        phase=phase,
+        budget=BudgetStatus(limits=UNLIMITED),
+        started_at=row.started_at,
+    )
+
+
+def _of_look(look: ExecutionInfo) -> RunStatus:
+    return RunStatus(
+        id=look.id,
+        kind=look.kind,
+        goal=look.memo.get("goal", ""),
+        label=look.memo.get("label") or look.text("PerdureLabel"),
+        lifecycle="running",
+        phase="starting",
+        budget=BudgetStatus(limits=UNLIMITED),
+        started_at=look.started_at,
+    )
+
+
+def _lifecycle(word: str) -> Lifecycle:
+    match word:
+        case "running" | "paused" | "waiting" | "completed" | "failed" | "stopped":
+            return word
+        case _:
+            return "running"
+
+
+def _mark(record: IterationRecord | None) -> Mark | None:
+    if record is None:
+        return None
+    return Mark(iteration=record.index, score=record.score, output_ref=record.output_ref)

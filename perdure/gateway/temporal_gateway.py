@@ -1,0 +1,370 @@
+"""The Temporal server as the gateway needs it; with `faults`, all that calls the Temporal client.
+
+Nothing here decides anything: calls with bounds in time, typed answers, errors of our own tree.
+"""
+
+import asyncio
+import atexit
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from pydantic import BaseModel
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import (
+    Client,
+    WorkflowExecution,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDReusePolicy,
+)
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+from perdure.domain.foundation.errors import NamespaceUnfit, NotAllowed, NotFound, PerdureError
+from perdure.domain.foundation.names import WORKFLOW_TYPES
+from perdure.domain.foundation.plain_errors import cause_in_words
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.run.messages import AnyMessage, Receipt
+from perdure.domain.run.notifications import ReadyReport
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.spec import LoopInput
+from perdure.gateway import diagnostics
+from perdure.gateway.diagnostics import REPORTED, RunProblem, trouble_of
+from perdure.gateway.dispatch import Unfetched, unfetched
+from perdure.gateway.error_mapping import no_answer, sentence, translated, unreachable
+from perdure.gateway.types import RUN_FAILED, Waits
+from perdure.gateway.worker_probe import polled, probe
+
+T = TypeVar("T")
+Connect = Callable[[], Awaitable[Client]]
+Prepare = Callable[[Client], Awaitable[None]]
+
+KINDS_BY_TYPE = {workflow: kind for kind, workflow in WORKFLOW_TYPES.items()}
+# An interpreter that ends right after it used the client crashes now and then; a short pause at
+# the end heals it (measured: 6 of 50 without, none with).
+EXIT_PAUSE_S = 0.2
+ATTRIBUTE_TRIES = 12
+ATTRIBUTE_PAUSE_S = 1.0
+SEALED_GOAL = "(sealed with a key that is not set here)"
+_REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRequest:
+    """A workflow to start; `again` takes the id of one that ended badly, and of no other."""
+
+    id: str
+    kind: str
+    queue: str
+    input: LoopInput
+    summary: str
+    memo: Mapping[str, str]
+    keywords: Mapping[str, str]
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionInfo:
+    """What the server knows of one run without asking any worker.
+
+    `ending` is how the newest execution closed, in the server's words (`completed`, `failed`,
+    `terminated`, `canceled`, `timed_out`), or None while it is open. `trouble` is what keeps it
+    from moving, which a list knows only in part; `unfetched` work that no worker has taken and
+    `task_pending` a task that is due are known to a look at one run alone.
+    """
+
+    id: str
+    execution: str
+    kind: str
+    ending: str | None
+    history_length: int
+    started_at: datetime
+    closed_at: datetime | None
+    facts: Mapping[str, str | int | float]
+    memo: Mapping[str, str]
+    parent: str | None = None
+    trouble: RunProblem | None = None
+    unfetched: Unfetched | None = None
+    task_pending: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether it still runs."""
+        return self.ending is None
+
+    def text(self, name: str) -> str | None:
+        """A search attribute as text."""
+        value = self.facts.get(name)
+        return None if value is None else str(value)
+
+    def number(self, name: str) -> float | None:
+        """A search attribute as a number."""
+        value = self.facts.get(name)
+        return float(value) if isinstance(value, int | float) else None
+
+
+class Ended(Exception):
+    """A run ended without handing over a result: it was terminated, or its code is broken."""
+
+    def __init__(self, ending: str, why: str) -> None:
+        super().__init__(f"{ending}: {why}")
+        self.ending = ending
+        self.why = why
+
+
+class TemporalGateway:
+    """A lazily connected client, so that doors work from the store while the server is away."""
+
+    def __init__(
+        self, connect: Connect, *, address: str, waits: Waits, prepare: Prepare | None = None
+    ) -> None:
+        self._connect = connect
+        self._prepare = prepare or as_it_is
+        self._address = address
+        self._waits = waits
+        self._client: Client | None = None
+        self._connecting = asyncio.Lock()
+
+    async def start(self, order: StartRequest) -> bool:
+        """Start a workflow; False when its id is, or was, in use.
+
+        A namespace without the search attributes gets them first, where that is allowed.
+        """
+        client = await self._connected()
+        for left in reversed(range(ATTRIBUTE_TRIES)):
+            try:
+                with translated(self._address, namespace=client.namespace):
+                    return await _begin(client, order)
+            except NamespaceUnfit:
+                if not left:
+                    raise
+                await self._prepare(client)
+                # A cluster reads them anew every few seconds.
+                await asyncio.sleep(0 if left == ATTRIBUTE_TRIES - 1 else ATTRIBUTE_PAUSE_S)
+        raise AssertionError("unreachable")
+
+    async def probe(self, queue: str, *, seconds: float) -> ReadyReport | None:
+        """Ask whether somebody works on a queue; None when nobody took the question in time.
+
+        Raises:
+            NothingToAskWith: the server has no standalone activities.
+        """
+        client = await self._connected()
+        with translated(self._address):
+            return await probe(client, queue, seconds=seconds)
+
+    async def polled(self, queue: str) -> bool:
+        """Whether workers fetch from a queue, as the server has seen of late."""
+        client = await self._connected()
+        with translated(self._address):
+            return await polled(client, queue, now=datetime.now(UTC))
+
+    async def look(self, run: str) -> ExecutionInfo | None:
+        """What the server knows of a run, or None."""
+        handle = await self._handle(run)
+        try:
+            with translated(self._address, run=run):
+                described, client = await handle.describe(), await self._connected()
+                return replace(
+                    await _look(described),
+                    trouble=await trouble_of(client, described, now=datetime.now(UTC)),
+                    task_pending=described.raw_description.HasField("pending_workflow_task"),
+                    unfetched=unfetched(described.raw_description, now=datetime.now(UTC)),
+                )
+        except NotFound:
+            return None
+
+    async def query(
+        self, run: str, name: str, result_type: type[T], *, given: BaseModel | None = None
+    ) -> T:
+        """Ask a run's worker; raises `NoReadyWorker` when none answers in time."""
+        handle = await self._handle(run)
+        wait = timedelta(seconds=self._waits.query)
+        arguments = [] if given is None else [given]
+        with translated(self._address, run=run):
+            return await handle.query(
+                name, args=arguments, result_type=result_type, rpc_timeout=wait
+            )
+
+    async def update(self, run: str, verb: str, message: AnyMessage) -> Receipt:
+        """Send a verb and wait for the receipt.
+
+        Raises:
+            NotAllowed: the validator said no; its sentence only.
+            NoReadyWorker: no worker took it in time.
+            NotFound: the server has no open run of that id.
+        """
+        handle = await self._handle(run)
+        try:
+            with translated(self._address, run=run):
+                return await handle.execute_update(
+                    verb,
+                    message,
+                    id=message.request_id,
+                    result_type=Receipt,
+                    rpc_timeout=timedelta(seconds=self._waits.update),
+                )
+        except WorkflowUpdateFailedError as error:
+            raise NotAllowed(sentence(error.cause)) from error
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            raise no_answer(
+                run, asked=f" Whether `{verb}` was taken shows in its status."
+            ) from error
+
+    async def outcome(self, run: str) -> RunResult:
+        """Wait for the end of a run; raises `Ended` when it left no result."""
+        client = await self._connected()
+        handle = client.get_workflow_handle(run, result_type=RunResult)
+        with translated(self._address, run=run):
+            try:
+                return await handle.result()
+            except WorkflowFailureError as error:
+                return _result_of_failure(error)
+
+    async def page(
+        self, query: str, *, limit: int, cursor: bytes | None = None
+    ) -> tuple[list[ExecutionInfo], bytes | None]:
+        """One page of a visibility query, and the token of the next one."""
+        client = await self._connected()
+        pages = client.list_workflows(query, page_size=limit, next_page_token=cursor)
+        with translated(self._address, namespace=client.namespace):
+            await pages.fetch_next_page()
+            found = [await _look(execution) for execution in pages.current_page or ()]
+        return found, pages.next_page_token or None
+
+    async def count(self, query: str) -> int:
+        """How many executions a visibility query finds."""
+        client = await self._connected()
+        with translated(self._address, namespace=client.namespace):
+            return (await client.count_workflows(query)).count
+
+    async def delete(self, run: str, execution: str) -> None:
+        """Drop one execution with its history; the server does so a moment later."""
+        client = await self._connected()
+        with translated(self._address, run=run):
+            await client.workflow_service.delete_workflow_execution(
+                DeleteWorkflowExecutionRequest(
+                    namespace=client.namespace,
+                    workflow_execution=ExecutionName(workflow_id=run, run_id=execution),
+                )
+            )
+
+    async def history(self, run: str) -> str:
+        """The newest execution's history as JSON."""
+        handle = await self._handle(run)
+        with translated(self._address, run=run):
+            return (await handle.fetch_history()).to_json()
+
+    async def client(self) -> Client:
+        """The connected client, for the gateway's own parts; raises `ServiceUnavailable`."""
+        return await self._connected()
+
+    def translated(self) -> AbstractContextManager[None]:
+        """Raise errors of our own tree in place of the client's."""
+        return translated(self._address)
+
+    async def _handle(self, run: str) -> "WorkflowHandle[object, object]":
+        return (await self._connected()).get_workflow_handle(run)
+
+    async def _connected(self) -> Client:
+        async with self._connecting:
+            if self._client is None:
+                try:
+                    self._client = await self._connect()
+                except (RuntimeError, RPCError, OSError) as error:
+                    why = cause_in_words(error, otherwise="the connection failed")
+                    raise unreachable(self._address, why) from error
+                atexit.register(time.sleep, EXIT_PAUSE_S)
+            return self._client
+
+
+async def as_it_is(client: Client) -> None:
+    """Prepares nothing: the namespace stays as its operator made it."""
+
+
+async def _begin(client: Client, order: StartRequest) -> bool:
+    reuse = WorkflowIDReusePolicy
+    try:
+        await client.start_workflow(
+            WORKFLOW_TYPES[order.kind],
+            order.input,
+            id=order.id,
+            task_queue=order.queue,
+            static_summary=order.summary,
+            memo=dict(order.memo),
+            search_attributes=_keywords(order.keywords),
+            id_reuse_policy=reuse.ALLOW_DUPLICATE_FAILED_ONLY
+            if order.again
+            else reuse.REJECT_DUPLICATE,
+        )
+    except WorkflowAlreadyStartedError:
+        return False
+    return True
+
+
+def _keywords(values: Mapping[str, str]) -> TypedSearchAttributes:
+    return TypedSearchAttributes(
+        [
+            SearchAttributePair(SearchAttributeKey.for_keyword(name), value)
+            for name, value in values.items()
+        ]
+    )
+
+
+async def _look(execution: WorkflowExecution) -> ExecutionInfo:
+    memo, ending = await _memo(execution), _ending(execution.status)
+    reported = execution.typed_search_attributes.get(_REPORTED)
+    facts: dict[str, str | int | float] = {}
+    for pair in execution.typed_search_attributes:
+        if isinstance(pair.value, str | int | float):
+            facts[pair.key.name] = pair.value
+    return ExecutionInfo(
+        id=execution.id,
+        execution=execution.run_id,
+        kind=KINDS_BY_TYPE.get(execution.workflow_type, execution.workflow_type),
+        ending=ending,
+        history_length=execution.history_length,
+        started_at=execution.start_time,
+        closed_at=execution.close_time,
+        facts=facts,
+        memo={name: str(value) for name, value in memo.items() if value is not None},
+        parent=execution.parent_id,
+        trouble=None if ending else diagnostics.reported_trouble(execution.id, reported),
+    )
+
+
+async def _memo(execution: WorkflowExecution) -> Mapping[str, object]:
+    """What a run was started for; a run sealed with another key does not hide all the others."""
+    try:
+        return await execution.memo()
+    except (KeyError, PerdureError):
+        return {"goal": SEALED_GOAL}
+
+
+def _ending(status: WorkflowExecutionStatus | None) -> str | None:
+    if status is None or status == WorkflowExecutionStatus.RUNNING:
+        return None
+    return status.name.lower()
+
+
+def _result_of_failure(error: WorkflowFailureError) -> RunResult:
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.type == RUN_FAILED and cause.details:
+        given = cause.details[0]
+        if isinstance(given, str):
+            return read(RunResult, given)
+        return RunResult.model_validate(given)
+    raise Ended(type(cause).__name__.removesuffix("Error").lower(), sentence(cause)) from error

@@ -1,0 +1,260 @@
+"""What the gateway is told about its surroundings, and what it says about runs."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.names import LoopKind
+from perdure.domain.run.child_runs import names_below
+from perdure.domain.run.control import Phase
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.notifications import ServedModels
+from perdure.domain.run.spec import Timing
+from perdure.domain.specs import Spec as Spec
+
+SettleRun = Callable[[Spec, str], Awaitable[Spec]]
+RUN_FAILED = "RunFailed"
+LABEL_MARK = "sealed:"
+
+
+class ResolveModels(Protocol):
+    """Fills in what a specification leaves open, by what the workers know where they said so."""
+
+    def __call__(self, spec: Spec, served: ServedModels | None = None, /) -> Awaitable[Spec]: ...
+
+
+def worker_command(folder: str | None) -> str:
+    """The command that starts a worker; it serves every registered folder of its host."""
+    where = f" on the host that has the folder {folder}" if folder else ""
+    return f"`perdure worker`{where}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallationInfo:
+    """The installation.
+
+    Args:
+        address: the Temporal server, as people know it.
+        namespace: the namespace of all runs.
+        ui_url: where Temporal's Web UI answers, or None.
+        timing: the figures that each run is started with.
+        version: of the door, which workers must go together with; empty: not looked at.
+        notifies: whether a channel is configured that tells people of gates.
+        worker_command: says how to start the worker of a workspace folder (None: of no folder in
+            particular); follows "Start one with".
+        digest: where there is an encryption key, makes the keyed digest that stands for a word that
+            the server has to be told; ids then have no words of goals.
+    """
+
+    address: str
+    namespace: str = "default"
+    ui_url: str | None = None
+    timing: Timing = field(default_factory=Timing)
+    notifies: bool = False
+    version: str = ""
+    worker_command: Callable[[str | None], str] = worker_command
+    digest: Callable[[str], str] | None = None
+
+    def marked(self, label: str | None) -> str | None:
+        """A label as the server is told it."""
+        if label is None or self.digest is None:
+            return label
+        return f"{LABEL_MARK}{self.digest(label)}"
+
+    def words(self, goal: str) -> str:
+        """What of a goal may stand in an id."""
+        return goal if self.digest is None else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """How long the gateway waits, in seconds.
+
+    `patience`: for a worker that is there but busy. `known`: so long an answer of a worker counts
+    for the next starts too.
+    """
+
+    ready: float = 5.0
+    patience: float = 20.0
+    known: float = 30.0
+    query: float = 3.0
+    update: float = 10.0
+    poll_first: float = 0.25
+    poll_last: float = 2.0
+    outage: float = 6.0
+
+
+class QueueState(FrozenModel):
+    """Whether somebody answers on a queue that a run needs; `cure` says what to do if not.
+
+    `busy`: nobody answered in time, but workers fetched from it of late. `unasked`: workers fetch
+    from it, and this server cannot put a question to them. `lacks`: families of models that its
+    workers cannot call, with why; `models`, what they know of models.
+    """
+
+    queue: str
+    serves: Literal["loops", "models", "tools"]
+    workspace: str | None = None
+    ready: bool = False
+    busy: bool = False
+    unasked: bool = False
+    lacks: dict[str, str] = {}
+    models: ServedModels = ServedModels()
+    version: str | None = None
+    cure: str = ""
+
+    @property
+    def served(self) -> bool:
+        """Whether a run may start on it: it is answered now, or has workers that fetch from it."""
+        return self.ready or self.busy or self.unasked
+
+    @property
+    def found(self) -> str:
+        """Who is there, in words."""
+        if self.ready:
+            return f"version {self.version} answers"
+        if self.unasked:
+            return "workers fetch from it; this server cannot ask them (no standalone activities)"
+        return "workers are busy: none answers" if self.busy else "no worker"
+
+
+class RunFilter(FrozenModel):
+    """Which runs to list; a None takes all. `cursor` comes from the page before.
+
+    Root runs are listed; with `root`, all runs of that tree.
+    """
+
+    status: Lifecycle | Literal["cancelled"] | None = None
+    kind: LoopKind | None = None
+    label: str | None = None
+    outcome: Outcome | None = None
+    phase: Phase | None = None
+    root: str | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+class RunRow(FrozenModel):
+    """One run in a list."""
+
+    id: str
+    kind: str
+    goal: str
+    label: str | None = None
+    lifecycle: str
+    phase: str | None = None
+    blocked_on: str | None = None
+    outcome: str | None = None
+    definition: str | None = None
+    iteration: int | None = None
+    score: float | None = None
+    cost_usd: float | None = None
+    parent: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    source: Literal["run", "store"] = "run"
+    trouble: str | None = None
+
+
+class Repaired(FrozenModel):
+    """What a repair did: where the run goes on, and which messages it could not take."""
+
+    type: Literal["repaired"] = "repaired"
+    run: str
+    event: int
+    sent_again: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+class FailingRun(FrozenModel):
+    """An open run whose code keeps failing: what was found, and what to do."""
+
+    run: str
+    found: str
+    cure: str
+
+
+class FailingRuns(FrozenModel):
+    """Open runs whose code keeps failing, and how far was looked.
+
+    `server_names_them` says that the server itself named those that have failed for a minute, so
+    that only younger failures can be among the runs that were not looked at.
+    """
+
+    runs: tuple[FailingRun, ...] = ()
+    open: int = 0
+    looked_at: int = 0
+    server_names_them: bool = True
+
+
+class RunPage(FrozenModel):
+    """One page of a list; `note` says what may be missing."""
+
+    runs: tuple[RunRow, ...] = ()
+    cursor: str | None = None
+    note: str = ""
+
+
+class MiningSchedule(FrozenModel):
+    """When patterns are looked for: how often, how many looks there were, the last and the next."""
+
+    id: str
+    every_s: float | None = None
+    paused: bool = False
+    looks: int = 0
+    last_at: datetime | None = None
+    next_at: datetime | None = None
+
+
+class OpenGate(FrozenModel):
+    """A question that waits, and the run that asks it."""
+
+    run: str
+    kind: str
+    goal: str
+    gate: Gate
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names from the root of its tree down to the run that asks; empty for a root."""
+        return names_below(self.run)
+
+
+class OpenGates(FrozenModel):
+    """All open questions, oldest first; `unread` are waiting runs whose worker does not answer."""
+
+    gates: tuple[OpenGate, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+class BulkReport(FrozenModel):
+    """What a verb on many runs did: ids it was taken by, and reasons of those that refused."""
+
+    verb: str
+    taken: tuple[str, ...] = ()
+    refused: dict[str, str] = {}
+    note: str = ""
+
+    @property
+    def matched(self) -> int:
+        """How many open runs were found."""
+        return len(self.taken) + len(self.refused)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retained:
+    """One execution that the server keeps.
+
+    `content` is the bytes of every value in its history and of its steps' heartbeats. `busy_since`
+    is when the oldest of its steps that are under way began: what such a step has stored is named
+    nowhere yet. `steps` are the keys of all its steps that have not ended.
+    """
+
+    run: str
+    open: bool
+    busy_since: datetime | None
+    content: frozenset[bytes]
+    steps: frozenset[str] = frozenset()

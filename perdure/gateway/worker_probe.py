@@ -1,0 +1,108 @@
+"""Asking the workers of a queue who they are: a standalone activity, where the server has those.
+
+With `server`, `faults`, `dispatch`, `pollers` and `troubles`, all that calls the Temporal client.
+"""
+
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.enums.v1 import TaskQueueType, WorkerStatus
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
+from temporalio.api.worker.v1 import WorkerHeartbeat
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, ListWorkersRequest
+from temporalio.client import ActivityFailureError, Client
+from temporalio.common import Priority, RetryPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.domain.foundation.names import READY_ACTIVITY
+from perdure.domain.run.notifications import ReadyReport
+
+
+class NothingToAskWith(Exception):
+    """The server runs no standalone activities: before 1.31 it has none, there they are off."""
+
+
+async def probe(client: Client, queue: str, *, seconds: float) -> ReadyReport | None:
+    """Ask whether somebody works on a queue; None when nobody took the question in time.
+
+    Raises:
+        NothingToAskWith: the server cannot put the question.
+    """
+    wait = timedelta(seconds=seconds)
+    try:
+        handle = await client.start_activity(
+            READY_ACTIVITY,
+            id=f"ready-{uuid.uuid4().hex}",
+            task_queue=queue,
+            result_type=ReadyReport,
+            schedule_to_start_timeout=wait,
+            start_to_close_timeout=wait,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+            # Ahead of the work that waits: a busy worker is a worker.
+            priority=Priority(priority_key=1),
+        )
+        return await handle.result()
+    except ActivityFailureError:
+        return None
+    except RPCError as error:
+        if error.status == RPCStatusCode.UNIMPLEMENTED:
+            raise NothingToAskWith from error
+        raise
+
+
+# An idle worker asks again each minute; one that is busy in every slot reports each minute.
+LIVELY = timedelta(seconds=75)
+
+
+_LEAVING = frozenset(
+    {
+        WorkerStatus.WORKER_STATUS_SHUTTING_DOWN,
+        WorkerStatus.WORKER_STATUS_SHUTDOWN,
+    }
+)
+
+
+async def polled(client: Client, queue: str, *, now: datetime) -> bool:
+    """Whether a worker that has not said goodbye fetched steps from a queue of late."""
+    described = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=queue),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+        )
+    )
+    return alive(described.pollers, await _heartbeats(client, queue), now=now)
+
+
+def alive(
+    pollers: Iterable[PollerInfo], heartbeats: Iterable[WorkerHeartbeat], *, now: datetime
+) -> bool:
+    """Whether one of the pollers, or of the workers that report themselves, is still there."""
+    oldest = now - LIVELY
+    gone: dict[str, datetime] = {}
+    for beat in heartbeats:
+        at = _when(beat.heartbeat_time)
+        if beat.status in _LEAVING:
+            gone[beat.worker_identity] = max(at, gone.get(beat.worker_identity, at))
+        elif at >= oldest:
+            return True
+    seen = ((poller.identity, _when(poller.last_access_time)) for poller in pollers)
+    return any(at >= oldest and not (who in gone and at <= gone[who]) for who, at in seen)
+
+
+async def _heartbeats(client: Client, queue: str) -> list[WorkerHeartbeat]:
+    """What the workers of a queue report; nothing from a server that does not collect it."""
+    asked = ListWorkersRequest(
+        namespace=client.namespace, query=f"TaskQueue = '{queue}'", page_size=100
+    )
+    try:
+        found = await client.workflow_service.list_workers(asked)
+    except RPCError:
+        return []
+    return [info.worker_heartbeat for info in found.workers_info]
+
+
+def _when(stamp: Timestamp) -> datetime:
+    return stamp.ToDatetime(tzinfo=UTC)

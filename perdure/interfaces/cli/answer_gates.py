@@ -1,0 +1,222 @@
+"""Questions of a run that is followed on a terminal, answered where they appear."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from uuid import uuid4
+
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import Answer
+from perdure.domain.run.status import RunStatus
+from perdure.gateway.types import OpenGate
+from perdure.interfaces.cli.keyboard import Keyboard, TooLong, keyboard_of
+from perdure.interfaces.cli.picture import Picture
+from perdure.interfaces.cli.replies import (
+    AskWords,
+    Later,
+    Said,
+    Unclear,
+    menu_of,
+    read_reply,
+)
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.gates import gate_view, how_to_answer
+from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line
+from perdure.interfaces.open_gates import gate_in_full
+from perdure.interfaces.services import Services
+
+# A gate of the same number may ask about other arguments later: the whole hash tells them apart.
+Asked = tuple[str, str, str | None]
+
+
+@dataclass(slots=True)
+class _Standing:
+    key: Asked
+    gate: Gate
+    task: asyncio.Task[None]
+
+
+class Asking:
+    """At most one question at a time stands on the terminal, with a prompt beneath it.
+
+    Args:
+        picture: goes away meanwhile: it would be drawn over what is typed.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        services: Services,
+        keyboard: Keyboard,
+        picture: Picture,
+    ) -> None:
+        self._session = session
+        self._services = services
+        self._keyboard = keyboard
+        self._picture = picture
+        self._standing: _Standing | None = None
+        self._done_with: set[Asked] = set()
+        self._is_sending = False
+        self._below: dict[str, OpenGate] = {}
+
+    @property
+    def open(self) -> bool:
+        """Whether a prompt has the terminal."""
+        return self._standing is not None
+
+    async def look(self, status: RunStatus) -> None:
+        """Put the next question, or take one away that somebody else has answered."""
+        waiting = await self._waiting(status)
+        standing = self._standing
+        if standing is not None:
+            unsettled = standing.key in waiting or self._is_sending
+            if unsettled and not standing.task.done():
+                return
+            await self._take_away(status.id)
+        new = [asked for key, asked in waiting.items() if key not in self._done_with]
+        if new and self._keyboard.is_ours:
+            self._put(new[0])
+
+    async def _waiting(self, status: RunStatus) -> dict[Asked, OpenGate]:
+        """The open questions of a run and of those below it; those below are looked up once."""
+        found = [_open(status, gate) for gate in status.gates if gate.open]
+        below = {question.key: question.run for question in status.questions}
+        self._below = {key: asked for key, asked in self._below.items() if key in below}
+        for run in {run for key, run in below.items() if key not in self._below}:
+            with suppress(PerdureError):  # it ended meanwhile, or its store is away: asked again
+                asker = await self._services.gateway.status(run)
+                self._below |= {
+                    f"{run}:{gate.name}": _open(asker, gate) for gate in asker.gates if gate.open
+                }
+        return {_key(asked): asked for asked in (*found, *self._below.values())}
+
+    async def close(self) -> None:
+        """Take away what stands; the run goes on, and its question stays open."""
+        if self._standing is not None:
+            await self._take_away(None)
+
+    def _put(self, asked: OpenGate) -> None:
+        self._picture.hide()
+        asking = asyncio.create_task(self._ask(asked))
+        self._standing = _Standing(_key(asked), asked.gate, asking)
+
+    async def _take_away(self, run: str | None) -> None:
+        """End the prompt; with a run, say that its question was settled elsewhere."""
+        standing, self._standing = self._standing, None
+        if standing is None:
+            return
+        self._done_with.add(standing.key)
+        interrupted = not standing.task.done()
+        standing.task.cancel()
+        (ended,) = await asyncio.gather(standing.task, return_exceptions=True)
+        if interrupted:
+            # Half a line must reach neither the next question nor the shell.
+            self._keyboard.discard()
+            said = "" if run is None else f"{standing.gate.name} was settled elsewhere."
+            self._session.output.tell(line("\n", (said, DIM)))
+        self._picture.show()
+        if isinstance(ended, Exception):
+            raise ended
+
+    async def _ask(self, asked: OpenGate) -> None:
+        """Show all of what is asked about, then ask until it is answered or put off."""
+        output, gate = self._session.output, asked.gate
+        try:
+            whole = await gate_in_full(gate, self._services.blobs)
+        except PerdureError as error:
+            # Nobody answers what they cannot read.
+            output.error(error)
+            output.tell(line((f"Answer it later: {how_to_answer(gate, asked.run)}", DIM)))
+            return
+        shown = asked.model_copy(update={"gate": whole})
+        output.tell(gate_view(shown, self._session.context.now()))
+        # Keys that were pressed before all of this was shown answered something else.
+        self._keyboard.discard()
+        while not await self._answered(asked):
+            pass
+
+    async def _answered(self, asked: OpenGate) -> bool:
+        """One line, and what it means; False to ask again."""
+        output, gate = self._session.output, asked.gate
+        later = line((f"It stays open: {how_to_answer(gate, asked.run)}", DIM))
+        try:
+            reply = read_reply(gate, await self._typed(f"{gate.name}  {menu_of(gate)} > "))
+            if isinstance(reply, AskWords):
+                words = (await self._typed(f"{gate.name}  {reply.choice}, because > ")).strip()
+                reply = Said(reply.choice, words) if words else Unclear("Nothing was said.")
+        except EOFError:
+            output.tell(line("\n", later))
+            return True
+        except TooLong:
+            beside = f'perdure answer {asked.run}:{gate.name} CHOICE --text "…"'
+            reply = Unclear(f"A terminal keeps no line of this length. Send it: {beside}")
+        match reply:
+            case Later():
+                output.tell(later)
+                return True
+            case Unclear():
+                output.tell(line((reply.why, WARN)))
+                return False
+            case Said():
+                return await self._sent(asked, reply)
+
+    async def _sent(self, asked: OpenGate, said: Said) -> bool:
+        """Answer this gate and no other: by its name, and by all of the hash of what was shown."""
+        answer = Answer(
+            by=self._session.context.user,
+            request_id=uuid4().hex,
+            gate=asked.gate.name,
+            choice=said.choice,
+            text=said.text,
+            args_hash=asked.gate.args_hash,
+        )
+        self._is_sending = True
+        try:
+            await self._services.gateway.verb(asked.run, answer)
+        except PerdureError as error:
+            self._session.output.error(error)
+            return False
+        finally:
+            self._is_sending = False
+        told = said.choice or "answered"
+        self._session.output.tell(line((f"✓ {asked.gate.name}: {told}", GOOD)))
+        return True
+
+    async def _typed(self, prompt: str) -> str:
+        self._session.output.prompt(prompt)
+        return await self._keyboard.line()
+
+
+class _NobodyAsks:
+    """Where no keyboard is, questions are shown and answered elsewhere."""
+
+    open = False
+
+    async def look(self, status: RunStatus) -> None:
+        """Ask nothing."""
+
+
+@asynccontextmanager
+async def asking_on(
+    session: Session, services: Services, picture: Picture
+) -> AsyncGenerator["Asking | _NobodyAsks"]:
+    """Questions beneath a live picture, where a person can type; none stands afterwards."""
+    keyboard = keyboard_of(session.context.stdin)
+    if keyboard is None:
+        yield _NobodyAsks()
+        return
+    asking = Asking(session, services, keyboard, picture)
+    try:
+        yield asking
+    finally:
+        await asking.close()
+
+
+def _open(asker: RunStatus, gate: Gate) -> OpenGate:
+    return OpenGate(run=asker.id, kind=asker.kind, goal=asker.goal, gate=gate)
+
+
+def _key(asked: OpenGate) -> Asked:
+    return asked.run, asked.gate.id, asked.gate.args_hash

@@ -1,0 +1,94 @@
+"""The audit trail at the command line."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, get_args
+
+from cyclopts import Parameter
+from rich.console import RenderableType
+from rich.text import Text
+
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.run.audit import Action, AuditEntry, AuditFilter, Outcome
+from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.commands.patterns import interval_of
+from perdure.interfaces.cli.views.formatting import ago, one_line
+from perdure.interfaces.cli.views.layout import BAD, GOOD, WARN, line, table
+
+_STYLES = {"allowed": GOOD, "refused": BAD, "asked": WARN}
+
+
+def audit_view(entries: Sequence[AuditEntry], now: datetime) -> RenderableType:
+    """One row for each entry, the newest first."""
+    if not entries:
+        return line("Nothing is written down that fits.")
+    rows = [
+        (ago(entry.last_at, now), entry.action.replace("_", " "),
+         Text(entry.outcome, style=_STYLES[entry.outcome]), one_line(entry.who),
+         entry.run or "", _about(entry))
+        for entry in entries
+    ]  # fmt: skip
+    return table(("when", "what", "end", "who", "run", "about"), rows, whole=("run",))
+
+
+def _about(entry: AuditEntry) -> str:
+    often = f" ({entry.count:,} times)" if entry.count > 1 else ""
+    return one_line(entry.about) + often
+
+
+ACTIONS: tuple[Action, ...] = get_args(Action)
+MOST = 100_000
+LONGEST = timedelta(days=36_500)
+
+
+async def audit(
+    *,
+    run: str | None = None,
+    who: str | None = None,
+    action: str | None = None,
+    outcome: Annotated[Outcome | None, Parameter(show_choices=True)] = None,
+    since: str | None = None,
+    limit: int = 100,
+    session: Given,
+) -> None:
+    """Who asked what of runs and tokens, when, and whether it was allowed.
+
+    Args:
+        run: Only what was asked of this run.
+        who: Only what this caller asked, as the list shows it.
+        action: Only one sort: login, access, token_used, token_made, token_rotated,
+            token_revoked, answer, amend, pause, resume, stop, escalate, retry, add_input.
+        outcome: Only allowed, refused, or asked (nobody knows how it ended).
+        since: Only the last days, hours or minutes: 7d, 12h, 30m.
+        limit: At most so many, the newest first.
+    """
+    chosen = None if action is None else _action(action)
+    if not 1 <= limit <= MOST:
+        raise InvalidInput(f"--limit {limit} is out of range.", cure=f"Give 1 to {MOST}.")
+    after = None if since is None else _since(since, session.context.now())
+    async with session.connected() as services:
+        whole = None if run is None else await services.gateway.resolve(run)
+        wanted = AuditFilter(
+            action=chosen, outcome=outcome, run=whole, who=who, since=after, limit=limit
+        )
+        entries = await services.audit.entries(wanted)
+    data = {"type": "audit", "entries": [entry.model_dump(mode="json") for entry in entries]}
+    session.output.show(audit_view(entries, session.context.now()), data)
+
+
+def _since(text: str, now: datetime) -> datetime:
+    ago = interval_of(text, "--since")
+    return now - min(ago, LONGEST)
+
+
+def _action(name: str) -> Action:
+    for action in ACTIONS:
+        if action == name.replace("-", "_"):
+            return action
+    near = nearest_name(name, ACTIONS)
+    hint = f" Did you mean {near}?" if near else ""
+    raise InvalidInput(
+        f"--action {name!r} is none that is written down.{hint}",
+        cure=f"One of: {', '.join(ACTIONS)}.",
+    )

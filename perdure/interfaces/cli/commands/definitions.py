@@ -1,0 +1,187 @@
+"""Ready-made tasks and loop definitions: list them, look at one, copy it, check a file."""
+
+from pathlib import Path
+
+from perdure.domain.foundation.errors import NotAllowed, NotFound, ServiceUnavailable, StoreError
+from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.model_availability import only_a_worker_knows
+from perdure.domain.roles.definition_library import Library, StoredDefinition, refusal
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.specs import Spec
+from perdure.interfaces.cli.commands.load_task import submit
+from perdure.interfaces.cli.commands.parameters import Given, Plugins
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.definitions import (
+    broken_lines,
+    definitions_view,
+    how_to_run,
+    how_to_start,
+    loop_check,
+)
+from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack
+from perdure.interfaces.definitions import (
+    DEFINITIONS,
+    Definition,
+    definition,
+    example_folder,
+)
+from perdure.interfaces.definitions import definitions as all_definitions
+from perdure.interfaces.loop_files import checked_loop, is_loop, loop_text, named_loop_problems
+from perdure.submission.packaged_tasks import PREFIX, definition_names
+from perdure.submission.parse_yaml import read_file
+
+
+async def definitions(
+    name: str | None = None, /, *, to: Path | None = None, session: Given
+) -> None:
+    """The ready-made tasks and loops; with a name, the file itself and how to run it.
+
+    Args:
+        name: One of them.
+        to: Copy it, with the example of a task, into this folder, to edit and run.
+    """
+    library = await session.context.loops.library(str(session.context.folder))
+    if name is None:
+        _listed(session, library)
+    elif (loop := _loop_of(name, library)) is not None:
+        _loop(session, loop, to)
+    else:
+        await _task(session, _known_task(name, library), to)
+
+
+async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> None:
+    """Check a task file or a loop definition; every problem is named at once.
+
+    Args:
+        file: A task file, or a file such as `loops/NAME.yaml`.
+        plugin: A file or module with tools and checks that the worker loads too; may be repeated.
+    """
+    session.load_plugins(plugin)
+    path = session.context.folder / file
+    if not path.is_file():
+        raise NotFound(f"There is no file {file}.", cure='`perdure new "a goal"` writes one.')
+    if is_loop(path):
+        loop = checked_loop(read_file(path), named=str(file))
+        view, data = loop_check(loop, file=str(file))
+        session.output.show(view, data)
+        return
+    submission = submit(session, str(file))
+    spec = submission.spec
+    if isinstance(spec, RolesSpec):
+        wrong = named_loop_problems(spec, await session.context.loops.library(spec.workspace))
+        if wrong:
+            raise refusal(wrong, what=f"The loop of {file}")
+    told = [*submission.notes, *await _checked(session, spec)]
+    notes = [line(("! ", WARN), note) for note in told]
+    session.output.show(
+        stack(line(("✓ ", GOOD), f"{file} is a valid task of kind {spec.kind}"), *notes),
+        {
+            "type": "valid",
+            "file": str(file),
+            "notes": told,
+            "spec": spec.model_dump(mode="json"),
+        },
+    )
+
+
+async def _checked(session: Session, spec: Spec) -> list[str]:
+    """Refuse what a start would refuse; what is left to a worker to say."""
+    try:
+        async with session.connected() as services:
+            await services.gateway.check(spec)
+    except (ServiceUnavailable, StoreError) as error:
+        return [f"models, tools and checks were not looked at: {error.message}"]
+    return only_a_worker_knows(spec)
+
+
+def _listed(session: Session, library: Library) -> None:
+    found, loops = all_definitions(), tuple(library.definitions.values())
+    session.output.show(
+        definitions_view(found, loops),
+        {
+            "type": "definitions",
+            "tasks": [item.model_dump(mode="json", exclude={"text"}) for item in found],
+            "loops": [item.model_dump(mode="json", exclude={"fields"}) for item in loops],
+            "broken": [item.model_dump(mode="json") for item in library.broken],
+        },
+    )
+    for row in broken_lines(library.broken):
+        session.output.note(row, style=WARN)
+
+
+def _loop_of(name: str, library: Library) -> StoredDefinition | None:
+    """The loop that a name means; ready-made tasks come first, as in `perdure run`."""
+    bare = name.removeprefix(PREFIX)
+    if bare in definition_names(DEFINITIONS):
+        return None
+    return library.definitions.get(bare)
+
+
+def _loop(session: Session, loop: StoredDefinition, to: Path | None) -> None:
+    text = loop_text(loop)
+    if to is not None:
+        path = session.context.folder / to / f"{loop.name}.yaml"
+        _free(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        told = f"edit it, and its name where it should stand beside {loop.name}"
+        view = stack(line(("✓ ", GOOD), f"{path}"), line((told, DIM)))
+        session.output.show(view, {"type": "loop", "path": str(path)})
+    elif session.output.as_json:
+        session.output.emit({"type": "loop", **loop.model_dump(mode="json")})
+    else:
+        session.output.raw(text)
+        for row in how_to_start(loop):
+            session.output.note(row, style=DIM)
+
+
+def _known_task(name: str, library: Library) -> Definition:
+    """The task of that name; raises `NotFound` with the nearest name of a task or loop."""
+    bare = name.removeprefix(PREFIX)
+    tasks = definition_names(DEFINITIONS)
+    if bare in tasks:
+        return definition(bare)
+    near = nearest_name(bare, (*tasks, *library.definitions))
+    hint = f" Did you mean {near}?" if near else ""
+    raise NotFound(
+        f"There is no task or loop {bare!r}.{hint}",
+        cure=f"Tasks: {', '.join(tasks)}. Loops: {', '.join(library.definitions)}.",
+    )
+
+
+async def _task(session: Session, found: Definition, to: Path | None) -> None:
+    if to is not None:
+        await _copied(session, found, session.context.folder / to)
+    elif session.output.as_json:
+        session.output.emit({"type": "definition", **found.model_dump(mode="json")})
+    else:
+        session.output.raw(found.text)
+        for row in how_to_run(found):
+            session.output.note(row, style=DIM)
+
+
+async def _copied(session: Session, found: Definition, folder: Path) -> None:
+    """The task file, and the folder of its example beside it."""
+    path, beside = folder / f"{found.name}.yaml", folder / found.name
+    for one in (path, beside):
+        _free(one)
+    folder.mkdir(parents=True, exist_ok=True)
+    source = example_folder(found.name)
+    if source.is_dir():
+        await session.context.lay_out(source, beside)
+    path.write_text(found.text, encoding="utf-8")
+    shown = (
+        path.relative_to(session.context.folder)
+        if path.is_relative_to(session.context.folder)
+        else path
+    )
+    view = stack(
+        line(("✓ ", GOOD), f"{path}"),
+        line((f"edit it, then: perdure run {shown}  (its example: {beside})", DIM)),
+    )
+    session.output.show(view, {"type": "task", "path": str(path), "example": str(beside)})
+
+
+def _free(path: Path) -> None:
+    if path.exists():
+        raise NotAllowed(f"{path} exists already.", cure="Name another folder with --to.")

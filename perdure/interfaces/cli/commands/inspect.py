@@ -1,0 +1,169 @@
+"""Looking: status, history, costs, result, list, gates, explain."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import RenderableType
+
+from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
+from perdure.domain.run.control import Phase
+from perdure.domain.run.result import exit_code
+from perdure.gateway.types import RunFilter
+from perdure.interfaces.cli.commands.parameters import Given, Kind, OneRun
+from perdure.interfaces.cli.follow import show_result
+from perdure.interfaces.cli.session import LAST
+from perdure.interfaces.cli.views.costs import costs_view
+from perdure.interfaces.cli.views.gates import gates_view
+from perdure.interfaces.cli.views.history import history_view
+from perdure.interfaces.cli.views.layout import heading, line, stack
+from perdure.interfaces.cli.views.runs import runs_view
+from perdure.interfaces.cli.views.status import moved_on, status_view
+from perdure.interfaces.explanation import Explanation, explain_run
+from perdure.interfaces.open_gates import in_full, open_gates
+from perdure.interfaces.run_tree import tree_below
+
+
+def explanation_view(explanation: Explanation) -> RenderableType:
+    """Three questions and their answers."""
+    verdict = f"{explanation.outcome}/{explanation.reason}"
+    levers = explanation.would_change or ("Nothing that this run's records show.",)
+    return stack(
+        heading(f"Why it stopped ({verdict})"),
+        line(explanation.why, indent=2),
+        heading("What would have changed it"),
+        *(line(f"• {lever}", indent=2) for lever in levers),
+        heading(f"What the next {explanation.outlook.usd} USD would likely buy"),
+        line(explanation.outlook.sentence, indent=2),
+    )
+
+
+async def status(run: OneRun = LAST, /, *, session: Given) -> None:
+    """One look at a run.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        found = await services.gateway.status(await services.gateway.resolve(run))
+        below = () if session.output.as_json else await tree_below(services.gateway, found)
+        shown = status_view(moved_on(found, session.context.now()), below=below)
+        session.output.show(shown, found)
+
+
+async def history(run: OneRun = LAST, /, *, session: Given) -> None:
+    """The iterations of a run, with scores and findings.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        records = await services.gateway.records(resolved)
+        best = max(
+            (item for item in records if item.score is not None),
+            key=lambda item: (item.score or 0.0, item.index),
+            default=None,
+        )
+        data = {"type": "history", "run": resolved, "iterations": list(records)}
+        session.output.show(history_view(records, best.index if best else None), data)
+
+
+async def result(run: OneRun = LAST, /, *, wait: bool = False, session: Given) -> int:
+    """The result of a run again.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        wait: Wait for the end if it has not come.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        found = await services.gateway.result(resolved, wait=wait)
+        await show_result(session, services, found)
+    return exit_code(found.outcome)
+
+
+async def list_runs(
+    *,
+    status: Lifecycle | None = None,
+    kind: Kind | None = None,
+    label: str | None = None,
+    outcome: Outcome | None = None,
+    phase: Phase | None = None,
+    root: str | None = None,
+    limit: int = 20,
+    cursor: str | None = None,
+    session: Given,
+) -> None:
+    """Runs, the newest first.
+
+    Args:
+        status: Where they stand.
+        kind: Runs of this kind only.
+        label: Runs with this label only.
+        outcome: Runs that ended so.
+        phase: Runs in this phase.
+        root: All runs of the tree below this one, itself included.
+        limit: How many at most.
+        cursor: Go on behind an earlier page.
+    """
+    wanted = RunFilter(
+        status=status,
+        kind=kind,
+        label=label,
+        outcome=outcome,
+        phase=phase,
+        root=root,
+        limit=limit,
+        cursor=cursor,
+    )
+    async with session.connected() as services:
+        page = await services.gateway.list(wanted)
+        session.output.show(runs_view(page, session.context.now()), page)
+
+
+async def gates(
+    run: Annotated[str | None, Parameter(name="ID")] = None,
+    /,
+    *,
+    full: bool = False,
+    session: Given,
+) -> None:
+    """What waits for a person, and how to answer.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last; left out: all runs.
+        full: All of what is asked about, however long it is.
+    """
+    async with session.connected() as services:
+        found = await open_gates(services.gateway, run)
+        if full:
+            found = await in_full(found, services.blobs)
+        session.output.show(gates_view(found, session.context.now()), found)
+
+
+async def costs(
+    run: Annotated[str | None, Parameter(name="ID")] = None, /, *, session: Given
+) -> None:
+    """Spend by phase, model and day, of one run or of all.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last; left out: all runs.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run) if run else None
+        report = await services.gateway.costs(resolved)
+        session.output.show(costs_view(report), report)
+
+
+async def explain(run: OneRun = LAST, /, *, session: Given) -> None:
+    """Why a run stopped, what would have changed it, what 0.10 USD more would likely buy.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        ended = await services.gateway.result(resolved, wait=False)
+        records = await services.gateway.records(resolved)
+        explanation = explain_run(ended, records or ended.iterations)
+        session.output.show(explanation_view(explanation), explanation)

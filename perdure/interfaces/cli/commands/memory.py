@@ -1,0 +1,255 @@
+"""What was learned: look at memory, search it, forget; and the skills that runs are given."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Group, Parameter
+
+from perdure.domain.foundation.errors import NotFound, StoreError
+from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.memory.entries import Kind, MemoryEntry, OldText, Skill
+from perdure.domain.memory.ranking import rank
+from perdure.domain.memory.skill_proposals import approved, one_proposal, proposals
+from perdure.domain.memory.store import MemoryStore
+from perdure.domain.memory.tokenizer import question
+from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.formatting import one_line
+from perdure.interfaces.cli.views.layout import GOOD, line
+from perdure.interfaces.cli.views.memory import (
+    entry_data,
+    memory_view,
+    old_text_view,
+    skill_view,
+    skills_view,
+)
+from perdure.interfaces.skill_files import read_skill
+
+SHOWN: tuple[Kind, ...] = ("learning", "episode", "pattern", "skill")
+SKILLS_AT_MOST = 1_000
+Name = Annotated[str, Parameter(name="NAME")]
+
+
+def memory_commands(group: Group) -> App:
+    """`memory list`, `memory search`, `memory forget`; alone it lists."""
+    app = App(
+        name="memory",
+        help="What earlier runs learned; alone, the newest of it.",
+        group=group,
+        version_flags=(),
+    )
+    app.default(list_memory)
+    app.command(list_memory, name="list")
+    app.command(search)
+    app.command(forget)
+    return app
+
+
+def skills_commands(group: Group) -> App:
+    """`skills list`, `show`, `add`, `approve`, `forget`; alone it lists."""
+    app = App(
+        name="skills",
+        help="Procedures that runs are given; alone, all of them.",
+        group=group,
+        version_flags=(),
+    )
+    app.default(list_skills)
+    app.command(list_skills, name="list")
+    app.command(show)
+    app.command(add)
+    app.command(approve)
+    app.command(forget_skill, name="forget")
+    return app
+
+
+async def list_memory(
+    *, kind: Kind | None = None, category: str | None = None, limit: int = 50, session: Given
+) -> None:
+    """What is kept between runs, the newest first.
+
+    Args:
+        kind: Entries of this kind only; events are only listed when asked for.
+        category: Entries of this category of tasks only.
+        limit: How many at most.
+    """
+    async with session.connected() as services:
+        kinds = SHOWN if kind is None else (kind,)
+        found = await services.memory.list(kinds=kinds, category=category, limit=limit)
+        _show(session, found, none="Memory holds nothing yet; runs write it when they have ended.")
+        for name in await services.memory.unreadable():
+            session.output.note(_unreadable_note(name))
+
+
+async def search(
+    text: str, /, *, kind: Kind | None = None, limit: int = 10, session: Given
+) -> None:
+    """What memory would tell a task, best first, as runs rank it.
+
+    Args:
+        text: The words of a task.
+        kind: Entries of this kind only.
+        limit: How many at most.
+    """
+    now = session.context.now()
+    asked = question(text, None)
+    async with session.connected() as services:
+        kinds = SHOWN if kind is None else (kind,)
+        found = rank(asked, await services.memory.candidates(asked, kinds=kinds), now=now)
+        entries = [item.entry for item in found[:limit]]
+        _show(session, entries, none="Nothing in memory shares a word with that.")
+
+
+async def forget(entry: Annotated[str, Parameter(name="ID")], /, *, session: Given) -> None:
+    """Drop one entry for good.
+
+    Args:
+        entry: The id of an entry, or a unique beginning of one.
+    """
+    async with session.connected() as services:
+        try:
+            known = await services.memory.get(entry)
+        except StoreError as unreadable:
+            # What cannot be read can be dropped all the same, by its full id.
+            try:
+                await services.memory.forget(entry)
+            except NotFound:
+                raise unreadable from None
+            session.output.show(
+                line(("✓ ", GOOD), f"forgot the unreadable entry {entry}"),
+                {"type": "forgotten", "id": entry, "kind": None},
+            )
+            return
+        await services.memory.forget(known.id)
+        _tell_forgotten(session, known)
+
+
+async def list_skills(*, category: str | None = None, session: Given) -> None:
+    """All skills, the newest first.
+
+    Args:
+        category: Skills for this category of tasks only.
+    """
+    now = session.context.now()
+    async with session.connected() as services:
+        found = await _skills(services.memory, category)
+        data = {"type": "skills", "skills": [entry_data(skill, now) for skill in found]}
+        session.output.show(skills_view(found), data)
+
+
+async def show(name: Name, /, *, version: int | None = None, session: Given) -> None:
+    """One skill with its text, as it is or as it was.
+
+    Args:
+        name: The skill's name.
+        version: The version to show; left out: the one that runs are given.
+    """
+    now = session.context.now()
+    async with session.connected() as services:
+        skill = await _skill(services.memory, name)
+        if version is None or version == skill.version:
+            session.output.show(skill_view(skill, now), {"type": "skill", **entry_data(skill, now)})
+            return
+        old = _earlier(skill, version)
+        data = {"type": "skill_version", "name": skill.name, **old.model_dump(mode="json")}
+        session.output.show(old_text_view(skill, old), data)
+
+
+async def add(file: Path, /, *, session: Given) -> None:
+    """Add a skill from a Markdown file, or the next version of the one with its name.
+
+    Args:
+        file: Markdown; between two lines of --- at the top may stand name, purpose, categories,
+            deterministic and effectiveness.
+    """
+    now = session.context.now()
+    skill = read_skill(session.context.folder / file, now=now)
+    async with session.connected() as services:
+        before = await services.memory.skill(skill.name)
+        kept = (await services.memory.put(skill)).entry
+        version = kept.version if isinstance(kept, Skill) else 1
+        known = before is not None and before.version == version
+        what = "is there already, as" if known else "is added as"
+        session.output.show(
+            line(("✓ ", GOOD), f"{skill.name} {what} version {version}"),
+            {"type": "skill", "changed": not known, **entry_data(kept, now)},
+        )
+
+
+async def approve(proposed: Name, /, *, name: str | None = None, session: Given) -> None:
+    """Give a skill that an accepted run wrote to later runs.
+
+    Args:
+        proposed: The proposal, as `perdure skills` shows it; without its run if only one waits.
+        name: What the skill is called from now on; left out: as its run called it.
+    """
+    now = session.context.now()
+    async with session.connected() as services:
+        skill = one_proposal(proposed, proposals(await _skills(services.memory, None)))
+        run = await services.records.run(skill.proposed_by)
+        outcome = run.outcome if run is not None else None
+        wanted = approved(skill, outcome=outcome, by=session.context.user, now=now, name=name)
+        kept = (await services.memory.put(wanted)).entry
+        await services.memory.forget(skill.id)
+        version = kept.version if isinstance(kept, Skill) else 1
+        session.output.show(
+            line(("✓ ", GOOD), f"{wanted.name} is given to runs from now on, as version {version}"),
+            {"type": "skill", "changed": True, **entry_data(kept, now)},
+        )
+
+
+async def forget_skill(name: Name, /, *, session: Given) -> None:
+    """Drop a skill for good.
+
+    Args:
+        name: The skill's name.
+    """
+    async with session.connected() as services:
+        skill = await _skill(services.memory, name)
+        await services.memory.forget(skill.id)
+        _tell_forgotten(session, skill)
+
+
+def _show(session: Session, entries: Sequence[MemoryEntry], *, none: str) -> None:
+    now = session.context.now()
+    data = {"type": "memory", "entries": [entry_data(entry, now) for entry in entries]}
+    session.output.show(memory_view(entries, now, none=none), data)
+
+
+def _unreadable_note(entry: str) -> str:
+    return (
+        f"The entry {entry} cannot be read by this version of Perdure and is passed over. "
+        f"Run the version that wrote it, or drop it: perdure memory forget {entry}"
+    )
+
+
+def _tell_forgotten(session: Session, entry: MemoryEntry) -> None:
+    what = entry.name if isinstance(entry, Skill) else entry.text or entry.id
+    session.output.show(
+        line(("✓ ", GOOD), f"forgot the {entry.kind} “{one_line(what, 80)}”"),
+        {"type": "forgotten", "id": entry.id, "kind": entry.kind},
+    )
+
+
+async def _skills(memory: MemoryStore, category: str | None) -> list[Skill]:
+    found = await memory.list(kinds=("skill",), category=category, limit=SKILLS_AT_MOST)
+    return [entry for entry in found if isinstance(entry, Skill)]
+
+
+def _earlier(skill: Skill, version: int) -> OldText:
+    found = next((old for old in skill.earlier if old.version == version), None)
+    if found is None:
+        kept = ", ".join(str(number) for number in skill.versions)
+        raise NotFound(f"There is no version {version} of {skill.name}.", cure=f"Kept are: {kept}.")
+    return found
+
+
+async def _skill(memory: MemoryStore, name: str) -> Skill:
+    found = await memory.skill(name)
+    if found is None:
+        near = nearest_name(name, [skill.name for skill in await _skills(memory, None)])
+        hint = f" Did you mean {near}?" if near else ""
+        raise NotFound(
+            f"There is no skill {name!r}.{hint}", cure="`perdure skills list` shows all of them."
+        )
+    return found

@@ -1,0 +1,203 @@
+"""What a run said and made: transcript, artifact, diff, apply."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.turns.records import IterationRecord
+from perdure.interfaces.cli.commands.parameters import Given, OneRun
+from perdure.interfaces.cli.session import LAST
+from perdure.interfaces.cli.views.formatting import plural
+from perdure.interfaces.cli.views.history import coloured_diff, comparison_view
+from perdure.interfaces.cli.views.layout import GOOD, line, stack
+from perdure.interfaces.cli.views.transcript import transcript_view
+from perdure.interfaces.services import Services
+from perdure.interfaces.transcripts import record_of, transcript_head
+
+ARTIFACT = "artifact-"
+ADDRESSES = ("sha256:", "hmac:")
+
+
+async def transcript(
+    run: OneRun = LAST, /, *, iteration: int | None = None, session: Given
+) -> None:
+    """What was said in a run.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        iteration: Of this iteration instead of the last.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        head = await transcript_head(services, resolved, iteration)
+        messages = await services.transcripts.load(head)
+        session.output.show(transcript_view(messages), list(messages))
+
+
+async def artifact(run: OneRun, ref: str, /, *, session: Given) -> None:
+    """Print one thing that a run made, by its reference.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        ref: As `result`, `transcript` or `artifacts` name it; a unique beginning does.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        address = await _address(services, resolved, ref)
+        text = (await services.blobs.get(address)).decode("utf-8", "replace")
+        if session.output.as_json:
+            session.output.emit({"type": "artifact", "run": resolved, "ref": address, "text": text})
+        else:
+            session.output.raw(text)
+
+
+async def diff(
+    run: OneRun = LAST,
+    first: Annotated[int | None, Parameter(name="A")] = None,
+    second: Annotated[int | None, Parameter(name="B")] = None,
+    /,
+    *,
+    session: Given,
+) -> None:
+    """The run's changes to files; or, with two iterations, what differs between them.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        first: An iteration.
+        second: The iteration to compare it with; left out: the best.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        patch = None if first is not None else await find_patch(services, resolved)
+        if patch is not None:
+            data = {"type": "patch", "run": resolved, "patch": patch}
+            session.output.show(stack(*coloured_diff(patch)), data)
+            return
+        pair = await _pair(services, resolved, first, second)
+        texts = (await _text(services, pair[0]), await _text(services, pair[1]))
+        data = {
+            "type": "comparison",
+            "run": resolved,
+            "iterations": [item.model_dump(mode="json") for item in pair],
+            "texts": list(texts),
+        }
+        session.output.show(comparison_view(*pair, texts=texts), data)
+
+
+async def apply(run: OneRun = LAST, /, *, to: Path | None = None, session: Given) -> None:
+    """Take over what a run wrote into your files, all of it or nothing.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+        to: The folder to change; left out: the present one.
+    """
+    target = session.context.folder / (to or "")
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        tree = await _best_tree(services, resolved)
+        base = await services.workspaces.base(run=resolved)
+        paths = await services.workspaces.apply(base=base.hash, tree=tree, target=str(target))
+    told = [line(("✓ ", GOOD), path) for path in paths]
+    count = plural(len(paths), "file")
+    data = {"type": "applied", "run": resolved, "folder": str(target), "paths": list(paths)}
+    session.output.show(stack(*told, line(f"{count} changed in {target}")), data)
+
+
+async def find_patch(services: Services, run: str) -> str | None:
+    """The deliverable of a run that wrote files, or None."""
+    try:
+        ended = await services.gateway.result(run, wait=False)
+    except NotAllowed:
+        return None
+    ref = next((item.ref for item in ended.artifacts if item.kind == "patch"), None)
+    return await services.blobs.get_text(ref) if ref else None
+
+
+async def _best_tree(services: Services, run: str) -> str:
+    """The tree that the run delivers: that of its best iteration."""
+    ended = await services.gateway.result(run, wait=False)
+    given = next((item.ref for item in ended.artifacts if item.kind == "tree"), None)
+    best = ended.best.iteration if ended.best else None
+    found = next((item.tree_ref for item in ended.iterations if item.index == best), None)
+    tree = given or found
+    if tree is None:
+        raise NotAllowed(
+            f"{run} wrote no files, so there is nothing to apply.",
+            cure=f"Read its text with `perdure result {run}`.",
+        )
+    return tree
+
+
+async def _address(services: Services, run: str, ref: str) -> str:
+    """A reference that belongs to the run, from a unique beginning of it.
+
+    Raises:
+        NotFound: the run names no such reference.
+    """
+    if ref.startswith((ARTIFACT, run)):
+        return await _kept(services, run, ref)
+    known = list(dict.fromkeys(await _references(services, run)))
+    fitting = [
+        item for item in known if item.startswith(ref) or item.partition(":")[2].startswith(ref)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if ref.startswith(ADDRESSES) and await services.blobs.exists(ref):
+        return ref
+    listed = ", ".join(known) or "none"
+    raise NotFound(
+        f"{run} names no reference {ref!r}.",
+        cure=f"Its references: {listed}. What it kept: `perdure artifacts {run}`.",
+    )
+
+
+async def _kept(services: Services, run: str, name: str) -> str:
+    """The content of an artifact, from a unique beginning of its id."""
+    made = await services.artifacts.artifacts_of_run(run)
+    exact = [item for item in made if item.id == name]
+    fitting = exact or [item for item in made if item.id.startswith(name)]
+    if len(fitting) != 1:
+        found = "several artifacts that begin" if fitting else "no artifact that begins"
+        raise NotFound(f"{run} has {found} {name!r}.", cure=f"See them: perdure artifacts {run}")
+    return fitting[0].ref
+
+
+def _digest(address: str) -> str:
+    return address.partition(":")[2]
+
+
+async def _references(services: Services, run: str) -> list[str]:
+    found: list[str | None] = []
+    for record in await services.gateway.records(run):
+        found += [record.output_ref, record.tree_ref, record.transcript]
+    try:
+        ended = await services.gateway.result(run, wait=False)
+    except NotAllowed:
+        return [item for item in found if item]
+    found += [ended.output_ref, ended.transcript, *(item.ref for item in ended.artifacts)]
+    return [item for item in found if item]
+
+
+async def _pair(
+    services: Services, run: str, first: int | None, second: int | None
+) -> tuple[IterationRecord, IterationRecord]:
+    """Two iterations: as named, else the first and the best (or last)."""
+    records = await services.gateway.records(run)
+    if len(records) < 2:
+        raise NotFound(
+            f"{run} has {plural(len(records), 'iteration')}; there are no two to compare.",
+            cure=f"See it with `perdure result {run}`.",
+        )
+    scored = [record for record in records if record.score is not None]
+    best = max(scored, key=lambda item: (item.score or 0.0, item.index), default=records[-1])
+    start = records[0] if first is None else record_of(records, first, run)
+    other = best if second is None else record_of(records, second, run)
+    if start.index == other.index and second is None:
+        other = records[-1] if start.index != records[-1].index else records[0]
+    return start, other
+
+
+async def _text(services: Services, record: IterationRecord) -> str:
+    return await services.blobs.get_text(record.output_ref) if record.output_ref else ""

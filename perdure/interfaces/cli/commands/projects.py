@@ -1,0 +1,150 @@
+"""What runs of roles share: sessions, projects with their todos, and the artifacts of a run."""
+
+import uuid
+
+from cyclopts import App, Group
+
+from perdure.domain.foundation.errors import NotFound
+from perdure.domain.projects.naming import stable_id
+from perdure.domain.projects.records import Session
+from perdure.domain.projects.scope import Reach
+from perdure.interfaces.cli.commands.parameters import Given, OneRun
+from perdure.interfaces.cli.session import LAST
+from perdure.interfaces.cli.views.layout import GOOD, line
+from perdure.interfaces.cli.views.projects import (
+    artifacts_view,
+    project_view,
+    projects_view,
+    sessions_view,
+)
+
+SHOWN = 20
+
+
+def sessions_commands(group: Group) -> App:
+    """`sessions list`, `open`, `close`; alone it lists."""
+    app = App(
+        name="sessions",
+        help="Sittings that runs of roles are started from.",
+        group=group,
+        version_flags=(),
+    )
+    app.default(list_sessions)
+    app.command(list_sessions, name="list")
+    app.command(open_session, name="open")
+    app.command(close)
+    return app
+
+
+def projects_commands(group: Group) -> App:
+    """`projects list` and `show`; alone it lists."""
+    app = App(
+        name="projects",
+        help="Goals that runs of roles work on, with their todos and artifacts.",
+        group=group,
+        version_flags=(),
+    )
+    app.default(list_projects)
+    app.command(list_projects, name="list")
+    app.command(show)
+    return app
+
+
+async def list_sessions(*, limit: int = SHOWN, session: Given) -> None:
+    """Sessions, the newest first.
+
+    Args:
+        limit: How many.
+    """
+    async with session.connected() as services:
+        found = await services.sessions.sessions(limit=limit)
+        data = {"type": "sessions", "sessions": [item.model_dump(mode="json") for item in found]}
+        session.output.show(sessions_view(found, session.context.now()), data)
+
+
+async def open_session(title: str, /, *, session: Given) -> None:
+    """Make a session that runs can be started in (`--set roles.session=ID`).
+
+    Args:
+        title: What it is about.
+    """
+    made = Session(
+        id=stable_id("session", uuid.uuid4().hex), title=title, created_at=session.context.now()
+    )
+    async with session.connected() as services:
+        kept = await services.sessions.add_session(made)
+        session.output.show(line(("✓ ", GOOD), f"{kept.id} is open"), kept)
+
+
+async def close(name: str, /, *, session: Given) -> None:
+    """Close a session: it takes no further runs, and those under way go on.
+
+    Args:
+        name: A session's id.
+    """
+    async with session.connected() as services:
+        closed = await services.sessions.close_session(name, at=session.context.now())
+        session.output.show(line(("✓ ", GOOD), f"{closed.id} is closed"), closed)
+
+
+async def list_projects(*, limit: int = SHOWN, session: Given) -> None:
+    """Projects, the newest first.
+
+    Args:
+        limit: How many.
+    """
+    async with session.connected() as services:
+        found = await services.projects.projects(limit=limit)
+        counts = [
+            await services.todos.count_todos(reach=Reach(run="", project=item.id)) for item in found
+        ]
+        pairs = list(zip(found, counts, strict=True))
+        data = {
+            "type": "projects",
+            "projects": [
+                {**item.model_dump(mode="json"), "todos": count.model_dump()}
+                for item, count in pairs
+            ],
+        }
+        session.output.show(projects_view(pairs, session.context.now()), data)
+
+
+async def show(name: str, /, *, session: Given) -> None:
+    """One project: its goal, what is to do, and what was made for it last.
+
+    Args:
+        name: A project's id, or the short name that `projects` shows.
+    """
+    async with session.connected() as services:
+        project = await services.projects.project(name)
+        if project is None:
+            raise NotFound(
+                f"There is no project {name!r}.", cure="`perdure projects` shows what there is."
+            )
+        reach = Reach(run="", project=project.id)
+        todos = await services.todos.todos(reach=reach)
+        artifacts = await services.artifacts.artifacts(reach=reach, limit=SHOWN)
+        data = {
+            "type": "project",
+            **project.model_dump(mode="json"),
+            "todos": [item.model_dump(mode="json") for item in todos],
+            "artifacts": [item.model_dump(mode="json") for item in artifacts],
+        }
+        session.output.show(project_view(project, todos, artifacts), data)
+
+
+async def artifacts(run: OneRun = LAST, /, *, session: Given) -> None:
+    """What a run kept with its tools, and what its stages said; read one with `artifact`.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        found = await services.artifacts.artifacts_of_run(resolved)
+        data = {
+            "type": "artifacts",
+            "run": resolved,
+            "artifacts": [item.model_dump(mode="json") for item in found],
+        }
+        session.output.show(artifacts_view(resolved, found), data)

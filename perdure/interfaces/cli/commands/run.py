@@ -1,0 +1,135 @@
+"""Running: start and follow, watch a run that is under way, look at a plan before paying for it."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
+from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.specs import Spec
+from perdure.gateway.types import QueueState
+from perdure.interfaces.cli.commands.load_task import Order, Wishes, find_example, submit, submit_to
+from perdure.interfaces.cli.commands.parameters import Given, OneRun, Plugins
+from perdure.interfaces.cli.follow import follow_to_end
+from perdure.interfaces.cli.session import LAST, Session
+from perdure.interfaces.cli.views.layout import DIM, line
+from perdure.interfaces.cli.views.plan import plan_view
+from perdure.interfaces.plan import models_of, plan_run
+from perdure.interfaces.services import Services
+from perdure.submission import NobodyJudges, store
+
+
+async def run(
+    task: str,
+    /,
+    *,
+    wishes: Wishes | None = None,
+    example: bool = False,
+    detach: bool = False,
+    dry_run: bool = False,
+    with_worker: bool = False,
+    plugin: Plugins = (),
+    id: str | None = None,
+    session: Given,
+) -> int:
+    """Start a run and follow it to its end.
+
+    Args:
+        task: A task file, the name of a ready-made task, or the goal in words.
+        example: With the task's own example: its inputs, and replies played from its script.
+        detach: Print the id and leave; `perdure watch` follows later.
+        dry_run: Start nothing; show what would happen, what it could cost at most, who is ready.
+        with_worker: Beside a Temporal server that is named, start a worker of this host too; left
+            out: nothing of ours is started there.
+        plugin: A file or module with tools and checks that the worker loads too; may be repeated.
+        id: The run's id; left out: a readable one is made.
+    """
+    session.load_plugins(plugin)
+    given = await find_example(session, task) if example else None
+    order = Order(task=task, wishes=wishes or Wishes(), example=given)
+    with suppress(NobodyJudges):  # the workers may have a judge
+        submit(session, task, wishes, example=given)
+    async with session.connected(start=False) as services:
+        # Before anything is started: a wrong name costs no wait for services.
+        submission = await submit_to(session, services, order)
+        spec = await store(submission, services.blobs)
+        if dry_run:
+            return await show_plan(session, services, spec, notes=submission.notes)
+        await services.gateway.check(spec)
+    async with session.connected(start=True, with_worker=with_worker) as services:
+        for note in submission.notes:
+            session.output.note(note)
+        gateway, name = services.gateway, submission.name
+        # Named by its file: a task's goal begins with the same words whatever it is given.
+        named = id or (gateway.fresh_id(spec.kind, name) if name else None)
+        started = await gateway.start(spec, run_id=named)
+        return await follow_started(session, services, started, detach=detach)
+
+
+async def follow_started(session: Session, services: Services, run: str, *, detach: bool) -> int:
+    """Say that a run was started, and follow it unless it is to be left."""
+    if detach:
+        return _detached(session, services, run)
+    if not session.output.is_terminal:
+        session.output.note(f"started {run}")
+    return await follow_to_end(session, services, run)
+
+
+async def watch(run: OneRun = LAST, /, *, session: Given) -> int:
+    """Follow a run to its end; Ctrl-C leaves it going.
+
+    Args:
+        run: A run id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        resolved = await services.gateway.resolve(run)
+        return await follow_to_end(session, services, resolved)
+
+
+def _detached(session: Session, services: Services, run: str) -> int:
+    web = services.gateway.web_url(run)
+    session.output.show(line(run), {"type": "started", "run": run, "web_url": web})
+    session.output.note(f"Watch it: perdure watch {run}", style=DIM)
+    if web:
+        session.output.note(f"Web UI: {web}", style=DIM)
+    return 0
+
+
+async def show_plan(
+    session: Session, services: Services, spec: Spec, *, notes: Sequence[str]
+) -> int:
+    """Show what a run would do; a missing worker is exit code 3, as at a real start.
+
+    Services that do not run are no failure: a real start would start the embedded ones.
+    """
+    queues, unknown = await _readiness(services, spec)
+    resolved = await services.gateway.check(spec)
+    default = await services.gateway.default_model() if queues else None
+    plan = plan_run(
+        resolved,
+        cards=await _cards(session, services, resolved),
+        queues=queues,
+        default_model=default or session.context.default_model,
+        unknown=unknown,
+        warnings=notes,
+    )
+    session.output.show(plan_view(plan), plan)
+    return 0 if plan.ready or unknown else 3
+
+
+async def _readiness(services: Services, spec: Spec) -> tuple[Sequence[QueueState], str | None]:
+    """Who is ready, or why nobody can tell."""
+    try:
+        return await services.gateway.readiness(spec), None
+    except ServiceUnavailable as error:
+        return (), f"no services run. {error}"
+
+
+async def _cards(session: Session, services: Services, spec: Spec) -> dict[str, ModelProfile]:
+    """What is known of the first model of each role and stage; unknown ones are left out."""
+    found: dict[str, ModelProfile] = {}
+    for name in models_of(spec, session.context.default_model):
+        try:
+            found[name] = await services.models.card(name)
+        except PerdureError:
+            continue
+    return found

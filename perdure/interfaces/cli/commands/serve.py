@@ -1,0 +1,210 @@
+"""The REST API: serve it, and make, rotate, list and revoke the tokens that open it."""
+
+import secrets
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from cyclopts import App, Group, Parameter
+
+from perdure.domain.foundation.errors import Conflict, InvalidInput, NotFound
+from perdure.domain.installation.access import (
+    NAME_CHARACTERS,
+    OVERLAP_HOURS,
+    ApiToken,
+    Credentials,
+    digest_of,
+    require_bindable,
+    scopes_of,
+)
+from perdure.domain.run.audit import Action
+from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.views.layout import DIM, line
+from perdure.interfaces.cli.views.tokens import made_view, tokens_view
+from perdure.interfaces.services import Services
+
+USUAL = ("read", "operate", "answer")
+MOST_DAYS = 36_500
+MOST_OVERLAP_HOURS = 720
+Scopes = Annotated[tuple[str, ...], Parameter(name="--scope", negative="")]
+Bounds = Annotated[tuple[str, ...], Parameter(negative="")]
+Forever = Annotated[bool, Parameter(negative="")]
+TokenId = Annotated[str, Parameter(name="ID")]
+
+
+def api_commands(group: Group) -> App:
+    """`api serve`, `api token create`, `rotate`, `list`, `revoke`; alone it serves."""
+    app = App(name="api", help="Runs over HTTP: the REST API.", group=group, version_flags=())
+    app.default(serve)
+    app.command(serve)
+    token = App(name="token", help="Who may use the REST API.", version_flags=())
+    token.default(list_tokens)
+    token.command(create)
+    token.command(rotate)
+    token.command(list_tokens, name="list")
+    token.command(revoke)
+    app.command(token)
+    return app
+
+
+async def serve(*, host: str | None = None, port: int | None = None, session: Given) -> None:
+    """Answer over HTTP in the foreground; `perdure up` starts it by itself.
+
+    Args:
+        host: Where to listen; left out: PERDURE_API_HOST, this machine only.
+        port: Likewise; left out: PERDURE_API_PORT; 0 takes a free one.
+    """
+
+    def tell(url: str) -> None:
+        session.output.show(line(f"REST API: {url}"), {"type": "api", "url": url})
+        session.output.note("Tokens: perdure api token create NAME. Ctrl-C ends it.", style=DIM)
+
+    await session.context.run_api(host=host, port=port, on_ready=tell)
+
+
+async def create(
+    name: str,
+    /,
+    *,
+    scope: Scopes = USUAL,
+    days: int | None = None,
+    forever: Forever = False,
+    run: Bounds = (),
+    folder: Bounds = (),
+    session: Given,
+) -> None:
+    """Make a token, and show it this once.
+
+    Args:
+        name: Whose it is; audit trails show it.
+        scope: What it may do: read, operate, answer, execute, admin; may be repeated; left out:
+            read, operate and answer.
+        days: After how many days it expires; left out: PERDURE_API_TOKEN_DAYS.
+        forever: It never expires.
+        run: Bind it to a run and what that starts; may be repeated.
+        folder: Bind it to runs whose workspace is this folder or below it; may be repeated.
+    """
+    if not 0 < len(name.strip()) <= NAME_CHARACTERS:
+        raise InvalidInput(
+            f"The name {name[:40]!r} cannot be used.", cure=f"Give 1 to {NAME_CHARACTERS} letters."
+        )
+    made = Credentials(id=secrets.token_hex(4), secret=secrets.token_urlsafe(32))
+    token = ApiToken(
+        id=made.id,
+        name=name.strip(),
+        scopes=scopes_of(scope),
+        digest=digest_of(made.secret),
+        created_at=session.context.now(),
+        expires_at=_expiry(session, days, forever=forever),
+        folders=_folders(session, folder),
+    )
+    if run or folder:
+        require_bindable(token.scopes)
+    async with session.connected() as services:
+        runs = tuple([await services.gateway.resolve(one) for one in run])
+        token = token.model_copy(update={"runs": runs})
+        await services.access.add_token(token)
+        await _noted(session, services, "token_made", token)
+    told = _told(token) | {"type": "token", "token": made.text}
+    session.output.show(made_view(token, made.text), told)
+
+
+async def rotate(
+    token: TokenId,
+    /,
+    *,
+    days: int | None = None,
+    forever: Forever = False,
+    overlap_hours: float = OVERLAP_HOURS,
+    session: Given,
+) -> None:
+    """Give a token another secret and a new lifetime, and show it this once.
+
+    Args:
+        token: Its id, as `perdure api token list` shows it.
+        days: After how many days it expires; left out: PERDURE_API_TOKEN_DAYS.
+        forever: It never expires.
+        overlap_hours: How long the present secret still opens it; 0 after a leak.
+    """
+    if not 0 <= overlap_hours <= MOST_OVERLAP_HOURS:
+        raise InvalidInput(
+            f"--overlap-hours {overlap_hours:g} is out of range.",
+            cure=f"Give 0 to {MOST_OVERLAP_HOURS}.",
+        )
+    expires_at, now = _expiry(session, days, forever=forever), session.context.now()
+    made = Credentials(id=token, secret=secrets.token_urlsafe(32))
+    async with session.connected() as services:
+        known = await services.access.token(token)
+        if known is None:
+            raise NotFound(
+                f"There is no token {token!r}.",
+                cure="`perdure api token list` shows what there is.",
+            )
+        overlap = timedelta(hours=overlap_hours)
+        new = known.rotated(made.secret, at=now, expires_at=expires_at, overlap=overlap)
+        if not await services.access.rotate_token(new, instead_of=known.digest):
+            raise Conflict(
+                f"The token {token!r} was rotated or revoked at the same moment.",
+                cure="Look at `perdure api token list`, and use the secret of the other rotation.",
+            )
+        await _noted(session, services, "token_rotated", new)
+    told = _told(new) | {"type": "token", "token": made.text}
+    session.output.show(made_view(new, made.text), told)
+
+
+async def list_tokens(*, session: Given) -> None:
+    """All tokens, without what would open anything."""
+    async with session.connected() as services:
+        tokens = await services.access.tokens()
+    data = {"type": "tokens", "tokens": [_told(token) for token in tokens]}
+    session.output.show(tokens_view(tokens, session.context.now()), data)
+
+
+async def revoke(token: TokenId, /, *, session: Given) -> None:
+    """Make a token useless at once.
+
+    Args:
+        token: Its id, as `perdure api token list` shows it.
+    """
+    async with session.connected() as services:
+        if not await services.access.revoke_token(token, at=session.context.now()):
+            raise NotFound(
+                f"There is no token {token!r} that could be revoked.",
+                cure="`perdure api token list` shows what there is.",
+            )
+        if (known := await services.access.token(token)) is not None:
+            await _noted(session, services, "token_revoked", known)
+    session.output.show(line(f"The token {token} opens nothing more."), {"revoked": token})
+
+
+def _expiry(session: Given, days: int | None, *, forever: bool) -> datetime | None:
+    """When a token of these options expires."""
+    if days is not None and forever:
+        raise InvalidInput("--days and --forever contradict each other.", cure="Give one of them.")
+    if days is not None and not 0 < days <= MOST_DAYS:
+        found = "found no future" if days < 1 else "found too distant a future"
+        raise InvalidInput(f"--days {days}: {found}.", cure=f"Give 1 to {MOST_DAYS}, or --forever.")
+    lasting = None if forever else days or session.context.token_days
+    return None if lasting is None else session.context.now() + timedelta(days=lasting)
+
+
+def _folders(session: Given, given: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders that a token is bound to, absolute, links followed."""
+    found: list[str] = []
+    for text in given:
+        folder = (session.context.folder / text).expanduser()
+        if not folder.is_dir() or "\n" in str(folder.resolve()):
+            raise InvalidInput(
+                f"--folder {text[:200]!r} is no folder.", cure="Name one that exists on this host."
+            )
+        found.append(str(folder.resolve()))
+    return tuple(found)
+
+
+async def _noted(session: Given, services: Services, action: Action, token: ApiToken) -> None:
+    trail = AuditTrail(services.audit, now=session.context.now)
+    await trail.token(action, token, by=session.context.user)
+
+
+def _told(token: ApiToken) -> dict[str, object]:
+    return token.model_dump(mode="json", exclude={"digest", "former_digest"})

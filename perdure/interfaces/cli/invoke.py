@@ -1,0 +1,39 @@
+"""From words to a command and what it is called with."""
+
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+
+from cyclopts import App, CycloptsError, UnusedCliTokensError
+
+from perdure.domain.foundation.errors import InvalidInput
+
+JSON_FLAG = "--json"
+Command = Callable[..., Coroutine[object, object, int | None]]
+
+
+def bound_to(
+    app: App, words: Sequence[str]
+) -> tuple[Command, inspect.BoundArguments, dict[str, object]]:
+    """The command that words name, with its arguments, and the parameters left to the caller.
+
+    Raises:
+        InvalidInput: they name none, or do not fit it.
+    """
+    try:
+        return app.parse_args(list(words), exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        command = " ".join(("perdure", *(error.command_chain or ())))
+        raise InvalidInput(_told(error), cure=f"`{command} --help` shows what there is.") from None
+
+
+def without_json(argv: Sequence[str]) -> tuple[list[str], bool]:
+    """The words without the flag that every command takes; behind `--` it is a word."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    kept = [word for word in argv[:end] if word != JSON_FLAG]
+    return [*kept, *argv[end:]], JSON_FLAG in argv[:end]
+
+
+def _told(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        return f"Too many words: {' '.join(error.unused_tokens or ())}"
+    return str(error).strip()

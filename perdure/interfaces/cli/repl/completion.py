@@ -1,0 +1,106 @@
+"""What can be typed where: commands, their parts and options, and the names of what runs."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from cyclopts import App
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from perdure.interfaces.cli.repl.parse_line import HELP, LEAVE, SLASH
+
+TAKES_ALL = frozenset({"pause", "resume", "stop", "escalate"})
+TAKES_NO_RUN = frozenset({"run", "new", "list", "gates", "demo", "definitions", "schema", "start"})
+
+
+@dataclass(slots=True)
+class Names:
+    """What may be named: kept up to date by whoever watches the installation."""
+
+    runs: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    loops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A command with what may follow it."""
+
+    about: str = ""
+    options: tuple[str, ...] = ()
+    branches: "dict[str, Branch]" = field(default_factory=dict)
+
+
+def branch_of(app: App) -> Branch:
+    """The tree of an application's commands."""
+    branches = {
+        name: branch_of(app[name]) for name in app if not name.startswith("-") and app[name].show
+    }
+    options: tuple[str, ...] = ()
+    if app.default_command is not None:
+        found = app.assemble_argument_collection()
+        names = (name for argument in found for name in argument.names)
+        options = tuple(dict.fromkeys(name for name in names if name.startswith("--")))
+    about = (app.help or "").strip().partition("\n")[0]
+    return Branch(about=about, options=options, branches=branches)
+
+
+class Menu(Completer):
+    """Completes slash commands."""
+
+    def __init__(self, root: Branch, names: Callable[[], Names]) -> None:
+        self._root = root
+        self._names = names
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """Everything that fits the word before the cursor."""
+        text = document.text_before_cursor.lstrip()
+        if not text.startswith(SLASH):
+            if not text:
+                yield from self._offered(self._beginnings(), "")
+            return
+        words = text.removeprefix(SLASH).split(" ")
+        before, typed = [word for word in words[:-1] if word], words[-1]
+        if not before:
+            yield from self._offered(self._beginnings(), typed, cut=len(typed) + 1)
+            return
+        yield from self._offered(self._following(before, typed), typed)
+
+    def _beginnings(self) -> Iterator[tuple[str, str]]:
+        for name, branch in sorted(self._root.branches.items()):
+            yield f"{SLASH}{name}", branch.about
+        yield f"{SLASH}{HELP[0]}", "What there is."
+        yield f"{SLASH}{LEAVE[0]}", "Leave; what runs goes on."
+
+    def _following(self, before: list[str], typed: str) -> Iterator[tuple[str, str]]:
+        branch, path = self._root, ""
+        for word in before:
+            if word in branch.branches:
+                branch, path = branch.branches[word], word
+        for name, below in sorted(branch.branches.items()):
+            yield name, below.about
+        if typed.startswith("-"):
+            yield from ((option, "") for option in branch.options)
+        yield from ((name, "") for name in self._named(before, path))
+
+    def _named(self, before: list[str], path: str) -> tuple[str, ...]:
+        names = self._names()
+        if path == "answer":
+            return names.gates
+        if before[:2] == ["loops", "start"]:
+            return names.loops
+        if path in TAKES_NO_RUN or path == "loops":
+            return ()
+        every = ("all",) if path in TAKES_ALL else ()
+        return (*names.runs, "@last", *every)
+
+    @staticmethod
+    def _offered(
+        found: Iterable[tuple[str, str]], typed: str, *, cut: int | None = None
+    ) -> Iterator[Completion]:
+        start = len(typed) if cut is None else cut
+        for name, about in found:
+            if name.removeprefix(SLASH).startswith(typed):
+                yield Completion(name, start_position=-start, display_meta=about)

@@ -1,0 +1,73 @@
+"""A typed line as the words of a command, and what the line means besides."""
+
+import shlex
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+from perdure.domain.foundation.errors import InvalidInput
+
+SLASH = "/"
+LEAVE = ("quit", "exit", "q")
+HELP = ("help", "?")
+# They hold the terminal until they end, or are this very shell.
+FOREGROUND = ("up", "worker", "codec", "mcp", "api", "repl", "logs")
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What a line asks for; `words` are those of a command, without the slash."""
+
+    type: Literal["nothing", "leave", "help", "command"]
+    words: tuple[str, ...] = ()
+
+
+def meaning(line: str, *, known: tuple[str, ...]) -> Meant:
+    """Read a line.
+
+    Args:
+        line: as it was typed.
+        known: the names of the commands.
+
+    Raises:
+        InvalidInput: it is no command; the message names the nearest one.
+    """
+    text = line.strip()
+    if not text or text.startswith("#"):
+        return Meant("nothing")
+    if not text.startswith(SLASH):
+        raise InvalidInput(
+            f"Commands begin with a slash; found {text[:40]!r}.",
+            cure='Start a run with /run "a goal"; /help shows what there is.',
+        )
+    try:
+        words = tuple(shlex.split(text.removeprefix(SLASH)))
+    except ValueError as error:
+        raise InvalidInput(
+            f"The line cannot be read: {str(error).lower()}.", cure="Close the quotes."
+        ) from None
+    if not words:
+        return Meant("help")
+    name = words[0]
+    if name in LEAVE:
+        return Meant("leave")
+    if name in HELP:
+        return Meant("help", words[1:])
+    if name not in known:
+        near = get_close_matches(name, (*known, *LEAVE, *HELP), n=1)
+        hint = f" Did you mean /{near[0]}?" if near else ""
+        raise InvalidInput(f"There is no command /{name}.{hint}", cure="/help shows what there is.")
+    if name in FOREGROUND and not _ends_at_once(words):
+        raise InvalidInput(
+            f"/{name} holds a terminal until it ends.", cure=f"Run `perdure {name}` in another one."
+        )
+    return Meant("command", words)
+
+
+def _ends_at_once(words: tuple[str, ...]) -> bool:
+    return (
+        "--help" in words
+        or (words[0] == "up" and "--detach" in words)
+        or (words[0] == "logs" and "--follow" not in words)
+        or words[:2] == ("api", "token")
+    )

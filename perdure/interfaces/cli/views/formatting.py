@@ -1,0 +1,121 @@
+"""How figures and foreign text are written everywhere: money, tokens, times, scores, one-liners."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from pydantic import JsonValue
+
+from perdure.domain.foundation.names import short_model_name
+from perdure.domain.foundation.plain_text import printable
+from perdure.domain.run.result import Origin
+
+BARS = "▁▂▃▄▅▆▇█"
+REF_DIGITS = 12
+_CENT = Decimal("0.01")
+
+
+def origin_words(origin: Origin | None) -> str | None:
+    """Where a fork began."""
+    return f"{origin.run}, after iteration {origin.iteration}" if origin else None
+
+
+def one_line(text: str, limit: int = 100) -> str:
+    """Foreign text on one line, cut at `limit` characters."""
+    flat = " ".join(printable(text).split())
+    return flat if len(flat) <= limit else f"{flat[: limit - 1].rstrip()}…"
+
+
+def money(value: Decimal | None) -> str:
+    """USD with two digits, or as many as a small amount needs; `unknown` for None."""
+    if value is None:
+        return "unknown"
+    if value == 0:
+        return "$0"
+    if value >= _CENT:
+        return f"${value:.2f}"
+    return (
+        f"${value.quantize(Decimal('0.0001')).normalize():f}"
+        if value >= _CENT / 100
+        else "<$0.0001"
+    )
+
+
+def tokens(count: int) -> str:
+    """`812`, `4.2k`, `38k`, `1.3M`."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size:
+            scaled = count / size
+            return f"{scaled:.0f}{unit}" if scaled >= 10 else f"{scaled:.1f}{unit}"
+    return str(count)
+
+
+def short_ref(address: str) -> str:
+    """A blob address as people use it: enough of it to be told apart."""
+    kind, _, digest = address.partition(":")
+    return f"{kind}:{digest[:REF_DIGITS]}"
+
+
+def model_name(name: str) -> str:
+    """A model as people know it; a script by its label, else by enough of its address."""
+    kind, _, rest = name.partition(":")
+    if not rest.startswith(("sha256:", "hmac:")):
+        return name
+    label = rest.partition("#")[2]
+    return f"{kind}:{label}" if label else short_model_name(name)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 call`, `3 calls`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`, `4 d 3 h`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    for size, unit, rest, smaller in _UNITS:
+        if whole >= size:
+            left = whole % size // rest
+            return f"{whole // size} {unit}" + (f" {left} {smaller}" if left else "")
+    return f"{whole} s"
+
+
+_UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """How long before `now` something was."""
+    return "" if moment is None else f"{duration(max(0.0, (now - moment).total_seconds()))} ago"
+
+
+def score(value: float | None) -> str:
+    """Two digits, never rounded up to a full 1.00; a dash when there is none."""
+    if value is None:
+        return "–"
+    return f"{min(value, 0.99) if value < 1 else value:.2f}"
+
+
+def sparkline(scores: Sequence[float | None]) -> str:
+    """One bar per score between 0 and 1; a dot where there is none."""
+    top = len(BARS) - 1
+    return "".join(
+        "·" if value is None else BARS[min(top, int(value * top + 0.5))] for value in scores
+    )
+
+
+def place_of(finding: JsonValue | Mapping[str, str]) -> str:
+    """Where in the work a finding is, where a judge has said so."""
+    place = finding.get("location") if isinstance(finding, Mapping) else None
+    return f" (at {one_line(place)})" if isinstance(place, str) and place.strip() else ""
+
+
+def cure_of(finding: JsonValue | Mapping[str, str], *, checked: bool) -> str:
+    """What a judge would do about a finding; of a check, which says no more, what it wants."""
+    cure = finding.get("fix") if isinstance(finding, Mapping) else None
+    if not isinstance(cure, str) or not cure.strip():
+        return ""
+    return f"  wanted: {one_line(cure)}" if checked else f"  → {one_line(cure)}"

@@ -1,0 +1,312 @@
+"""Loops of roles as commands, the MCP server and orchestrating agents handle them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TypeVar
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from perdure.domain.budget.envelope import Reservation
+from perdure.domain.budget.journal import Journal
+from perdure.domain.evaluation.conditions import leaves
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
+from perdure.domain.foundation.tolerance import read_as
+from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.roles.definition_library import DefinitionStore, StoredDefinition
+from perdure.domain.run.loop_api import (
+    ALL,
+    LoopAction,
+    LoopAsk,
+    LoopControlled,
+    LoopFacts,
+    LoopParameter,
+    LoopRow,
+    LoopRows,
+    LoopStarted,
+    action_of,
+    status_of,
+)
+from perdure.domain.run.messages import AnyMessage, Pause, Resume, Retry, Stop
+from perdure.domain.run.status import RunStatus
+from perdure.domain.specs import RUN_SPEC, Spec
+from perdure.gateway.claim_run_id import key_digest
+from perdure.gateway.types import RunFilter
+from perdure.interfaces.envelopes import Below, Share, held_by, share_of
+from perdure.interfaces.services import RunGateway
+from perdure.interfaces.trust_check import trusted_places
+from perdure.submission import Flags, Submission, Surroundings, as_workers_see, load_data, store
+
+STARTED_BY = "started_by"
+ROOT_RUN = "root_run"
+ROWS = 50
+OWN_LOOKED_AT = 200
+MOST_STARTED = 2_000
+NO_FLAGS = Flags()
+Limit = TypeVar("Limit", int, Decimal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopService:
+    """The port `LoopControl` over the gateway.
+
+    Args:
+        gateway: the runs.
+        definitions_kept: the definitions that can be named.
+        records: rows of runs, which say what a run was started with.
+        blobs: specifications and the files they name.
+        journal: what runs spent.
+        surroundings: where submissions are made.
+        by: who steers, for audit trails.
+        workspace: the folder that runs work on where none is named; None: scratch folders.
+        flags: what the command line says over the defaults.
+    """
+
+    gateway: RunGateway
+    definitions_kept: DefinitionStore
+    records: RecordStore
+    blobs: BlobStore
+    journal: Journal
+    surroundings: Surroundings
+    by: str
+    workspace: str | None = None
+    flags: Flags = NO_FLAGS
+
+    async def definitions(self) -> tuple[LoopFacts, ...]:
+        """Every definition that a run here may name, by name."""
+        library = await self.definitions_kept.library(self.workspace)
+        return tuple(_facts(library.definitions[name]) for name in sorted(library.definitions))
+
+    def submission(self, ask: LoopAsk) -> Submission:
+        """What a start would submit."""
+        data: dict[str, JsonValue] = {
+            "kind": "roles",
+            "goal": ask.goal,
+            "roles": {
+                "definition": ask.definition,
+                "parameters": ask.parameters,
+                "max_iterations": ask.max_iterations,
+            },
+        }
+        if (workspace := ask.workspace or self.workspace) is not None:
+            data["workspace"] = workspace
+        return load_data(data, self.flags, surroundings=self.surroundings)
+
+    async def start(self, ask: LoopAsk) -> LoopStarted:
+        """Start a run of a definition; one with a caller stays within the caller's bounds."""
+        submission = await as_workers_see(
+            lambda around: replace(self, surroundings=around).submission(ask),
+            self.surroundings,
+            self.gateway.default_model,
+        )
+        if not ask.trusted:
+            await self._require_harmless(ask, submission.spec.workspace)
+        spec = await store(submission, self.blobs)
+        if ask.caller:
+            above, started = await self._spec(ask.caller), await self._started_by(ask.caller)
+            key = key_digest(ask.key) if ask.key else None
+            again = [one.row.id for one in started if key and one.row.start_key == key]
+            if again:
+                return LoopStarted(id=again[0], notes=submission.notes)
+            held = await held_by(self.journal, started)
+            share = await share_of(self.journal, caller=ask.caller, above=above, held=held)
+            spec = _below(spec, ask.caller, above, share=share)
+        run = await self.gateway.start(spec, idempotency_key=ask.key)
+        return LoopStarted(id=run, notes=submission.notes)
+
+    async def start_task(self, fields: Mapping[str, JsonValue], *, files: bool) -> LoopStarted:
+        """Start a run of any kind from the fields of a task file.
+
+        Args:
+            fields: of the task; a workspace is this door's where none is named.
+            files: whether values may name files beside it, as in a task file.
+        """
+        data: dict[str, JsonValue] = dict(fields)
+        if self.workspace is not None:
+            data.setdefault("workspace", self.workspace)
+        around = self.surroundings if files else replace(self.surroundings, folder=None)
+        submission = await as_workers_see(
+            lambda seen: load_data(data, self.flags, surroundings=seen),
+            around,
+            self.gateway.default_model,
+        )
+        run = await self.gateway.start(await store(submission, self.blobs))
+        return LoopStarted(id=run, notes=submission.notes)
+
+    async def _require_harmless(self, ask: LoopAsk, workspace: str | None) -> None:
+        roles: dict[str, JsonValue] = {"definition": ask.definition, "parameters": ask.parameters}
+        data = {"kind": "roles", "goal": ask.goal, "roles": roles, "workspace": workspace}
+        if places := await trusted_places(data, self.definitions_kept):
+            listed = ", ".join(places[:5])
+            raise NotAllowed(
+                f"Starting this takes the scope execute: it is asked for at {listed}.",
+                cure="Use a token with it: perdure api token create NAME --scope execute",
+            )
+
+    async def rows(self, status: str | None = None) -> LoopRows:
+        """The newest runs of definitions."""
+        wanted = RunFilter.model_validate(
+            {"kind": "roles", "status": status_of(status), "limit": ROWS}
+        )
+        page = await self.gateway.list(wanted)
+        fields = set(LoopRow.model_fields)
+        rows = tuple(LoopRow.model_validate(run.model_dump(include=fields)) for run in page.runs)
+        more = f"There are more than {ROWS}." if page.cursor else ""
+        return LoopRows(loops=rows, note=" ".join(part for part in (page.note, more) if part))
+
+    async def status(self, run: str) -> RunStatus:
+        """One look at a run."""
+        return await self.gateway.status(await self.gateway.resolve(run))
+
+    async def control(
+        self, action: str, run: str, *, note: str = "", caller: str = "", request: str = ""
+    ) -> LoopControlled:
+        """Steer one run, or `all` open ones; of a caller, those that it started."""
+        chosen = action_of(action)
+        if run == ALL and not caller:
+            if chosen == "retry":
+                raise InvalidInput("retry takes one run, not all.", cure="Name its id.")
+            report = await self.gateway.verb_all(self._message(chosen, note), kind="roles")
+            return LoopControlled(
+                action=chosen, taken=report.taken, refused=report.refused, note=report.note
+            )
+        if run == ALL:
+            return await self._all_below(chosen, note, caller=caller, request=request)
+        resolved = await self.gateway.resolve(run)
+        if caller and not await self._is_below(resolved, caller):
+            raise NotAllowed(
+                f"{resolved} was not started by this run.",
+                cure="A run steers the loops that it started itself; ask a person for others.",
+            )
+        message = self._message(chosen, note, request=request, by=_by(caller))
+        await self.gateway.verb(resolved, message)
+        return LoopControlled(action=chosen, taken=(resolved,))
+
+    async def _all_below(
+        self, action: LoopAction, note: str, *, caller: str, request: str
+    ) -> LoopControlled:
+        taken: list[str] = []
+        refused: dict[str, str] = {}
+        for row in await self.records.find_runs(prefix="roles-", limit=OWN_LOOKED_AT):
+            if row.ended_at is not None or not await self._is_below(row.id, caller):
+                continue
+            told = f"{request}/{row.id}" if request else ""
+            message = self._message(action, note, request=told, by=_by(caller))
+            try:
+                await self.gateway.verb(row.id, message)
+                taken.append(row.id)
+            except PerdureError as error:
+                refused[row.id] = error.message
+        return LoopControlled(action=action, taken=tuple(taken), refused=refused)
+
+    async def held(self, caller: str) -> dict[str, Reservation]:
+        """What the loops that a run started hold of its envelope, as it stands now."""
+        return await held_by(self.journal, await self._started_by(caller))
+
+    async def _started_by(self, caller: str) -> tuple[Below, ...]:
+        """The loops that a run started; the newest come first, and none is older than the run."""
+        row = await self.records.run(caller)
+        found: list[Below] = []
+        for one in await self.records.find_runs(prefix="roles-", limit=MOST_STARTED):
+            if row is not None and one.started_at < row.started_at:
+                break
+            if one.spec is None:
+                continue
+            spec = await self._spec(one.id)
+            if _started_by(spec) == caller:
+                found.append(Below(row=one, spec=spec))
+        return tuple(found)
+
+    async def _is_below(self, run: str, caller: str) -> bool:
+        try:
+            spec = await self._spec(run)
+        except NotFound:
+            return False
+        return _started_by(spec) == caller
+
+    async def _spec(self, run: str) -> Spec:
+        row = await self.records.run(run)
+        if row is None or row.spec is None:
+            raise NotFound(f"The store has no specification of the run {run}.")
+        return read_as(RUN_SPEC, await self.blobs.get(row.spec))
+
+    def _message(
+        self, action: LoopAction, note: str, *, request: str = "", by: str = ""
+    ) -> AnyMessage:
+        common = {"by": by or self.by, "request_id": request or uuid4().hex}
+        match action:
+            case "pause":
+                return Pause.model_validate(common)
+            case "resume":
+                return Resume.model_validate(common)
+            case "stop":
+                return Stop.model_validate(common)
+            case "retry":
+                return Retry.model_validate({**common, "note": note})
+
+
+def _by(caller: str) -> str:
+    return f"run {caller}" if caller else ""
+
+
+def _facts(stored: StoredDefinition) -> LoopFacts:
+    definition = stored.definition
+    ends = ", ".join(leaf.type for leaf in leaves(definition.termination_condition))
+    return LoopFacts(
+        name=stored.name,
+        description=" ".join(definition.description.split()),
+        origin=stored.origin,
+        stages=tuple(role.name for role in definition.roles),
+        ends=ends,
+        parameters=tuple(
+            LoopParameter.model_validate(one.model_dump()) for one in definition.parameters
+        ),
+    )
+
+
+def _started_by(spec: Spec) -> str | None:
+    found = spec.metadata.model_dump().get(STARTED_BY)
+    return found if isinstance(found, str) else None
+
+
+def _below(spec: Spec, caller: str, above: Spec, *, share: Share) -> Spec:
+    """A run's specification one level below its caller's: its models, and no wider budget.
+
+    Raises:
+        NotAllowed: the caller may have no level below it.
+    """
+    depth = above.budget.depth
+    if depth < 1:
+        raise NotAllowed(
+            f"The run {caller} may start no further runs: its budget.depth is {depth}.",
+            cure="Do the work with your own tools.",
+        )
+    limits = spec.budget.model_copy(
+        update={
+            "depth": min(spec.budget.depth, depth - 1),
+            "cost_usd": _lower(spec.budget.cost_usd, share.cost_usd),
+            "tokens": _lower(spec.budget.tokens, share.tokens),
+        }
+    )
+    told = {**spec.metadata.model_dump(), STARTED_BY: caller, ROOT_RUN: _root_of(above, caller)}
+    metadata = type(spec.metadata).model_validate(told)
+    return spec.model_copy(
+        update={
+            "budget": limits,
+            "metadata": metadata,
+            "models": above.models,
+            "workspace": spec.workspace or above.workspace,
+        }
+    )
+
+
+def _root_of(above: Spec, caller: str) -> str:
+    found = above.metadata.model_dump().get(ROOT_RUN)
+    return found if isinstance(found, str) else caller
+
+
+def _lower(own: Limit | None, above: Limit | None) -> Limit | None:
+    """The tighter of two limits; None and zero mean none."""
+    stated = [limit for limit in (own, above) if limit]
+    return min(stated, default=None)

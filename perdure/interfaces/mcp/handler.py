@@ -1,0 +1,172 @@
+"""One request at the MCP door: what its token may start, see and steer.
+
+A caller without a token sits at this machine's keyboard and reaches what the command line does. A
+token reaches the runs of this installation alone: other installations may share the server.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from perdure.domain.foundation.errors import NotAllowed, PerdureError
+from perdure.domain.installation.access import ApiToken, IdempotencyRecord
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.loop_api import (
+    ALL,
+    LoopAsk,
+    LoopControlled,
+    LoopRows,
+    LoopStarted,
+    action_of,
+)
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import RunStatus
+from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.types import OpenGates
+from perdure.interfaces.loop_service import LoopService
+from perdure.interfaces.reach import is_below, reaches, require_start
+from perdure.interfaces.services import Services
+from perdure.interfaces.trust_check import trusted_places
+
+LOOKED_AT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The services, and the loops in the caller's name.
+
+    Args:
+        services: of the installation.
+        loops: what can be done with loops.
+        token: the caller's; None over standard streams.
+        now: when the request came.
+    """
+
+    services: Services
+    loops: LoopService
+    token: ApiToken | None
+    now: datetime
+
+    async def start(self, ask: LoopAsk) -> LoopStarted:
+        """Start a loop, and note whose it is.
+
+        Raises:
+            NotAllowed: it takes the scope `execute`, which the token lacks.
+        """
+        if self.token is None:
+            return await self.loops.start(ask)
+        require_start(self.token, ask.model_dump(mode="json"))
+        trusted = "execute" in self.token.grants
+        started = await self.loops.start(ask.model_copy(update={"trusted": trusted}))
+        claim = IdempotencyRecord(run=started.id, token=self.token.id, at=self.now)
+        await self.services.access.claim_start(claim)
+        return started
+
+    async def start_task(self, fields: Mapping[str, JsonValue]) -> LoopStarted:
+        """Start a run of any kind, and note whose it is.
+
+        Raises:
+            NotAllowed: it takes the scope `execute`, which the token lacks.
+        """
+        if self.token is None:
+            return await self.loops.start_task(fields, files=True)
+        require_start(self.token, fields)
+        if "execute" not in self.token.grants:
+            await self._require_modest(fields)
+        started = await self.loops.start_task(fields, files=False)
+        claim = IdempotencyRecord(run=started.id, token=self.token.id, at=self.now)
+        await self.services.access.claim_start(claim)
+        return started
+
+    async def _require_modest(self, fields: Mapping[str, JsonValue]) -> None:
+        places = list(await trusted_places(fields, self.services.definitions))
+        folder = fields.get("workspace")
+        served = self.token is not None and is_below(folder, self.token.folders)
+        if not served and folder not in (
+            None,
+            *(await self.services.records.workspaces()).values(),
+        ):
+            places.append("workspace: no run has worked in that folder yet")
+        if places:
+            raise NotAllowed(
+                "Starting this takes the scope execute: it is asked for at "
+                f"{'; '.join(places[:5])}.",
+                cure="Use a token with it: perdure api token create NAME --scope execute",
+            )
+
+    async def result(self, run: str) -> RunResult:
+        """The end of a run, without its records; raises `NotAllowed` while it is open."""
+        found = await self.services.gateway.result(await self._ours(run), wait=False)
+        return found.model_copy(update={"iterations": ()})
+
+    async def may_answer(self, run: str, gate: Gate) -> bool:
+        """Whether the person at the caller's client may be asked.
+
+        A token without the scope `answer` may not; one that started the run approves no calls of
+        it, for nobody but its own client says that a person did.
+        """
+        if self.token is None:
+            return True
+        if "answer" not in self.token.grants:
+            return False
+        return gate.kind != "tool_approval" or not await self._started(run, self.token)
+
+    async def _started(self, run: str, token: ApiToken) -> bool:
+        above: str | None = run
+        while above is not None:
+            started = await self.services.access.started_by(above)
+            if started is not None and started.token == token.id:
+                return True
+            row = await self.services.records.run(above)
+            above = None if row is None else row.parent
+        return False
+
+    async def rows(self, status: str | None) -> LoopRows:
+        """The newest loops."""
+        found = await self.loops.rows(status)
+        ours = tuple([row for row in found.loops if await self._is_ours(row.id)])
+        return found.model_copy(update={"loops": ours})
+
+    async def gates(self) -> OpenGates:
+        """What waits for a person."""
+        found = await self.services.gateway.gates()
+        ours = tuple([gate for gate in found.gates if await self._is_ours(gate.run)])
+        unread = tuple([run for run in found.unread if await self._is_ours(run)])
+        return found.model_copy(update={"gates": ours, "unread": unread})
+
+    async def status(self, run: str) -> RunStatus:
+        """Where a loop stands; raises `NotFound`."""
+        return await self.loops.status(await self._ours(run))
+
+    async def control(self, action: str, run: str) -> LoopControlled:
+        """Steer one loop, or `all` open ones."""
+        if run != ALL:
+            return await self.loops.control(action, await self._ours(run))
+        if self.token is None or (action_of(action) == "retry" and not self.token.bound):
+            return await self.loops.control(action, run)
+        return await self._control_all(action)
+
+    async def _control_all(self, action: str) -> LoopControlled:
+        taken: list[str] = []
+        refused: dict[str, str] = {}
+        for row in await self.services.records.find_runs(prefix="roles-", limit=LOOKED_AT):
+            if row.ended_at is not None or row.parent is not None:
+                continue
+            if not await self._is_ours(row.id):
+                continue
+            try:
+                taken += (await self.loops.control(action, row.id)).taken
+            except PerdureError as error:
+                refused[row.id] = error.message
+        return LoopControlled(action=action_of(action), taken=tuple(taken), refused=refused)
+
+    async def _ours(self, run: str) -> str:
+        resolved = await self.services.gateway.resolve(run)
+        if not await self._is_ours(resolved):
+            raise unknown_run(run[:80])
+        return resolved
+
+    async def _is_ours(self, run: str) -> bool:
+        return self.token is None or await reaches(self.services, self.token, run)

@@ -1,0 +1,127 @@
+"""The MCP server over its standard streams, or over HTTP on this machine with a token."""
+
+import asyncio
+import math
+import signal
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from perdure.domain.foundation.errors import NotAllowed, PerdureError
+from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.mcp.server import build_server
+from perdure.interfaces.mcp.settings import McpSite
+from perdure.interfaces.rest.rate_limit import Rates
+from perdure.interfaces.rest.server import serve
+from perdure.interfaces.services import Services
+from perdure.interfaces.tokens import Shown, caller_of
+
+HOST = "127.0.0.1"
+PATH = "/mcp"
+DOOR = "MCP"
+
+
+async def serve_stdio(site: McpSite) -> None:
+    """Answer until the standard input ends."""
+    await build_server(site).run_stdio_async()
+
+
+async def serve_http(
+    site: McpSite, *, port: int, on_ready: Callable[[str], None], stop: asyncio.Event | None = None
+) -> None:
+    """Answer over streamable HTTP on loopback until `stop` (or SIGTERM, SIGINT).
+
+    Raises:
+        NotAllowed: there is no token that anybody could send.
+        ServiceUnavailable: the port cannot be listened on.
+    """
+    await _require_token(site)
+    server = build_server(site)
+    app = Guard(server.streamable_http_app(streamable_http_path=PATH, host=HOST), site=site)
+    async with server.session_manager.run():
+        await serve(
+            app,
+            host=HOST,
+            port=port,
+            stop=stop or _stopped_by_signals(),
+            on_ready=lambda url: on_ready(f"{url}{PATH}"),
+        )
+
+
+class Guard:
+    """Lets a request in only with a usable token; what it may do is looked at by each tool.
+
+    A token may ask as often in a minute as over REST; so may an address without one.
+    """
+
+    def __init__(self, app: ASGIApp, *, site: McpSite) -> None:
+        self._app = app
+        self._site = site
+        self._rates = Rates(site.rate_per_minute)
+        self._audit: AuditTrail | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, or answer 401, 429, or 503 where tokens cannot be looked up."""
+        refusal = await self._refusal(scope) if scope["type"] == "http" else None
+        await (self._app if refusal is None else refusal)(scope, receive, send)
+
+    async def _refusal(self, scope: Scope) -> JSONResponse | None:
+        try:
+            address = f"address {(scope.get('client') or ('unknown', 0))[0]}"
+            token, ended = await self._known(scope, address)
+        except PerdureError as error:
+            return JSONResponse({"error": error.code, "cure": error.cure}, 503)
+        wait = self._rates.wait(f"token {token.id}" if token else address)
+        if wait > 0:
+            return self._too_many(math.ceil(wait))
+        if token is not None:
+            return None
+        refused = {"error": "unauthorized", "cure": "Send `authorization: Bearer TOKEN`."}
+        if ended is not None:
+            refused |= {"detail": ended.detail, "cure": ended.cure}
+        return JSONResponse(refused, 401, {"www-authenticate": 'Bearer realm="perdure"'})
+
+    def _too_many(self, seconds: int) -> JSONResponse:
+        told = f"More than {self._site.rate_per_minute} requests in a minute."
+        refused = {
+            "error": "too_many_requests",
+            "detail": told,
+            "cure": f"Try again in {seconds} s.",
+        }
+        return JSONResponse(refused, 429, {"retry-after": str(seconds)})
+
+    async def _known(self, scope: Scope, address: str) -> Shown:
+        given = Headers(scope=scope).get("authorization")
+        async with self._site.opened(False) as services:
+            shown = await caller_of(given, services.access, now=self._site.now())
+            audit = self._audit_over(services)
+            if shown.token is None:
+                await audit.refused_login(given, door=DOOR, address=address)
+            else:
+                await audit.used(shown.token, door=DOOR, address=address)
+            return shown
+
+    def _audit_over(self, services: Services) -> AuditTrail:
+        """What was counted so far, over the store of one request."""
+        if self._audit is None:
+            self._audit = AuditTrail(services.audit, now=self._site.now)
+        return self._audit.over(services.audit)
+
+
+async def _require_token(site: McpSite) -> None:
+    async with site.opened(False) as services:
+        tokens = await services.access.tokens()
+    if not any(token.usable(site.now()) for token in tokens):
+        raise NotAllowed(
+            "The MCP server does not listen while there is no token that could be sent.",
+            cure="Make one: perdure api token create NAME --scope read --scope operate",
+        )
+
+
+def _stopped_by_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

@@ -1,0 +1,107 @@
+"""The REST application over one connected installation."""
+
+import re
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from starlette.middleware import Middleware
+
+from perdure.interfaces.places import hider
+from perdure.interfaces.rest import (
+    audit,
+    definitions,
+    events,
+    gates,
+    health,
+    run_actions,
+    run_reads,
+    runs,
+)
+from perdure.interfaces.rest.auth import needs, within_reach
+from perdure.interfaces.rest.auth_middleware import DOCUMENT_PATH, Doorkeeper
+from perdure.interfaces.rest.error_responses import handle_problems
+from perdure.interfaces.rest.event_fanout import Feeds
+from perdure.interfaces.rest.events import Streams
+from perdure.interfaces.rest.idempotent_start import Starts
+from perdure.interfaces.rest.metrics import WorkSeen
+from perdure.interfaces.rest.openapi import describe
+from perdure.interfaces.rest.settings import DOCUMENT, ApiSite
+
+ASKED_HEADERS = (
+    "authorization", "content-type", "idempotency-key", "if-match", "if-none-match",
+    "last-event-id",
+)  # fmt: skip
+TOLD_HEADERS = ("etag", "location", "retry-after")
+ROUTERS: tuple[APIRouter, ...] = (
+    definitions.router,  # before the routes of one run, whose ids could be this word
+    runs.router,
+    gates.router,
+    run_reads.router,
+    run_actions.router,
+    events.router,
+    audit.router,
+    health.router,
+)
+
+
+def build_app(site: ApiSite) -> FastAPI:
+    """The application; whoever serves it closes the installation afterwards."""
+    # Pages that show the document would load scripts from elsewhere; the document itself is data.
+    app = FastAPI(
+        title="Perdure",
+        version=site.version,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(within_reach)],
+        middleware=_middleware(site),
+    )
+    app.state.site = site
+    app.state.work = WorkSeen(site.services.gateway)
+    app.state.feeds = Feeds(site.services)
+    app.state.starts = Starts(site.services)
+    app.state.streams = Streams(site.rules.streams)
+    app.state.hide = hider(site.services.endpoints.home)
+    handle_problems(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.state.paths = _paths()
+    app.add_api_route(DOCUMENT_PATH, _document, methods=["GET"], include_in_schema=False)
+    return app
+
+
+def _paths() -> dict[re.Pattern[str], set[str]]:
+    """The methods of every path, in the order in which routes are tried."""
+    found: dict[re.Pattern[str], set[str]] = {}
+    for router in ROUTERS:
+        for route in router.routes:
+            if isinstance(route, APIRoute):
+                found.setdefault(route.path_regex, set()).update(route.methods or ())
+    return found
+
+
+async def _document(request: Request) -> JSONResponse:
+    """The OpenAPI document."""
+    app: FastAPI = request.app
+    site: ApiSite = app.state.site
+    if DOCUMENT not in site.rules.public:
+        needs("read")(request)
+    return JSONResponse(describe(app, site.version))
+
+
+def _middleware(site: ApiSite) -> list[Middleware]:
+    found = [Middleware(Doorkeeper, site=site)]
+    if not site.rules.origins:
+        return found
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=list(site.rules.origins),
+        allow_methods=["GET", "POST", "PATCH", "PUT", "DELETE"],
+        allow_headers=list(ASKED_HEADERS),
+        expose_headers=list(TOLD_HEADERS),
+        max_age=600,
+    )
+    return [cors, *found]

@@ -1,0 +1,128 @@
+"""What a route is handed: the installation, and a caller whose token has the scope it needs."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from perdure.domain.installation.access import ApiToken, Scope
+from perdure.domain.run.stored_run import StoredRun
+from perdure.gateway.error_mapping import unknown_run
+from perdure.interfaces.reach import reaches
+from perdure.interfaces.rest.auth_middleware import CALLER, DOCUMENT_PATH
+from perdure.interfaces.rest.error_responses import Refused
+from perdure.interfaces.rest.settings import ApiSite
+
+# What answers bound tokens beside their runs; lists leave out what they do not reach.
+FOR_BOUND = frozenset(
+    {
+        ("GET", "/healthz"),
+        ("GET", "/readyz"),
+        ("GET", DOCUMENT_PATH),
+        ("GET", "/api/v1/loops"),
+        ("POST", "/api/v1/loops"),
+        ("GET", "/api/v1/gates"),
+        ("GET", "/api/v1/loops/definitions"),
+        ("GET", "/api/v1/loops/definitions/{name}"),
+    }
+)
+_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks."""
+
+    token: ApiToken
+
+    @property
+    def name(self) -> str:
+        """As audit trails show it."""
+        return f"{self.token.name} ({self.token.id})"
+
+    def has(self, scope: Scope) -> bool:
+        """Whether the token has a scope."""
+        return scope in self.token.grants
+
+    async def sees(self, site: ApiSite, run: str) -> bool:
+        """Whether a run is of this installation, and within reach of the token."""
+        return await reaches(site.services, self.token, run)
+
+    def need(self, scope: Scope, why: str = "") -> None:
+        """Refuse a caller whose token lacks a scope."""
+        if not self.has(scope):
+            raise Refused(
+                403,
+                "insufficient_scope",
+                f"The token {self.token.name!r} lacks the scope {scope}.{why}",
+                cure=f"Use a token with it: perdure api token create NAME --scope {scope}",
+                headers={"www-authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'},
+            )
+
+
+def site_of(request: Request) -> ApiSite:
+    """The installation that the application serves."""
+    site = request.app.state.site
+    assert isinstance(site, ApiSite)
+    return site
+
+
+def needs(scope: Scope) -> Callable[[Request], Caller]:
+    """A dependency: the caller, refused without the scope."""
+
+    def caller(request: Request) -> Caller:
+        token = request.scope.get(CALLER)
+        if not isinstance(token, ApiToken):
+            raise Refused(401, "unauthorized", "The request came with no token.")
+        found = Caller(token)
+        found.need(scope)
+        return found
+
+    return caller
+
+
+async def within_reach(request: Request) -> None:
+    """Let a bound token have what it is bound to, and of everything else only what is listed here.
+
+    A run that it does not reach is one that does not exist.
+    """
+    token = request.scope.get(CALLER)
+    if not isinstance(token, ApiToken) or not token.bound:
+        return
+    run = request.path_params.get("run")
+    if run is not None:
+        if not (_ID.fullmatch(run) and await reaches(site_of(request).services, token, run)):
+            raise unknown_run(run[:80])
+        return
+    route = request.scope.get("route")
+    if (request.method, getattr(route, "path", "")) not in FOR_BOUND:
+        raise Refused(
+            403,
+            "bound_token",
+            f"The token {token.name!r} is bound to runs or folders; this is of all of them.",
+            cure="Use a token that is not bound: perdure api token create NAME",
+        )
+
+
+Site = Annotated[ApiSite, Depends(site_of)]
+Reader = Annotated[Caller, Depends(needs("read"))]
+Operator = Annotated[Caller, Depends(needs("operate"))]
+Answerer = Annotated[Caller, Depends(needs("answer"))]
+Admin = Annotated[Caller, Depends(needs("admin"))]
+
+
+async def known_run(site: ApiSite, run: str) -> StoredRun:
+    """The row of a run of this installation.
+
+    Ids are exact, never a beginning; a run that only the Temporal server knows belongs to somebody
+    else.
+
+    Raises:
+        NotFound: there is none.
+    """
+    row = await site.services.records.run(run) if _ID.fullmatch(run) else None
+    if row is None:
+        raise unknown_run(run[:80])
+    return row

@@ -1,0 +1,130 @@
+"""Who comes in: every request is authenticated and counted before anything of it is read."""
+
+import math
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.installation.access import ApiToken, Ended
+from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.places import hider
+from perdure.interfaces.rest.error_responses import Refused, as_refusal, document
+from perdure.interfaces.rest.rate_limit import Rates
+from perdure.interfaces.rest.settings import DOCUMENT, METRICS, ApiSite
+from perdure.interfaces.tokens import caller_of
+
+HEALTH = frozenset({"/healthz", "/readyz"})
+DOCUMENT_PATH = "/api/v1/openapi.json"
+METRICS_PATH = "/metrics"
+CALLER = "perdure_token"
+DOOR = "REST"
+FORBIDDEN = 403
+_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+
+
+class Doorkeeper:
+    """ASGI middleware: puts the caller's token into the scope, or answers itself."""
+
+    def __init__(self, app: ASGIApp, *, site: ApiSite) -> None:
+        self._app = app
+        self._site = site
+        self._rates = Rates(site.rules.rate_per_minute)
+        self._audit = AuditTrail(site.services.audit, now=site.now)
+        self._hide = hider(site.services.endpoints.home)
+        self._open = HEALTH | _public(site.rules.public)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass, or refuse it with a problem document."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            scope[CALLER] = await self._admit(scope)
+        except Refused as refused:
+            answer = document(refused, instance=scope["path"], hide=self._hide)
+            await answer(scope, receive, _with_headers(send))
+            return
+        await self._app(scope, receive, self._witnessed(scope, _with_headers(send)))
+
+    def _witnessed(self, scope: Scope, send: Send) -> Send:
+        """Writes down what a token was refused."""
+
+        async def sending(message: Message) -> None:
+            token: ApiToken | None = scope[CALLER]
+            if (
+                token
+                and message["type"] == "http.response.start"
+                and message["status"] == FORBIDDEN
+            ):
+                what = f"{scope['method']} {scope['path']}"
+                await self._audit.refused_access(token, what=what)
+            await send(message)
+
+        return sending
+
+    async def _admit(self, scope: Scope) -> ApiToken | None:
+        given = Headers(scope=scope).get("authorization")
+        address = f"address {(scope.get('client') or ('unknown', 0))[0]}"
+        if given is None and scope["path"] in self._open:
+            self._count(address)
+            return None
+        try:
+            token, ended = await caller_of(given, self._site.services.access, now=self._site.now())
+        except PerdureError as error:
+            if scope["path"] in HEALTH:  # who watches the process is answered without the store
+                self._count(address)
+                return None
+            raise as_refusal(error) from error
+        self._count(f"token {token.id}" if token else address)
+        if token is None:
+            await self._audit.refused_login(given, door=DOOR, address=address)
+            raise _unauthorized(given, ended)
+        await self._audit.used(token, door=DOOR, address=address)
+        self._site.in_use()
+        return token
+
+    def _count(self, caller: str) -> None:
+        wait = self._rates.wait(caller)
+        if wait > 0:
+            raise Refused(
+                429,
+                "too_many_requests",
+                f"More than {self._site.rules.rate_per_minute} requests in a minute.",
+                cure=f"Try again in {math.ceil(wait)} s.",
+                headers={"retry-after": str(math.ceil(wait))},
+            )
+
+
+def _public(names: frozenset[str]) -> frozenset[str]:
+    paths = {DOCUMENT: DOCUMENT_PATH, METRICS: METRICS_PATH}
+    return frozenset(path for name, path in paths.items() if name in names)
+
+
+def _unauthorized(given: str | None, ended: Ended | None) -> Refused:
+    found = "no token" if given is None else "a token that does not exist or has another secret"
+    make = "Make one with `perdure api token create`, and send it as `authorization: Bearer …`."
+    detail, cure = ended or (f"The request came with {found}.", make)
+    return Refused(
+        401,
+        "unauthorized",
+        detail,
+        cure=cure,
+        headers={"www-authenticate": 'Bearer realm="perdure"'},
+    )
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            had = {name for name, _ in message.get("headers", ())}
+            more = [pair for pair in _HEADERS if pair[0] not in had]
+            message["headers"] = [*message.get("headers", ()), *more]
+        await send(message)
+
+    return sending

@@ -1,0 +1,242 @@
+"""Every error as a problem document (RFC 9457): those of our tree, and those of the framework."""
+
+import re
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import (
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    PerdureError,
+    ServiceUnavailable,
+    StoreError,
+)
+from perdure.domain.foundation.problem_words import allowed
+from perdure.domain.foundation.problems import path_of, shown
+from perdure.domain.llm.errors import ModelError
+from perdure.interfaces.places import Hide
+from perdure.interfaces.rest.http_hints import cure_of, over_http
+
+MEDIA_TYPE = "application/problem+json"
+TYPE = "urn:perdure:problem:"
+RETRY_AFTER_S = 5
+_log = structlog.get_logger(__name__)
+
+_CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    409: "conflict",
+    413: "body_too_large",
+    415: "unsupported_media_type",
+    422: "invalid_input",
+    429: "too_many_requests",
+    500: "internal",
+    503: "service_unavailable",
+}
+
+
+class Defect(FrozenModel):
+    """One thing that is wrong with a request, and where."""
+
+    path: str
+    message: str
+
+
+class Problem(FrozenModel):
+    """A problem document: `code` is stable, `detail` and `cure` are for people."""
+
+    type: str = Field(examples=[f"{TYPE}not_found"])
+    title: str = Field(examples=["Not Found"])
+    status: int = Field(examples=[404])
+    detail: str
+    instance: str
+    code: str = Field(examples=["not_found"])
+    cure: str = Field(description="What to do next; never empty.")
+    state: str | None = None
+    errors: tuple[Defect, ...] = ()
+
+
+class Refused(HTTPException):
+    """A request that is refused at the door, before anything of a run is asked.
+
+    Args:
+        status: of HTTP.
+        code: stable.
+        detail: what happened, with the value found.
+        cure: what to do next.
+        errors: what is wrong where.
+        headers: of the response.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        cure: str = "",
+        errors: Iterable[tuple[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, detail, dict(headers or {}))
+        self.code = code
+        self.cure = cure
+        self.errors = tuple(Defect(path=path, message=words) for path, words in errors)
+
+
+class WrongState(NotAllowed):
+    """What the run's state forbids; `state` names it."""
+
+    def __init__(self, message: str, *, cure: str = "", state: str | None = None) -> None:
+        super().__init__(message, cure=cure)
+        self.state = state
+
+
+def invalid(path: str, message: str, *, cure: str = "") -> Refused:
+    """One wrong field of a request."""
+    errors = [(path, message)]
+    return Refused(422, "invalid_input", f"{path}: {message}", cure=cure, errors=errors)
+
+
+def as_it_is(text: str) -> str:
+    """Hides nothing: for words that are ours alone."""
+    return text
+
+
+def document(
+    refused: Refused, *, instance: str, state: str | None = None, hide: Hide = as_it_is
+) -> JSONResponse:
+    """The response that a refusal becomes; `hide` leaves places of this host out of its words."""
+    problem = Problem(
+        type=f"{TYPE}{refused.code}",
+        title=HTTPStatus(refused.status_code).phrase,
+        status=refused.status_code,
+        detail=hide(over_http(refused.detail)),
+        instance=instance,
+        code=refused.code,
+        cure=hide(cure_of(refused.status_code, refused.cure)),
+        state=state,
+        errors=tuple(
+            Defect(path=defect.path, message=hide(over_http(defect.message)))
+            for defect in refused.errors
+        ),
+    )
+    return JSONResponse(
+        problem.model_dump(mode="json"),
+        status_code=refused.status_code,
+        headers=refused.headers,
+        media_type=MEDIA_TYPE,
+    )
+
+
+def as_refusal(error: PerdureError) -> Refused:
+    """An error of our tree with its status."""
+    status, headers = _status(error)
+    errors = error.problems if isinstance(error, InvalidInput) else ()
+    return Refused(
+        status, error.code, error.message, cure=error.cure, errors=errors, headers=headers
+    )
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Register the handlers."""
+    app.add_exception_handler(Refused, _of_refusal)
+    app.add_exception_handler(PerdureError, _of_our_tree)
+    app.add_exception_handler(RequestValidationError, _of_validation)
+    app.add_exception_handler(HTTPException, _of_framework)
+    app.add_exception_handler(Exception, _of_defect)
+
+
+def _status(error: PerdureError) -> tuple[int, dict[str, str]]:
+    match error:
+        case InvalidInput():
+            return 422, {}
+        case NotFound():
+            return 404, {}
+        case NotAllowed():
+            return 409, {}
+        case ServiceUnavailable() | StoreError():
+            return 503, {"retry-after": str(RETRY_AFTER_S)}
+        case ModelError():
+            return 422, {}
+        case _:
+            return 500, {}
+
+
+async def _of_refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return _answer(request, error)
+
+
+async def _of_our_tree(request: Request, error: Exception) -> Response:
+    assert isinstance(error, PerdureError)
+    if type(error) is PerdureError:
+        return await _of_defect(request, error)
+    state = error.state if isinstance(error, WrongState) else None
+    return _answer(request, as_refusal(error), state=state)
+
+
+async def _of_validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    errors = [(_place(detail["loc"]), _words(detail)) for detail in error.errors()]
+    listed = "; ".join(f"{path}: {words}" for path, words in errors)
+    return _answer(request, Refused(422, "invalid_input", listed[:2_000], errors=errors))
+
+
+async def _of_framework(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = _CODES.get(error.status_code, "refused")
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        # The framework names the methods of one route; a path may have several.
+        headers["allow"] = ", ".join(_methods(request))
+    told = f"{request.method} {request.url.path[:200]}: {error.detail}."
+    return _answer(request, Refused(error.status_code, code, told, headers=headers))
+
+
+def _answer(request: Request, refused: Refused, *, state: str | None = None) -> JSONResponse:
+    hide: Hide = request.app.state.hide
+    return document(refused, instance=request.url.path, state=state, hide=hide)
+
+
+def _methods(request: Request) -> list[str]:
+    paths: Mapping[re.Pattern[str], set[str]] = request.app.state.paths
+    found = (methods for path, methods in paths.items() if path.fullmatch(request.url.path))
+    return sorted(next(found, set[str]()))
+
+
+async def _of_defect(request: Request, error: Exception) -> Response:
+    """Something that should not happen: written to the log, and nothing of it told outside."""
+    _log.error("request_failed", path=request.url.path, method=request.method, exc_info=error)
+    told = "Something failed inside. Its cause is in the log of the API."
+    return _answer(request, Refused(500, "internal", told, cure="Read `perdure logs api`."))
+
+
+def _place(steps: tuple[str | int, ...]) -> str:
+    """`("body", "budget", "tokens")` is `budget.tokens`; parameters keep where they stood."""
+    root, *rest = steps or ("request",)
+    if root == "body":
+        return path_of("", [step for step in rest if not isinstance(step, str) or step]) or "body"
+    return path_of(str(root), rest)
+
+
+def _words(detail: Mapping[str, object]) -> str:
+    """What is wrong, without a name of our classes or a phrase of the library."""
+    if detail["type"] in {"missing", "union_tag_not_found"}:
+        return f"found nothing; allowed: {allowed(detail)}"
+    if detail["type"] == "extra_forbidden":
+        return "found a field that is not known here"
+    return f"found {shown(detail.get('input'))}; allowed: {allowed(detail)}"

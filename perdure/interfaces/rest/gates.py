@@ -1,0 +1,122 @@
+"""Questions that wait for a person: all of them, and answering one."""
+
+from fastapi import APIRouter
+
+from perdure.domain.foundation.errors import NotFound
+from perdure.domain.run.gates import NO_SUCH_GATE, Gate, read_name
+from perdure.domain.run.messages import Answer, Receipt
+from perdure.interfaces.open_gates import asked_here, gate_in_full
+from perdure.interfaces.rest.auth import Answerer, Caller, Reader, Site, known_run
+from perdure.interfaces.rest.error_responses import Refused, WrongState, invalid
+from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
+from perdure.interfaces.rest.request_limits import BoundedRoute
+from perdure.interfaces.rest.runs import PREFIX
+from perdure.interfaces.rest.schemas import FRESH_NOTE, AnswerBody, Gates
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.rest.verbs import Key, steer
+
+router = APIRouter(tags=["gates"], route_class=BoundedRoute)
+
+
+@router.get("/api/v1/gates")
+async def list_gates(
+    site: Site, caller: Reader, limit: Limit = PAGE, cursor: CursorText = None
+) -> Gates:
+    """Everything that waits for a person, oldest first, with the exact arguments and their hash."""
+    pages = await cursors(site, "gates")
+    offset = pages.offset(cursor)
+    found = await site.services.gateway.gates()
+    ours = [one for one in found.gates if await caller.sees(site, one.run)]
+    return Gates(
+        items=tuple(ours[offset : offset + limit]),
+        cursor=pages.after(offset, limit=limit, total=len(ours)),
+        unread=tuple([run for run in found.unread if await caller.sees(site, run)]),
+        note=FRESH_NOTE,
+    )
+
+
+@router.get(f"{PREFIX}/{{run}}/gates/{{gate}}")
+async def get_gate(site: Site, _: Reader, run: str, gate: str) -> Gate:
+    """One question that waits, with all of what it asks about in its prompt."""
+    await known_run(site, run)
+    found = (await _gate(site, run, gate))[1]
+    if found is None:
+        raise _no_gate(run, gate)
+    return await gate_in_full(found, site.services.blobs)
+
+
+@router.post(f"{PREFIX}/{{run}}/gates/{{gate}}/answer")
+async def answer(
+    site: Site, caller: Answerer, run: str, gate: str, body: AnswerBody, key: Key = None
+) -> Receipt:
+    """Answer a question; 409 when somebody else was first, or the arguments are others.
+
+    A question of a run below is answered here too, by its name or as `RUN:g1`.
+    An approval calls the gate by its whole name (`g1-7f3a`), or repeats its `args_hash`.
+    """
+    await known_run(site, run)
+    run, asked = await _gate(site, run, gate)
+    gate = gate.rpartition(":")[2] if asked is not None else gate
+    await _may_answer(site, caller, run, asked, body, named=gate)
+    message = Answer(gate=gate[:256], choice=body.choice, text=body.text, args_hash=body.args_hash)
+    try:
+        return await steer(site, caller, run, message, key)
+    except WrongState as error:
+        if NO_SUCH_GATE in error.message:
+            raise _no_gate(run, gate) from error
+        raise
+
+
+def _no_gate(run: str, gate: str) -> NotFound:
+    return NotFound(
+        f"The run {run} has no gate {gate[:80]!r}.", cure="GET /api/v1/gates lists them."
+    )
+
+
+async def _gate(site: ApiSite, run: str, gate: str) -> tuple[str, Gate | None]:
+    """The run that asks, itself or below the one that is named, and its open gate."""
+    gateway = site.services.gateway
+    found = await asked_here(gateway, await gateway.status(run), gate)
+    if len(found) > 1:
+        named = ", ".join(f"{one.run}:{one.gate.name}" for one in found)
+        raise invalid("gate", f"several runs below have it: {named}")
+    return (found[0].run, found[0].gate) if found else (run, None)
+
+
+async def _may_answer(
+    site: ApiSite, caller: Caller, run: str, asked: Gate | None, body: AnswerBody, *, named: str
+) -> None:
+    if asked is not None and body.choice is None and not body.text:
+        listed = ", ".join(asked.choices) or "a text"
+        raise invalid("choice", f"found nothing; allowed: {listed}")
+    if body.choice != "approve" or (asked is not None and asked.kind != "tool_approval"):
+        return
+    if asked is not None and body.args_hash is None and read_name(named).begins is None:
+        told = f"an approval repeats the hash of the arguments: {asked.args_hash}"
+        cure = f"Read the gate, then call it {asked.name} in the path, or send its args_hash."
+        raise invalid("args_hash", told, cure=cure)
+    if not site.rules.separate_approver or not await _started(site, caller, run):
+        return
+    if asked is None:
+        # It may open before the answer arrives, and would then be approved by its starter.
+        raise NotFound(
+            f"The run {run} has no such gate open.", cure="GET /api/v1/gates lists them."
+        )
+    raise Refused(
+        403,
+        "own_run",
+        f"The token {caller.token.name!r} started the run {run}, so it cannot approve for it.",
+        cure="Let somebody else approve, with a token of their own.",
+    )
+
+
+async def _started(site: ApiSite, caller: Caller, run: str) -> bool:
+    """Whether the caller started a run, or one that it works for."""
+    above: str | None = run
+    while above is not None:
+        started = await site.services.access.started_by(above)
+        if started is not None and started.token == caller.token.id:
+            return True
+        row = await site.services.records.run(above)
+        above = None if row is None else row.parent
+    return False

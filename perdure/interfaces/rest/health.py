@@ -1,0 +1,89 @@
+"""Whether the installation lives and can work, and its figures for Prometheus."""
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.installation.access import ApiToken
+from perdure.gateway.types import RunFilter
+from perdure.interfaces.rest.auth import Site, needs
+from perdure.interfaces.rest.auth_middleware import CALLER, METRICS_PATH
+from perdure.interfaces.rest.metrics import WorkSeen, exposition
+from perdure.interfaces.rest.request_limits import BoundedRoute
+from perdure.interfaces.rest.schemas import Readiness
+from perdure.interfaces.rest.settings import METRICS, ApiSite
+
+ROWS = 10_000
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+router = APIRouter(tags=["health"], route_class=BoundedRoute)
+
+
+@router.get("/healthz", response_class=PlainTextResponse)
+async def health() -> str:
+    """Whether this process answers."""
+    return "ok\n"
+
+
+@router.get(
+    "/readyz",
+    response_model=Readiness,
+    responses={503: {"model": Readiness, "description": "Something is away."}},
+)
+async def ready(request: Request, site: Site) -> Response:
+    """Whether server, store and a worker answer; which does not is told to tokens only."""
+    store, server, worker = await asyncio.gather(_store(site), _server(site), _worker(site))
+    parts = {"store": store, "server": server, "worker": worker}
+    told = parts if isinstance(request.scope.get(CALLER), ApiToken) else {}
+    found = Readiness(ready=all(parts.values()), parts=told)
+    return JSONResponse(found.model_dump(), status_code=200 if found.ready else 503)
+
+
+@router.get(
+    METRICS_PATH,
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def metrics(request: Request, site: Site) -> Response:
+    """Runs, iterations, stages, verdicts, tokens and costs in the text format of Prometheus."""
+    if METRICS not in site.rules.public:
+        needs("read")(request)
+    rows = await site.services.records.find_runs(limit=ROWS)
+    costs = await site.services.gateway.costs()
+    seen: WorkSeen = request.app.state.work
+    text = exposition(rows, await seen.total(rows), costs, waiting=await _waiting(site))
+    return Response(text, media_type=PROMETHEUS)
+
+
+async def _waiting(site: ApiSite) -> int | None:
+    try:
+        return await site.services.gateway.count(RunFilter(status="waiting"))
+    except PerdureError:
+        return None
+
+
+async def _store(site: ApiSite) -> bool:
+    try:
+        await site.services.records.installation()
+    except PerdureError:
+        return False
+    return True
+
+
+async def _server(site: ApiSite) -> bool:
+    try:
+        await site.services.gateway.count(RunFilter(status="running"))
+    except PerdureError:
+        return False
+    return True
+
+
+async def _worker(site: ApiSite) -> bool:
+    probe = AgentSpec.model_validate({"kind": "agent", "goal": "probe"})
+    try:
+        queues = await site.services.gateway.readiness(probe)
+        return all(queue.served for queue in queues)
+    except PerdureError:
+        return False

@@ -1,0 +1,78 @@
+"""Starts that are under way: requests with one key at the same time are one start."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from perdure.domain.installation.access import IdempotencyRecord
+from perdure.interfaces.services import Services
+
+Name = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where requests of one name meet; `lock` is held while a key is claimed or freed."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    inside: int = 0
+    told: bool = False
+
+
+@dataclass(slots=True)
+class Start:
+    """One request's part in the start of a run."""
+
+    claim: IdempotencyRecord
+    _known: bool
+    _place: _Place
+
+    def done(self) -> bool:
+        """Note that the run is started; whether that was known, or told to somebody, before."""
+        replayed = self._known or self._place.told
+        self._place.told = True
+        return replayed
+
+
+class Starts:
+    """Who starts what now; the last one to fail frees the key, and nobody before."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._places: dict[Name, _Place] = {}
+
+    @asynccontextmanager
+    async def joined(self, wanted: IdempotencyRecord) -> AsyncGenerator[Start]:
+        """Claim a key, or take part in the start of whoever claimed it before."""
+        # Without a key a start is nobody else's, and its run id is its name.
+        name = (wanted.token, f"key {wanted.key}" if wanted.key is not None else wanted.run)
+        place = self._places.setdefault(name, _Place())
+        place.inside += 1
+        start = None
+        try:
+            start = await self._claimed(wanted, place)
+            yield start
+        except BaseException:
+            if start is not None and start.claim.body_hash == wanted.body_hash:
+                await self._free(start.claim.run, place)
+            raise
+        finally:
+            place.inside -= 1
+            if place.inside == 0:
+                del self._places[name]
+
+    async def _claimed(self, wanted: IdempotencyRecord, place: _Place) -> Start:
+        async with place.lock:
+            claim = await self._services.access.claim_start(wanted)
+            known = await self._services.records.run(claim.run) is not None
+        return Start(claim, known, place)
+
+    async def _free(self, run: str, place: _Place) -> None:
+        """Free the key of a start that did not happen; others who take part keep it."""
+        async with place.lock:
+            if place.inside > 1:
+                return
+            row = await self._services.records.run(run)
+            if row is None or (row.ended_at is not None and row.result is None):
+                await self._services.access.forget_start(run)

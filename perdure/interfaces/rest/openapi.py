@@ -1,0 +1,139 @@
+"""The OpenAPI document: what FastAPI derives, with specifications, problems and examples added."""
+
+from collections.abc import Iterator
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import JsonValue
+
+from perdure.domain.installation.access import SCOPES
+from perdure.domain.specs import RUN_SPEC
+from perdure.interfaces.rest.error_responses import MEDIA_TYPE, Problem
+
+Schema = dict[str, JsonValue]
+REF = "#/components/schemas/{model}"
+BEARER = "bearer"
+START = "/api/v1/loops"
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+TOLD = (
+    "Loops of language-model work: start, follow, steer, answer. Errors are problem documents "
+    "(RFC 9457). Lists and counts come from an index that is seconds behind; one run is exact."
+)
+EXAMPLES: Schema = {
+    "agent": {
+        "summary": "A question with tools",
+        "value": {"kind": "agent", "goal": "Name three trees that grow by the sea."},
+    },
+    "refine": {
+        "summary": "A text that is refined until its checks pass",
+        "value": {
+            "kind": "refine",
+            "goal": "Write a product text for a steel water bottle, at most 60 words.",
+            "rubric": [
+                {"name": "facts", "evaluator": {"check": "contains", "all": ["steel"]}},
+                {"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 60}},
+            ],
+            "refine": {"max_iterations": 3},
+            "budget": {"cost_usd": 0.5},
+            "metadata": {"label": "bottle"},
+        },
+    },
+}
+_FAILURES = {
+    "401": "No token, or one that is wrong, expired, replaced or revoked.",
+    "403": "The token lacks a scope.",
+    "404": "There is no such thing here.",
+    "409": "The state forbids it; `state` names it.",
+    "413": "The body is too large.",
+    "415": "The body is not JSON.",
+    "422": "The request is wrong; `errors` says where.",
+    "429": "Too many requests; `retry-after` says how long to wait.",
+    "500": "Something failed inside.",
+    "503": "Server, store or worker is away; nothing was started.",
+}
+
+
+def describe(app: FastAPI, version: str) -> Schema:
+    """The document of an application, made once."""
+    if app.openapi_schema is None:
+        app.openapi_schema = _described(app, version)
+    return app.openapi_schema
+
+
+def _described(app: FastAPI, version: str) -> Schema:
+    whole: Schema = get_openapi(
+        title="Perdure", version=version, description=TOLD, routes=app.routes
+    )
+    components = _block(whole, "components")
+    schemas = _block(components, "schemas")
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    schemas["Problem"] = Problem.model_json_schema(ref_template=REF)
+    schemas.update(_lifted(schemas["Problem"]))
+    spec: Schema = RUN_SPEC.json_schema(ref_template=REF)
+    schemas.update(_lifted(spec))
+    schemas["RunSpec"] = spec
+    components["securitySchemes"] = {
+        BEARER: {
+            "type": "http",
+            "scheme": "bearer",
+            "description": f"A token with scopes among {', '.join(SCOPES)}.",
+        }
+    }
+    for path, operation in _operations(whole):
+        _secured(path, operation)
+        _failing(operation)
+    _taking_specifications(whole)
+    _linked(whole)
+    return whole
+
+
+def _lifted(schema: JsonValue) -> Schema:
+    """The definitions inside of a schema, taken out of it."""
+    found = schema.pop("$defs", {}) if isinstance(schema, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _operations(whole: Schema) -> Iterator[tuple[str, Schema]]:
+    for path, item in _block(whole, "paths").items():
+        for operation in (item if isinstance(item, dict) else {}).values():
+            if isinstance(operation, dict):
+                yield path, operation
+
+
+def _secured(path: str, operation: Schema) -> None:
+    if path not in OPEN_PATHS:
+        operation["security"] = [{BEARER: []}]
+
+
+def _failing(operation: Schema) -> None:
+    problem: Schema = {MEDIA_TYPE: {"schema": {"$ref": REF.format(model="Problem")}}}
+    responses = _block(operation, "responses")
+    for status, told in _FAILURES.items():
+        if status != "503" or status not in responses:
+            responses[status] = {"description": told, "content": problem}
+
+
+def _taking_specifications(whole: Schema) -> None:
+    start = _block(_block(_block(whole, "paths"), START), "post")
+    content = _block(_block(_block(start, "requestBody"), "content"), "application/json")
+    content["schema"] = {"$ref": REF.format(model="RunSpec")}
+    content["examples"] = EXAMPLES
+
+
+def _linked(whole: Schema) -> None:
+    """What can be done with a run that was started."""
+    start = _block(_block(_block(whole, "paths"), START), "post")
+    links: Schema = {}
+    for path, operation in _operations(whole):
+        if path.startswith(f"{START}/{{run}}"):
+            target = operation["operationId"]
+            given: Schema = {"run": "$response.body#/id"}
+            links[str(target)] = {"operationId": target, "parameters": given}
+    for status in ("200", "201"):
+        _block(_block(start, "responses"), status)["links"] = links
+
+
+def _block(value: Schema, name: str) -> Schema:
+    found = value.setdefault(name, {})
+    return found if isinstance(found, dict) else {}

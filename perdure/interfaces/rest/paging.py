@@ -1,0 +1,87 @@
+"""Pages of lists: opaque cursors, signed and bound to what they are a page of."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from typing import Annotated
+
+from fastapi import Query
+from pydantic import JsonValue
+
+from perdure.interfaces.rest.error_responses import Refused, invalid
+from perdure.interfaces.rest.settings import ApiSite
+
+PAGE = 50
+LARGEST_PAGE = 200
+_TAG_BYTES = 16
+
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="How many items a page has.")]
+CursorText = Annotated[
+    str | None,
+    Query(max_length=4_000, description="The `cursor` of the page before; opaque."),
+]
+
+
+class Cursors:
+    """Makes and reads the cursors of one list.
+
+    Args:
+        key: signs them.
+        scope: what is listed: the same filters, or a cursor means nothing.
+    """
+
+    def __init__(self, key: bytes, scope: JsonValue) -> None:
+        told = json.dumps(scope, sort_keys=True, default=str)
+        self._key = hmac.digest(key, b"cursor " + told.encode(), hashlib.sha256)
+
+    def made(self, place: str | None) -> str | None:
+        """What is handed out for a place; None at the end of the list."""
+        if place is None:
+            return None
+        data = place.encode()
+        return base64.urlsafe_b64encode(self._tag(data) + data).decode().rstrip("=")
+
+    def read(self, text: str | None) -> str | None:
+        """The place behind a cursor; None for the beginning.
+
+        Raises:
+            Refused: it was not made here for this list.
+        """
+        if text is None:
+            return None
+        try:
+            whole = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        except (ValueError, binascii.Error):
+            raise _foreign() from None
+        tag, data = whole[:_TAG_BYTES], whole[_TAG_BYTES:]
+        if not hmac.compare_digest(tag, self._tag(data)):
+            raise _foreign()
+        return data.decode()
+
+    def offset(self, text: str | None) -> int:
+        """The place as the number of items before it."""
+        place = self.read(text)
+        return 0 if place is None else int(place)
+
+    def after(self, offset: int, *, limit: int, total: int) -> str | None:
+        """The cursor of the page behind the one at `offset`."""
+        end = offset + limit
+        return self.made(str(end)) if end < total else None
+
+    def _tag(self, data: bytes) -> bytes:
+        return hmac.digest(self._key, data, hashlib.sha256)[:_TAG_BYTES]
+
+
+async def cursors(site: ApiSite, *scope: JsonValue) -> Cursors:
+    """The cursors of a list of this installation."""
+    return Cursors(await site.services.access.signing_key(), list(scope))
+
+
+def _foreign() -> Refused:
+    return invalid(
+        "query.cursor",
+        "is no cursor of this list",
+        cure="Take it from the page before, with the same filters, or begin without one.",
+    )

@@ -1,0 +1,164 @@
+"""Bodies as JSON, bounded: no nesting without end, no numbers or texts that no store can keep."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Coroutine
+from typing import Annotated, NoReturn
+
+from fastapi import Body, Request, Response
+from fastapi.routing import APIRoute
+from pydantic import JsonValue
+from starlette.types import Message, Receive
+
+from perdure.interfaces.rest.auth import site_of
+from perdure.interfaces.rest.error_responses import Refused, invalid
+
+DEPTH = 32
+VALUES = 50_000
+WITHIN_S = 30.0
+_LONE = re.compile("[\ud800-\udfff]")
+JSON_TYPES = ("application/json", "+json")
+Fields = Annotated[dict[str, JsonValue], Body()]
+
+
+class BoundedRequest(Request):
+    """A request whose JSON is read with bounds."""
+
+    async def json(self) -> object:
+        """The body as data; raises `Refused`."""
+        return parsed(await self.body())
+
+    async def arrived(self) -> None:
+        """Wait for the body; who sends it drop by drop is refused."""
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                await self.body()
+        except TimeoutError:
+            raise Refused(
+                408,
+                "request_timeout",
+                f"The body did not come within {WITHIN_S:g} s.",
+                cure="Send the request again.",
+                headers={"connection": "close"},
+            ) from None
+
+    async def require_json(self) -> None:
+        """Refuse a body that does not say it is JSON."""
+        media = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media.endswith(JSON_TYPES) or not await self.body():
+            return
+        raise Refused(
+            415,
+            "unsupported_media_type",
+            f"The body is {media[:100] or 'of no type'}; application/json is read.",
+            cure="Send `content-type: application/json`.",
+        )
+
+
+class BoundedRoute(APIRoute):
+    """A route that reads its body with bounds."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[object, object, Response]]:
+        """The usual handler over a bounded request."""
+        handler = super().get_route_handler()
+
+        async def bounded(request: Request) -> Response:
+            limit = site_of(request).rules.body_bytes
+            bounded_request = BoundedRequest(request.scope, limited(request, limit))
+            if self.body_field is not None:
+                await bounded_request.arrived()
+                await bounded_request.require_json()
+            return await handler(bounded_request)
+
+        return bounded
+
+
+def limited(request: Request, limit: int) -> Receive:
+    """What a request sends, refused (413) as soon as it is too much."""
+    told = request.headers.get("content-length", "")
+    announced = int(told) if told.isdecimal() else 0
+    came = 0
+
+    async def receive() -> Message:
+        nonlocal came
+        if announced > limit:
+            raise _too_large(limit)
+        message = await request.receive()
+        # Counted whatever was told: a length may be said and not be kept to.
+        came += len(message.get("body", b""))
+        if came > limit:
+            raise _too_large(limit)
+        return message
+
+    return receive
+
+
+def parsed(body: bytes) -> object:
+    """JSON as data.
+
+    Raises:
+        Refused: it is none, is nested too deep, repeats a field, or holds what cannot be kept.
+    """
+    try:
+        value: object = json.loads(body, parse_constant=_no_number, object_pairs_hook=_once_each)
+    except UnicodeDecodeError as error:
+        raise invalid("body", f"is not UTF-8 text ({error.reason})") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise invalid("body", f"is not JSON: {error.msg.removesuffix(' at')} at {place}") from error
+    except RecursionError as error:
+        raise _too_deep() from error
+    _bounded(value)
+    return value
+
+
+def _bounded(value: object) -> None:
+    waiting, count = [(value, 1)], 0
+    while waiting:
+        item, depth = waiting.pop()
+        count += 1
+        if depth > DEPTH:
+            raise _too_deep()
+        if count > VALUES:
+            raise invalid("body", f"holds more than {VALUES} values")
+        match item:
+            case dict():
+                waiting.extend((inner, depth + 1) for inner in (*item, *item.values()))
+            case list():
+                waiting.extend((inner, depth + 1) for inner in item)
+            case str():
+                _keepable(item)
+            case _:
+                pass
+
+
+def _keepable(text: str) -> None:
+    if "\x00" in text or _LONE.search(text):
+        raise invalid("body", "holds a text with a NUL character or a lone surrogate")
+
+
+def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise invalid("body", f"gives the field {twice[:80]!r} twice")
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise invalid("body", f"holds {name}, which is no number of JSON")
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(
+        413,
+        "body_too_large",
+        f"The body is longer than {limit} bytes.",
+        cure="Send less, or let the operator raise PERDURE_API_BODY_BYTES.",
+    )
+
+
+def _too_deep() -> Refused:
+    return invalid("body", f"is nested deeper than {DEPTH} levels")

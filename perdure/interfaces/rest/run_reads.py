@@ -1,0 +1,191 @@
+"""Looking into one run: its result, costs, words, iterations and figures."""
+
+import asyncio
+from contextlib import suppress
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from perdure.domain.foundation.errors import NotAllowed, NotFound, StoreError
+from perdure.domain.run.cost_report import CostReport
+from perdure.domain.run.result import RunResult
+from perdure.domain.turns.records import IterationRecord
+from perdure.interfaces.rest.auth import Reader, Site, known_run
+from perdure.interfaces.rest.error_responses import WrongState
+from perdure.interfaces.rest.metrics import metrics_of
+from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
+from perdure.interfaces.rest.request_limits import BoundedRoute
+from perdure.interfaces.rest.runs import PREFIX
+from perdure.interfaces.rest.schemas import (
+    History,
+    Iteration,
+    IterationLine,
+    Iterations,
+    RunMetrics,
+    Transcript,
+)
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.transcripts import transcript_head
+
+router = APIRouter(prefix=f"{PREFIX}/{{run}}", tags=["one loop"], route_class=BoundedRoute)
+Index = Annotated[int, Path(ge=1, le=1_000_000)]
+
+
+@router.get("/result")
+async def result(
+    site: Site,
+    _: Reader,
+    run: str,
+    wait: Annotated[
+        float, Query(ge=0, le=60, description="Seconds to wait for the end.", examples=[30])
+    ] = 0,
+) -> RunResult:
+    """The end of a run, with all records and the whole output; 409 while it goes on."""
+    await known_run(site, run)
+    if wait:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                return await site.services.gateway.result(run)
+    try:
+        return await site.services.gateway.result(run, wait=False)
+    except NotAllowed as error:
+        status = await site.services.gateway.status(run)
+        raise WrongState(
+            error.message, cure=f"Follow it: GET {PREFIX}/{run}/events", state=status.lifecycle
+        ) from error
+
+
+@router.get("/costs")
+async def costs(site: Site, _: Reader, run: str) -> CostReport:
+    """What was spent, by phase, model and day, as the journal has it."""
+    await known_run(site, run)
+    return await site.services.gateway.costs(run)
+
+
+@router.get("/transcript")
+async def transcript(
+    site: Site,
+    _: Reader,
+    run: str,
+    iteration: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    limit: Limit = PAGE,
+    cursor: CursorText = None,
+) -> Transcript:
+    """What was said, up to the last iteration or to a given one."""
+    await known_run(site, run)
+    if iteration is not None:
+        await _record(site, run, iteration)
+    head = await transcript_head(site.services, run, iteration)
+    pages = await cursors(site, "transcript", run, head)
+    offset = pages.offset(cursor)
+    messages = await site.services.transcripts.load(head)
+    return Transcript(
+        id=run,
+        head=head,
+        items=messages[offset : offset + limit],
+        cursor=pages.after(offset, limit=limit, total=len(messages)),
+    )
+
+
+@router.get("/history")
+async def history(
+    site: Site, _: Reader, run: str, limit: Limit = PAGE, cursor: CursorText = None
+) -> History:
+    """The iterations in full: scores, findings, calls, spend."""
+    row = await known_run(site, run)
+    pages = await cursors(site, "history", run)
+    offset = pages.offset(cursor)
+    records = await site.services.gateway.records(run)
+    return History(
+        id=run,
+        kind=row.kind,
+        items=tuple(records[offset : offset + limit]),
+        cursor=pages.after(offset, limit=limit, total=len(records)),
+    )
+
+
+@router.get("/metrics")
+async def metrics(site: Site, _: Reader, run: str) -> RunMetrics:
+    """The run in figures."""
+    await known_run(site, run)
+    status = await site.services.gateway.status(run)
+    records = await site.services.gateway.records(run)
+    return metrics_of(status, records, await site.services.gateway.costs(run))
+
+
+@router.get("/iterations")
+async def iterations(
+    site: Site, _: Reader, run: str, limit: Limit = PAGE, cursor: CursorText = None
+) -> Iterations:
+    """The iterations, one line each; records are written when the step after them runs."""
+    await known_run(site, run)
+    pages = await cursors(site, "iterations", run)
+    offset = pages.offset(cursor)
+    records = await site.services.gateway.records(run)
+    return Iterations(
+        items=tuple(_line(record) for record in records[offset : offset + limit]),
+        cursor=pages.after(offset, limit=limit, total=len(records)),
+    )
+
+
+@router.get("/iterations/{iteration}")
+async def one_iteration(site: Site, _: Reader, run: str, iteration: Index) -> Iteration:
+    """One iteration with what it wrote."""
+    await known_run(site, run)
+    record = await _record(site, run, iteration)
+    return Iteration(record=record, output=await _text(site, record.output_ref))
+
+
+@router.get("/artifacts/{ref}", response_class=Response)
+async def artifact(site: Site, _: Reader, run: str, ref: str) -> Response:
+    """One thing that the run made, by the reference that its result or a record names."""
+    await known_run(site, run)
+    if ref not in await _references(site, run):
+        raise NotFound(f"The run {run} names no reference {ref[:80]!r}.")
+    data = await site.services.blobs.get(ref)
+    # Never as a page: what a model wrote must not run in a browser.
+    headers = {"content-disposition": "attachment"}
+    return Response(data, media_type="application/octet-stream", headers=headers)
+
+
+async def _record(site: ApiSite, run: str, index: int) -> IterationRecord:
+    records = await site.services.gateway.records(run)
+    found = next((record for record in records if record.index == index), None)
+    if found is None:
+        have = f"1 to {len(records)}" if records else "none yet"
+        raise NotFound(f"The run {run} has no iteration {index}.", cure=f"It has {have}.")
+    return found
+
+
+async def _text(site: ApiSite, address: str | None) -> str | None:
+    try:
+        return None if address is None else await site.services.blobs.get_text(address)
+    except (NotFound, StoreError):
+        return None
+
+
+async def _references(site: ApiSite, run: str) -> set[str | None]:
+    found: set[str | None] = set()
+    for record in await site.services.gateway.records(run):
+        found |= {record.output_ref, record.tree_ref}
+    try:
+        ended = await site.services.gateway.result(run, wait=False)
+    except NotAllowed:
+        return found
+    return found | {ended.output_ref, *(item.ref for item in ended.artifacts)}
+
+
+def _line(record: IterationRecord) -> IterationLine:
+    usage = record.usage
+    return IterationLine(
+        index=record.index,
+        decision=record.decision,
+        score=record.score,
+        findings=len(record.findings),
+        error=record.error,
+        model=record.model,
+        cost_usd=record.cost_usd,
+        tokens=usage.counted_tokens(),
+        started_at=record.started_at,
+        duration_s=record.duration_s,
+    )

@@ -1,0 +1,230 @@
+"""Runs as a collection: list, count, start, look, edit, delete."""
+
+import hashlib
+import json
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import JsonValue
+
+from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
+from perdure.domain.foundation.names import LoopKind
+from perdure.domain.installation.access import IdempotencyRecord
+from perdure.domain.run.control import Phase
+from perdure.domain.run.messages import Amend
+from perdure.domain.run.status import RunStatus
+from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.types import RunFilter, RunPage, RunRow
+from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site, known_run
+from perdure.interfaces.rest.error_responses import Refused, invalid
+from perdure.interfaces.rest.etags import require_match, tag_of
+from perdure.interfaces.rest.idempotent_start import Starts
+from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
+from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
+from perdure.interfaces.rest.schemas import FRESH_NOTE, Count, PatchBody, Runs, Started
+from perdure.interfaces.rest.scopes import require_trust
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.rest.verbs import steer
+from perdure.submission import as_workers_see, load_data, store
+
+PAGES_SEARCHED = 10
+PREFIX = "/api/v1/loops"
+KEY_CHARACTERS = 255
+router = APIRouter(prefix=PREFIX, tags=["loops"], route_class=BoundedRoute)
+
+Word = Annotated[str | None, Query(max_length=200)]
+
+
+@router.get("")
+async def list_runs(
+    site: Site,
+    caller: Reader,
+    status: Annotated[Lifecycle | Literal["cancelled"] | None, Query()] = None,
+    kind: Annotated[LoopKind | None, Query()] = None,
+    outcome: Annotated[Outcome | None, Query()] = None,
+    phase: Annotated[Phase | None, Query()] = None,
+    definition: Word = None,
+    root: Word = None,
+    label: Word = None,
+    text: Word = None,
+    limit: Limit = PAGE,
+    cursor: CursorText = None,
+) -> Runs:
+    """Runs, the newest first: root runs, or with `root` all of one tree.
+
+    `text` looks for words in goals and ids. A page may be shorter than its limit.
+    """
+    if root is not None:
+        await known_run(site, root)
+        if not await caller.sees(site, root):
+            raise unknown_run(root)
+    wanted = RunFilter(
+        status=status,
+        kind=kind,
+        label=label,
+        outcome=outcome,
+        phase=phase,
+        root=root,
+        limit=limit,
+    )
+    pages = await cursors(site, "loops", wanted.model_dump(mode="json"), definition, text)
+    found = await _searched(
+        site,
+        caller,
+        wanted.model_copy(update={"cursor": pages.read(cursor)}),
+        definition=definition,
+        text=text,
+    )
+    return Runs(items=found.runs, cursor=pages.made(found.cursor), note=found.note or FRESH_NOTE)
+
+
+@router.get("/active/count")
+async def count_running(site: Site, _: Reader) -> Count:
+    """How many runs are running, those that are paused or wait not counted."""
+    return Count(count=await site.services.gateway.count(RunFilter(status="running")))
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses={200: {"model": Started, "description": "The run that this key started before."}},
+)
+async def start(
+    request: Request,
+    site: Site,
+    caller: Operator,
+    response: Response,
+    spec: Fields,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=KEY_CHARACTERS,
+            description="The same key with the same body starts one run; with another body: 409.",
+        ),
+    ] = None,
+) -> Started:
+    """Start a run from a specification, as in a task file; files are not read over REST."""
+    await require_trust(site, caller, spec)
+    submission = await as_workers_see(
+        lambda around: load_data(spec, surroundings=around),
+        site.surroundings,
+        site.services.gateway.default_model,
+    )
+    wanted = _claim_of(site, caller, spec, idempotency_key, submission.spec.goal)
+    starts: Starts = request.app.state.starts
+    async with starts.joined(wanted) as claimed:
+        _require_same(claimed.claim, wanted)
+        stored = await store(submission, site.services.blobs)
+        run = await site.services.gateway.start(stored, run_id=claimed.claim.run)
+        known = claimed.done()
+    response.headers["location"] = f"{PREFIX}/{run}"
+    response.status_code = 200 if known else 201
+    status = await site.services.gateway.status(run)
+    response.headers["etag"] = edit_tag(status)
+    return Started(id=run, replayed=known, status=status, notes=submission.notes)
+
+
+@router.get("/{run}")
+async def look(site: Site, _: Reader, run: str, response: Response) -> RunStatus:
+    """One look at a run; the `ETag` is of what `PATCH` may change."""
+    await known_run(site, run)
+    status = await site.services.gateway.status(run)
+    response.headers["etag"] = edit_tag(status)
+    return status
+
+
+@router.patch("/{run}")
+async def edit(
+    site: Site,
+    caller: Operator,
+    run: str,
+    body: PatchBody,
+    response: Response,
+    if_match: Annotated[
+        str | None, Header(description="The ETag that was read; another one now: 409.")
+    ] = None,
+) -> RunStatus:
+    """Edit a run that goes on: goal, limit of iterations, label, metadata (merged deeply)."""
+    await known_run(site, run)
+    if if_match is not None:
+        require_match(if_match, edit_tag(await site.services.gateway.status(run)))
+    if not body.model_fields_set:
+        raise invalid("body", "found nothing to change; allowed: goal, max_iterations, label, …")
+    await steer(site, caller, run, _amendment(body), None)
+    status = await site.services.gateway.status(run)
+    response.headers["etag"] = edit_tag(status)
+    return status
+
+
+@router.delete("/{run}", status_code=204)
+async def delete(
+    site: Site,
+    _: Operator,
+    run: str,
+    if_match: Annotated[str | None, Header()] = None,
+) -> None:
+    """Drop an ended run from server and store; what it spent stays in the books."""
+    await known_run(site, run)
+    if if_match is not None:
+        require_match(if_match, edit_tag(await site.services.gateway.status(run)))
+    await site.services.gateway.delete(run)
+    await site.services.access.forget_start(run)
+
+
+def edit_tag(status: RunStatus) -> str:
+    """The entity tag of what may be edited of a run."""
+    return tag_of([status.id, status.goal, status.iteration_limit, status.label, status.metadata])
+
+
+def _amendment(body: PatchBody) -> Amend:
+    metadata = dict(body.metadata or {})
+    if "label" in body.model_fields_set:
+        metadata["label"] = body.label
+    return Amend(goal=body.goal, max_iterations=body.max_iterations, metadata=metadata or None)
+
+
+async def _searched(
+    site: ApiSite, caller: Caller, wanted: RunFilter, *, definition: str | None, text: str | None
+) -> RunPage:
+    """The first page from there on with a row that fits; a search ends after some pages."""
+    words = (text or "").casefold().split()
+    page = RunPage()
+    for _ in range(PAGES_SEARCHED):
+        page = await site.services.gateway.list(wanted)
+        rows = [row for row in page.runs if _fits(row, definition, words)]
+        ours = [row for row in rows if await caller.sees(site, row.id)]
+        page = page.model_copy(update={"runs": tuple(ours)})
+        if ours or page.cursor is None:
+            break
+        wanted = wanted.model_copy(update={"cursor": page.cursor})
+    return page
+
+
+def _fits(row: RunRow, definition: str | None, words: list[str]) -> bool:
+    told = f"{row.goal} {row.id}".casefold()
+    named = definition is None or row.definition == definition
+    return named and all(word in told for word in words)
+
+
+def _claim_of(
+    site: ApiSite, caller: Caller, spec: dict[str, JsonValue], key: str | None, goal: str
+) -> IdempotencyRecord:
+    told = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return IdempotencyRecord(
+        run=site.services.gateway.fresh_id(str(spec.get("kind", "agent")), goal),
+        token=caller.token.id,
+        at=site.now(),
+        key=key,
+        body_hash=hashlib.sha256(told.encode()).hexdigest(),
+    )
+
+
+def _require_same(claim: IdempotencyRecord, wanted: IdempotencyRecord) -> None:
+    if claim.body_hash != wanted.body_hash:
+        raise Refused(
+            409,
+            "idempotency_conflict",
+            f"The idempotency key was used for the run {claim.run}, with another body.",
+            cure="Send a new key for a new run, or the same body.",
+        )

@@ -1,0 +1,86 @@
+"""What a token must be trusted with before a specification is started."""
+
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from perdure.domain.definition_trust import written_needs
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.problems import shown
+from perdure.domain.trust_requirements import execution_needs
+from perdure.interfaces.reach import is_below, require_start
+from perdure.interfaces.rest.auth import Caller
+from perdure.interfaces.rest.error_responses import Refused, invalid
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.trust_check import trusted_places
+
+Spec = dict[str, JsonValue]
+
+
+async def require_trust(site: ApiSite, caller: Caller, spec: Spec) -> None:
+    """Refuse what asks for more than the token may: programs, addresses, folders nobody serves.
+
+    Raises:
+        Refused: 403 without the scope `execute`; 422 for a folder that is none.
+    """
+    folder = spec.get("workspace")
+    try:
+        require_start(caller.token, spec)
+    except NotAllowed as error:
+        raise Refused(403, "bound_token", error.message, cure=error.cure) from None
+    await require_served(site, caller, folder)
+    if caller.has("execute"):
+        return
+    if places := await trusted_places(spec, site.services.definitions):
+        caller.need("execute", f" The specification asks for it at {', '.join(places[:5])}.")
+
+
+async def require_served(site: ApiSite, caller: Caller, folder: JsonValue) -> None:
+    """Let tokens without `execute` name only folders that runs have worked in before.
+
+    What a folder holds can be read by the model: not every folder of this host is on offer.
+    """
+    if folder is None:
+        return
+    if caller.has("execute"):
+        if isinstance(folder, str) and not _is_folder(folder):
+            raise invalid("workspace", f"found {shown(folder)}; allowed: an absolute folder")
+        return
+    if caller.token.bound:
+        if not is_below(folder, caller.token.folders):
+            told = f"The token {caller.token.name!r} is not bound to that workspace folder."
+            raise Refused(403, "bound_token", told, cure="Name one of its own folders.")
+        return  # the operator named it when the token was made
+    if folder not in (await site.services.records.workspaces()).values():
+        caller.need("execute", " No run from this host has worked in that workspace folder yet.")
+
+
+def require_harmless(caller: Caller, given: Spec, told: str) -> None:
+    """Let only tokens with `execute` write what would run programs once somebody else uses it.
+
+    Raises:
+        Refused: 403; `told` names what was written.
+    """
+    if caller.has("execute"):
+        return
+    if places := execution_needs(given):
+        caller.need("execute", f" {told} asks for it at {', '.join(places[:5])}.")
+
+
+async def require_harmless_loop(
+    site: ApiSite, caller: Caller, fields: Spec, workspace: str | None
+) -> None:
+    """The same of a definition, with all that its roles, parameters and inner loops could bring."""
+    if caller.has("execute"):
+        return
+    library = await site.services.definitions.library(workspace)
+    if places := written_needs(dict(fields), library):
+        told = f" The definition asks for it at {', '.join(places[:5])}."
+        caller.need("execute", told)
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        return Path(text).is_absolute() and Path(text).is_dir()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,120 @@
+"""The application on a port: loopback unless told otherwise, elsewhere only with a token."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from perdure.domain.foundation.errors import NotAllowed, ServiceUnavailable
+from perdure.domain.installation.hosts import is_loopback, names_of
+from perdure.interfaces.rest.connections import CONNECTIONS, Addressed, BoundedProtocol
+from perdure.interfaces.rest.settings import ApiSite
+
+CLOSING_S = 3
+KEEP_ALIVE_S = 30
+HIGHEST_PORT = 65_535
+
+
+async def require_token_beyond_loopback(site: ApiSite, host: str) -> None:
+    """Refuse to listen where others can reach it while no token exists.
+
+    Raises:
+        NotAllowed: there is no usable token, and the host is not loopback alone.
+    """
+    if is_loopback(host):
+        return
+    tokens = await site.services.access.tokens()
+    if not any(token.usable(site.now()) for token in tokens):
+        raise NotAllowed(
+            f"The API does not listen on {host} while there is no token.",
+            cure="Make one: perdure api token create NAME --scope read --scope operate",
+        )
+
+
+async def serve(
+    app: ASGIApp,
+    *,
+    host: str,
+    port: int,
+    stop: asyncio.Event,
+    on_ready: Callable[[str], None],
+    hosts: Iterable[str] = (),
+) -> None:
+    """Answer until `stop` is set; open streams get a moment to close.
+
+    Args:
+        app: what answers.
+        host: the address to listen on.
+        port: likewise; 0 takes a free one.
+        stop: ends it.
+        on_ready: gets the URL.
+        hosts: names by which requests may call it, beside its own.
+
+    Raises:
+        ServiceUnavailable: the address cannot be listened on.
+    """
+    listening = _listen(host, port)
+    config = uvicorn.Config(
+        Addressed(app, names=names_of(host, hosts)),
+        http=BoundedProtocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=CLOSING_S,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        limit_concurrency=CONNECTIONS + 1,
+        proxy_headers=False,
+    )
+    server = _Server(config, on_started=lambda: on_ready(_url(listening, host)))
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        server.should_exit = True
+        stopping.cancel()
+        await serving
+        listening.close()
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens; signals belong to whoever started it."""
+
+    def __init__(self, config: uvicorn.Config, *, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_started()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        if port > HIGHEST_PORT:  # which the resolver would take as another one
+            raise OverflowError
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except (OSError, OverflowError) as error:
+        why = error.strerror if isinstance(error, OSError) else "ports are 0 to 65535"
+        raise ServiceUnavailable(
+            f"Nothing can listen on {host} port {port}: {why or error}.",
+            cure="Name another one with --port (of the REST API also PERDURE_API_PORT).",
+        ) from error
+    return listening
+
+
+def _url(listening: socket.socket, host: str) -> str:
+    port = listening.getsockname()[1]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

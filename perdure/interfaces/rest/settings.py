@@ -1,0 +1,53 @@
+"""What the REST door is handed, and the rules that its operator sets."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from perdure.interfaces.services import Services
+from perdure.submission import Surroundings
+
+DOCUMENT = "docs"
+METRICS = "metrics"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiRules:
+    """How much a caller may ask for.
+
+    Args:
+        rate_per_minute: requests of one token (or, without one, of one address) a minute.
+        body_bytes: the longest body.
+        streams: event streams that one token may hold open.
+        origins: pages that a browser may call from; none: no page of another origin.
+        public: what answers without a token beside health: `docs`, `metrics`.
+        separate_approver: whoever starts a run may not approve its tool calls.
+    """
+
+    rate_per_minute: int = 600
+    body_bytes: int = 1024 * 1024
+    streams: int = 32
+    origins: tuple[str, ...] = ()
+    public: frozenset[str] = frozenset()
+    separate_approver: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSite:
+    """One connected installation, as the REST door sees it.
+
+    Args:
+        services: what every door is handed.
+        surroundings: where submissions are made; its folder is None, so no file is read.
+        rules: what the operator allows.
+        now: the clock.
+        version: of the product.
+        in_use: notes that somebody uses the embedded services, so that they stay.
+    """
+
+    services: Services
+    surroundings: Surroundings
+    now: Callable[[], datetime]
+    version: str
+    rules: ApiRules = field(default_factory=ApiRules)
+    in_use: Callable[[], None] = lambda: None

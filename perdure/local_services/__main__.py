@@ -1,0 +1,38 @@
+"""The detached supervisor: `python -P -m perdure.local_services`, started by `ensure`."""
+
+import asyncio
+import os
+import sys
+
+import structlog
+
+from perdure.adapters.logging.setup import configure_logging
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.errors import PerdureError
+from perdure.local_services.supervisor import supervise
+
+_log = structlog.get_logger("perdure.supervisor")
+
+
+def main() -> int:
+    configure_logging(json=True)
+    try:
+        settings = Settings.load()
+        deaths = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+        asyncio.run(supervise(settings, detached=True, deaths=deaths, idle=settings.idle))
+    except PerdureError as error:
+        _log.error("supervisor_failed", code=error.code, error=str(error))
+        return error.exit_code
+    except Exception:
+        # Not in order, so that the watcher starts it again; it must outlive what is cleaned up.
+        _log.exception("supervisor_broke")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The Temporal client may crash an interpreter that shuts down in the normal way.
+    os._exit(code)

@@ -1,0 +1,165 @@
+"""The port `Runtime` over the supervisor: ensure that everything runs, look at it, stop it."""
+
+import asyncio
+import shutil
+import time
+
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.domain.ports import Endpoints
+from perdure.local_services import temporal_server
+from perdure.local_services.apply_settings import OnProgress, must_restart
+from perdure.local_services.idle_shutdown import touch
+from perdure.local_services.logs import last_words, log_end
+from perdure.local_services.processes import POLL_S, ProcessRef, end, gone, is_alive, try_lock
+from perdure.local_services.progress import Progress
+from perdure.local_services.spawn import spawn_supervisor
+from perdure.local_services.state import HomeFiles, RuntimeState, read_state
+from perdure.local_services.supervisor import end_leftovers
+
+STARTED_BY_OTHERS_S = 900.0
+IDLE_WITHIN_S = 60.0
+STOP_WITHIN_S = 45.0
+WATCHER_GRACE_S = 5.0
+LEAST_FREE_BYTES = 1_000_000
+
+
+class EmbeddedRuntime:
+    """The services of one home folder, as a client of their supervisor."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._files = HomeFiles(settings.home)
+
+    async def ensure(
+        self, on_progress: OnProgress = lambda _: None, *, exactly: bool = False
+    ) -> Endpoints:
+        """Start what is missing and return where everything answers.
+
+        Safe to call from several processes at once: one supervisor comes of it.
+
+        Args:
+            on_progress: told of each step.
+            exactly: settings of running services that the caller does not name end too.
+
+        Raises:
+            RuntimeUnavailable: a service does not start, or the named server does not answer.
+        """
+        touch(self._files)
+        if self._settings.temporal.address is not None:
+            await temporal_server.connect_named(self._settings.temporal)
+        deadline = time.monotonic() + STARTED_BY_OTHERS_S
+        while True:
+            with try_lock(self._files.start_lock) as mine:
+                if mine:
+                    return await self._ensure(on_progress, exactly=exactly)
+            if time.monotonic() > deadline:
+                raise RuntimeUnavailable(
+                    f"Another command has been starting them for {STARTED_BY_OTHERS_S:.0f} s.",
+                    cure="Look at `perdure logs supervisor`, or `perdure down` and try again.",
+                )
+            await asyncio.sleep(POLL_S)
+
+    async def state(self) -> RuntimeState | None:
+        """What runs now; None when no supervisor is alive."""
+        state = read_state(self._files)
+        return state if state is not None and is_alive(state.supervisor) else None
+
+    async def down(self) -> bool:
+        """Stop supervisor and services; False when none ran. Leftovers of a crash are ended too."""
+        state = await self.state()
+        if state is not None:
+            # The workers drain first, by the settings that they were started with.
+            await end(state.supervisor, grace_s=STOP_WITHIN_S + 2 * self._settings.embedded_grace_s)
+        await self._end_watcher()
+        return await self._end_leftovers() > 0 or state is not None
+
+    def touch(self) -> None:
+        """Note that somebody still uses the services (a page, an API), so that they stay."""
+        touch(self._files)
+
+    async def _end_watcher(self) -> None:
+        """End the one that starts a dead supervisor again, or has just become the new one."""
+        left = read_state(self._files)
+        if left is not None and left.watcher is not None:
+            await end(left.watcher, grace_s=WATCHER_GRACE_S)
+
+    async def _end_leftovers(self) -> int:
+        return await end_leftovers(self._files, grace_s=self._settings.embedded_grace_s)
+
+    async def _ensure(self, on_progress: OnProgress, *, exactly: bool) -> Endpoints:
+        state = await self.state()
+        if state is not None and await must_restart(
+            state, self._files, self._settings, on_progress, exactly=exactly
+        ):
+            await self.down()
+            state = None
+        if state is not None and state.status in ("stopping", "stopped", "failed"):
+            await gone(state.supervisor, within_s=STOP_WITHIN_S)
+            state = None
+        if state is not None:
+            return await self._ready(state.supervisor, on_progress)
+        await self._end_watcher()
+        on_progress("starting the services")
+        log = self._files.log("supervisor")
+        said_from = log_end(log)
+        supervisor = spawn_supervisor(self._files, self._settings)
+        return await self._ready(supervisor, on_progress, said_from=said_from)
+
+    async def _ready(
+        self, supervisor: ProcessRef, on_progress: OnProgress, *, said_from: int = 0
+    ) -> Endpoints:
+        """Wait until the supervisor reports that all parts serve, as long as it gets anywhere.
+
+        It gives up a part that does not, so that once it has spoken there is nothing to bound.
+        """
+        progress = Progress(
+            supervisor.pid,
+            self._files.log("supervisor"),
+            patience_s=IDLE_WITHIN_S,
+            at_most_s=STARTED_BY_OTHERS_S,
+        )
+        told: dict[str, str] = {}
+        while True:
+            alive = is_alive(supervisor)
+            state = read_state(self._files)
+            ours = state if state is not None and state.supervisor == supervisor else None
+            if not alive:
+                raise _failed(self._files, ours, said_from=said_from)
+            if ours is not None and ours.is_serving and not told:
+                return ours.endpoints  # it was there already: nothing to tell
+            if ours is not None:
+                _tell(ours, told, on_progress)
+            if ours is not None and ours.is_serving:
+                return ours.endpoints
+            if ours is None and (why := progress.stalled()):
+                raise RuntimeUnavailable(
+                    f"The supervisor of the services does not come up: {why}.",
+                    cure="Read `perdure logs supervisor`, or `perdure down` and try again.",
+                )
+            await asyncio.sleep(POLL_S)
+
+
+def _tell(state: RuntimeState, told: dict[str, str], on_progress: OnProgress) -> None:
+    """Report each part once per status."""
+    for part in state.parts:
+        if told.get(part.name) != part.status:
+            told[part.name] = part.status
+            port = f" on port {part.port}" if part.port and part.status == "running" else ""
+            on_progress(f"{part.name}: {part.status}{port}")
+
+
+def _failed(files: HomeFiles, state: RuntimeState | None, *, said_from: int) -> RuntimeUnavailable:
+    if state is not None and state.error:
+        return RuntimeUnavailable(state.error)
+    said = last_words(files.log("supervisor"), since=said_from)
+    free = shutil.disk_usage(files.home).free
+    if free < LEAST_FREE_BYTES:
+        return RuntimeUnavailable(
+            f"The services cannot start: the disk of {files.home} is full ({free} bytes free).",
+            cure="Free disk space, or name another home folder (PERDURE_HOME), and try again.",
+        )
+    return RuntimeUnavailable(
+        f"The supervisor ended before the services were ready.\n{said}\n",
+        cure="Read `perdure logs supervisor`, then try again.",
+    )

@@ -1,0 +1,113 @@
+"""The logs of the services: the last lines, or following them as they grow."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.errors import NotFound
+
+POLL_S = 0.2
+TAIL_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    part: str
+    text: str
+
+
+async def read_logs(
+    settings: Settings, part: str | None = None, *, lines: int = 50, follow: bool = False
+) -> AsyncIterator[LogLine]:
+    """Lines of one part's log or of all (`supervisor`, `temporal`, `model`, `worker`, …).
+
+    Raises:
+        NotFound: there is no log of that name, or none at all.
+    """
+    folder = settings.home / "logs"
+    names = sorted(path.stem for path in folder.glob("*.log"))
+    if part is not None and part not in names:
+        raise NotFound(f"There is no log {part!r} in {folder}.", cure=_which(names))
+    if not names:
+        raise NotFound(f"There are no logs in {folder} yet.", cure="Start with `perdure up`.")
+    tails = [_Tail(folder / f"{name}.log", name) for name in ([part] if part else names)]
+    for tail in tails:
+        for line in tail.more()[-lines:]:
+            yield line
+    while follow:
+        await asyncio.sleep(POLL_S)
+        for tail in tails:
+            for line in tail.more():
+                yield line
+
+
+class _Tail:
+    """Reads a growing file from near its end; a file that shrank is read anew."""
+
+    def __init__(self, path: Path, part: str) -> None:
+        self._path = path
+        self._part = part
+        self._offset = max(0, path.stat().st_size - TAIL_BYTES)
+
+    def more(self) -> list[LogLine]:
+        with self._path.open("rb") as file:
+            if file.seek(0, 2) < self._offset:
+                self._offset = 0
+            file.seek(self._offset)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        if not newline:
+            return []
+        self._offset += len(whole) + 1
+        text = whole.decode("utf-8", "replace")
+        return [LogLine(self._part, line) for line in text.split("\n")]
+
+
+def _which(names: list[str]) -> str:
+    return f"Choose one of: {', '.join(names)}." if names else "Start with `perdure up`."
+
+
+LINES = 5
+
+
+CHARACTERS = 300
+
+
+READ_BYTES = 16_384
+
+
+# Fields of a log line that say what happened; the rest is for machines.
+_TELLING = ("event", "error", "why", "exception")
+
+
+def log_end(path: Path) -> int:
+    """Where a log ends now; what is said from here on is new."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def last_words(path: Path, *, since: int = 0, lines: int = LINES) -> str:
+    """The last lines of a log after a place in it, indented; JSON lines in words."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(since, log_end(path) - READ_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    said = [_plain(line) for line in text.splitlines() if line.strip()]
+    return "\n".join(f"    {line}" for line in said[-lines:])
+
+
+def _plain(line: str) -> str:
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        fields = None
+    if isinstance(fields, dict):
+        told = [str(fields[name]) for name in _TELLING if fields.get(name)]
+        line = ": ".join(one.strip().splitlines()[-1] for one in told if one.strip()) or line
+    return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…"

@@ -1,0 +1,139 @@
+"""Processes named by id *and* start, so that a reused id is never taken for the old process."""
+
+import asyncio
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from perdure.domain.foundation.base import FrozenModel
+
+POLL_S = 0.05
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# What is said of a process that ended between two looks: psutil translates most of it, not all.
+ENDED = (psutil.Error, ProcessLookupError, FileNotFoundError, PermissionError)
+
+
+class ProcessRef(FrozenModel):
+    """A process that cannot be confused with a later one of the same id."""
+
+    pid: int
+    started: str
+
+
+def process_ref(pid: int) -> ProcessRef | None:
+    """The reference of a living process; None when it is gone or only waits to be reaped."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            return None
+        return ProcessRef(pid=pid, started=_started(pid, process))
+    except ENDED:
+        return None
+
+
+def is_alive(ref: ProcessRef) -> bool:
+    return process_ref(ref.pid) == ref
+
+
+def listens(pid: int, port: int) -> bool:
+    """Whether this very process listens on the port, and not another one that was there first."""
+    try:
+        connections = psutil.Process(pid).net_connections(kind="tcp")
+    except ENDED:
+        return False
+    return any(
+        connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+        for connection in connections
+    )
+
+
+async def end(ref: ProcessRef, *, grace_s: float) -> bool:
+    """Ask a process to end, wait, then kill it and its group; False when it was gone already."""
+    if not is_alive(ref):
+        return False
+    _signal(ref, signal.SIGTERM)
+    if not await gone(ref, within_s=grace_s):
+        _signal(ref, signal.SIGKILL, group=True)
+        await gone(ref, within_s=5)
+    return True
+
+
+async def gone(ref: ProcessRef, *, within_s: float) -> bool:
+    """Wait until a process has ended; False when it is still there."""
+    deadline = time.monotonic() + within_s
+    while is_alive(ref):
+        if time.monotonic() >= deadline:
+            return False
+        await asyncio.sleep(POLL_S)
+    return True
+
+
+def _signal(ref: ProcessRef, number: signal.Signals, *, group: bool = False) -> None:
+    if not is_alive(ref):
+        return
+    try:
+        # Our children lead their own group; the group is signalled only when that holds.
+        if group and os.getpgid(ref.pid) == ref.pid:
+            os.killpg(ref.pid, number)
+        else:
+            os.kill(ref.pid, number)
+    except ENDED:
+        pass
+
+
+def _started(pid: int, process: psutil.Process) -> str:
+    """Start of a process: ticks since boot where /proc has them, as the wall clock may be set.
+
+    Raises one of `ENDED` when it is gone by now.
+    """
+    if not BOOT_ID.exists():
+        return f"{process.create_time():.2f}"
+    boot = BOOT_ID.read_text(encoding="utf-8")[:8]
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    return f"{boot}:{stat.rpartition(')')[2].split()[19]}"
+
+
+@contextmanager
+def try_lock(path: Path) -> Generator[bool]:
+    """Hold the lock while inside; yields False at once when somebody else holds it.
+
+    The descriptor is not inherited by children, so a child never keeps a dead parent's lock.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def signals_set() -> Generator[asyncio.Event]:
+    """The event is set by the first signal; outside the main thread no signal is caught."""
+    told_to_stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    caught: list[signal.Signals] = []
+    try:
+        for number in ENDING:
+            loop.add_signal_handler(number, told_to_stop.set)
+            caught.append(number)
+    except (RuntimeError, ValueError):
+        pass
+    try:
+        yield told_to_stop
+    finally:
+        for number in caught:
+            loop.remove_signal_handler(number)

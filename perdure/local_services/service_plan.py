@@ -1,0 +1,90 @@
+"""What to start and where: ports and addresses, settled here and kept once a part has served."""
+
+from collections.abc import Callable
+
+from perdure.adapters.free_ports import LOOPBACK, choose
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.temporal.encryption_keys import codec_token
+from perdure.domain.ports import Endpoints
+from perdure.local_services import service_commands
+from perdure.local_services.service import ServiceCommand
+from perdure.local_services.state import HomeFiles
+from perdure.local_services.ui_guard import Inside, inside_for
+
+ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
+
+
+class Plans:
+    """Makes launches. Asked again for a part that never served, so a taken port is replaced."""
+
+    def __init__(self, settings: Settings, files: HomeFiles, ports: dict[str, int]) -> None:
+        self.ports = dict(ports)
+        self.endpoints = Endpoints(
+            temporal_address=settings.temporal.address or "",
+            namespace=settings.namespace,
+            home=str(settings.home),
+        )
+        self.ui: Inside | None = None  # where the server's own Web UI is, behind its guard
+        self._settings = settings
+        self._files = files
+
+    def temporal(self) -> ServiceCommand:
+        port = self._port("temporal", "temporal_port")
+        ui_port = self._port("ui", "ui_port")
+        self.ui = self.ui or inside_for(ui_port)
+        self._point(
+            temporal_address=f"{LOOPBACK}:{port}",
+            namespace=service_commands.NAMESPACE,
+            ui_url=f"http://{LOOPBACK}:{ui_port}",
+        )
+        codec = None
+        if self._has_codec:
+            # The Web UI knows of an address only: the token is its first part.
+            codec = f"http://{LOOPBACK}:{self._codec_port}/{codec_token(self._settings)}"
+        return service_commands.temporal_launch(
+            self._settings, self._files, port=port, ui=self.ui, codec=codec
+        )
+
+    def codec(self) -> ServiceCommand:
+        origins = [f"http://{host}:{self.ports['ui']}" for host in (LOOPBACK, "localhost")]
+        return service_commands.codec_launch(
+            self._settings, self._files, self.endpoints, port=self._codec_port, origins=origins
+        )
+
+    @property
+    def _has_codec(self) -> bool:
+        return service_commands.wants_codec(self._settings)
+
+    @property
+    def _codec_port(self) -> int:
+        return self.ports.get("codec") or self._port("codec", "codec_port")
+
+    def model(self) -> ServiceCommand:
+        port = self._port("model", "model_port")
+        self._point(model_url=f"http://{LOOPBACK}:{port}")
+        return service_commands.model_launch(self._settings, self._files, port=port)
+
+    def api(self) -> ServiceCommand:
+        port = self._port("api", "api_port")
+        host = self._settings.api_host
+        shown = LOOPBACK if host in ANY_ADDRESS else host
+        self._point(api_url=f"http://{shown}:{port}")
+        return service_commands.api_launch(self._settings, self._files, self.endpoints, port=port)
+
+    def worker(self, name: str) -> Callable[[], ServiceCommand]:
+        return lambda: service_commands.worker_launch(
+            self._settings, self._files, self.endpoints, name=name
+        )
+
+    def _port(self, name: str, field: str) -> int:
+        """The port used last time, as open runs and browser tabs know it; an explicit wish wins."""
+        wished = int(getattr(self._settings, field))
+        known = self.ports.get(name)
+        explicit = field in self._settings.model_fields_set
+        others = frozenset(port for other, port in self.ports.items() if other != name)
+        candidates = (wished, known) if explicit else (known, wished)
+        self.ports[name] = choose(*candidates, avoid=others)
+        return self.ports[name]
+
+    def _point(self, **addresses: str) -> None:
+        self.endpoints = self.endpoints.model_copy(update=addresses)

@@ -1,0 +1,112 @@
+"""What the supervisor tells the world: one JSON file in the home folder, replaced atomically."""
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from perdure.adapters.files.private import make_private
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.ports import Endpoints
+from perdure.local_services.processes import ProcessRef, is_alive
+
+PartStatus = Literal["starting", "running", "restarting", "failed", "stopped"]
+RuntimeStatus = Literal["starting", "ready", "stopping", "stopped", "failed"]
+
+
+class PartState(FrozenModel):
+    """One service as the supervisor sees it; the others serve without an `optional` one."""
+
+    name: str
+    status: PartStatus
+    process: ProcessRef | None = None
+    port: int | None = None
+    restarts: int = 0
+    detail: str = ""
+    optional: bool = False
+
+    @property
+    def is_serving(self) -> bool:
+        return self.status == "running" and self.process is not None and is_alive(self.process)
+
+
+class RuntimeState(FrozenModel):
+    """The embedded services of one home folder.
+
+    `watcher` starts a detached supervisor again that died. `settings` maps variable names to salted
+    digests, so that two callers can be compared without their secrets being written down.
+    """
+
+    supervisor: ProcessRef
+    watcher: ProcessRef | None = None
+    status: RuntimeStatus
+    endpoints: Endpoints
+    parts: tuple[PartState, ...] = ()
+    ports: dict[str, int] = {}
+    settings: dict[str, str] = {}
+    started_at: datetime
+    detached: bool = True
+    error: str = ""
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether everything was started, and nothing is down.
+
+        Looks at the processes too: a part may have died before the supervisor could write it down.
+        """
+        return self.status == "ready" and all(
+            part.is_serving for part in self.parts if not part.optional
+        )
+
+    def part(self, name: str) -> PartState | None:
+        return next((part for part in self.parts if part.name == name), None)
+
+
+class HomeFiles:
+    """Where things lie in the home folder; folders are made at construction, for the user alone."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.logs = home / "logs"
+        self.run = home / "run"
+        try:
+            for folder in (home, self.logs, self.run):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(home)
+        except OSError as error:
+            raise RuntimeUnavailable(
+                f"The folder {home} cannot be used: {error.strerror}.",
+                cure="Make it writable, or set PERDURE_HOME to another folder.",
+            ) from error
+        self.state = home / "state.json"
+        self.lock = self.run / "supervisor.lock"
+        self.start_lock = self.run / "start.lock"
+        self.used = self.run / "last-used"
+        self.salt = self.run / "salt"
+        self.temporal_database = home / "temporal.sqlite"
+
+    def log(self, part: str) -> Path:
+        return self.logs / f"{part}.log"
+
+    def ready(self, part: str) -> Path:
+        """The file that a worker writes when it polls."""
+        return self.run / f"{part}.ready"
+
+
+def read_state(files: HomeFiles) -> RuntimeState | None:
+    """The last state written, whoever wrote it; None when there is none or it is unreadable."""
+    try:
+        return read(RuntimeState, files.state.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def write_state(files: HomeFiles, state: RuntimeState) -> None:
+    """Replace the state file in one step, so that a reader never sees half of it."""
+    draft = files.state.with_name(f"state.{os.getpid()}.tmp")
+    draft.write_text(state.model_dump_json(indent=2), encoding="utf-8")
+    draft.replace(files.state)

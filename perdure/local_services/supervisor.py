@@ -1,0 +1,256 @@
+"""The supervisor: starts the parts in order, keeps them alive, ends when told to or when idle."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from temporalio.client import Client
+
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.errors import PerdureError, RuntimeUnavailable
+from perdure.local_services import service_commands, temporal_server
+from perdure.local_services.apply_settings import digests
+from perdure.local_services.idle_shutdown import until_idle
+from perdure.local_services.processes import end, process_ref, signals_set, try_lock
+from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.service import Service, ServiceCommand
+from perdure.local_services.service_plan import Plans
+from perdure.local_services.state import (
+    HomeFiles,
+    RuntimeState,
+    RuntimeStatus,
+    read_state,
+    write_state,
+)
+from perdure.local_services.ui_guard import UiGuard
+from perdure.local_services.watched import Watch
+
+OPTIONAL_WITHIN_S = 15.0
+OnChange = Callable[[RuntimeState], None]
+_log = structlog.get_logger(__name__)
+
+
+async def supervise(
+    settings: Settings,
+    *,
+    detached: bool = False,
+    deaths: int = 0,
+    idle: timedelta | None = None,
+    on_change: OnChange | None = None,
+) -> bool:
+    """Run the services of the home folder until a signal, cancellation or `idle`.
+
+    A `detached` one has a watcher that starts it again if it dies; `deaths` counts those before it.
+    Returns False at once when another supervisor holds the home folder.
+
+    Raises:
+        RuntimeUnavailable: a service does not start, or the named server does not answer.
+    """
+    files = HomeFiles(settings.home)
+    with try_lock(files.lock) as mine:
+        if not mine:
+            return False
+        await end_leftovers(files, grace_s=settings.embedded_grace_s)
+        supervisor = _Supervisor(settings, files, detached=detached, idle=idle, on_change=on_change)
+        await supervisor.run(deaths=deaths)
+    return True
+
+
+async def end_leftovers(files: HomeFiles, *, grace_s: float) -> int:
+    """End parts that a dead supervisor left behind; returns how many there were.
+
+    Only for who holds the lock, or knows that the supervisor of the state file is gone.
+    """
+    state = read_state(files)
+    if state is None:
+        return 0
+    left = [part.process for part in state.parts if part.process is not None]
+    ended = await asyncio.gather(*(end(process, grace_s=grace_s) for process in left))
+    if any(ended):
+        _log.warning("leftovers_ended", count=sum(ended))
+    return sum(ended)
+
+
+class _Supervisor:
+    """One supervision: its parts, and what the state file says of them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        files: HomeFiles,
+        *,
+        detached: bool,
+        idle: timedelta | None,
+        on_change: OnChange | None,
+    ) -> None:
+        me = process_ref(os.getpid())
+        assert me is not None  # we are alive
+        before = read_state(files)
+        self._settings = settings
+        self._files = files
+        self._idle = idle
+        self._on_change = on_change
+        self._plans = Plans(settings, files, before.ports if before else {})
+        self._guard: UiGuard | None = None
+        self._keepers: dict[Service, asyncio.Task[None]] = {}
+        self._given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watch: Watch | None = None
+        self._state = RuntimeState(
+            supervisor=me,
+            status="starting",
+            endpoints=self._plans.endpoints,
+            settings=digests(files, settings),
+            started_at=datetime.now(UTC),
+            detached=detached,
+        )
+
+    async def run(self, *, deaths: int) -> None:
+        status: RuntimeStatus = "stopped"
+        error = ""
+        with signals_set() as told_to_stop:
+            if self._state.detached:
+                self._watch = Watch(self._files.home, deaths=deaths, on_change=self._publish)
+                self._watch.start()
+            work = asyncio.create_task(self._start_and_stay())
+            stop = asyncio.create_task(told_to_stop.wait())
+            try:
+                done, _ = await asyncio.wait(
+                    {work, stop, self._given_up}, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in done - {stop}:
+                    await task
+                await self._end_watch()
+            except PerdureError as failure:
+                status, error = "failed", str(failure)
+                await self._end_watch()
+                raise
+            finally:
+                work.cancel()
+                stop.cancel()
+                await asyncio.wait({work, stop})
+                await self._end(status, error)
+
+    async def _start_and_stay(self) -> None:
+        self._publish("starting")
+        client = await self._start_temporal()
+        if self._plans.ui is not None:
+            names = frozenset(name.lower() for name in self._settings.ui_hosts)
+            self._guard = UiGuard(self._plans.ui, names=names)
+            await self._guard.open(self._plans.ports["ui"])
+        for number in range(1, self._settings.workers + 1):
+            name = "worker" if number == 1 else f"worker-{number}"
+            self._keep(name, self._plans.worker(name))
+        if service_commands.wants_api(self._settings):
+            self._keep("api", self._plans.api, optional=self._settings.api == "auto")
+        await self._all_ready()
+        await self._optional_settled()
+        self._publish("ready")
+        _log.info("services_ready", **self._plans.endpoints.model_dump())
+        await until_idle(
+            client,
+            self._files,
+            after=self._idle,
+            shared=self._settings.temporal.address is not None,
+        )
+        _log.info("services_idle", minutes=self._settings.idle_minutes)
+
+    async def _start_temporal(self) -> Client:
+        """The server, ours or the named one, and next to it the model; returns a client."""
+        profile = self._settings.temporal
+        named: Client | None = None
+        if profile.address is not None:
+            named = await temporal_server.connect_named(profile)
+            await register_search_attributes(named)
+        else:
+            self._keep("temporal", self._plans.temporal)
+            if service_commands.wants_codec(self._settings):
+                self._keep("codec", self._plans.codec, optional=True)
+        if service_commands.wants_model(self._settings):
+            unasked = self._settings.local_model == "auto"
+            optional = unasked and service_commands.has_key(self._settings)
+            self._keep("model", self._plans.model, optional=optional)
+        await self._all_ready()
+        return named or await self._prepared()
+
+    async def _prepared(self) -> Client:
+        endpoints = self._plans.endpoints
+        client = await temporal_server.connect(endpoints.temporal_address, endpoints.namespace)
+        if client is None:
+            raise RuntimeUnavailable(
+                "The embedded Temporal server stopped answering while it was prepared.",
+                cure="Read `perdure logs temporal`, then try again.",
+            )
+        await temporal_server.prepare_embedded(client)
+        return client
+
+    def _keep(
+        self, name: str, plan: Callable[[], ServiceCommand], *, optional: bool = False
+    ) -> None:
+        part = Service(name, plan, on_change=lambda: self._publish(), optional=optional)
+        keeper = asyncio.create_task(part.keep(), name=f"keep {name}")
+        keeper.add_done_callback(self._gave_up)
+        self._keepers[part] = keeper
+
+    def _gave_up(self, keeper: asyncio.Task[None]) -> None:
+        if keeper.cancelled() or self._given_up.done():
+            return
+        if (error := keeper.exception()) is not None:
+            self._given_up.set_exception(error)
+
+    async def _all_ready(self) -> None:
+        # A part that gives up ends the race in `run`, and this wait with it.
+        needed = (part for part in self._keepers if not part.optional)
+        await asyncio.gather(*(part.ready.wait() for part in needed))
+
+    async def _optional_settled(self) -> None:
+        """Give the others a moment, so that who starts them finds them; then go on without."""
+        waits = [
+            asyncio.create_task(part.settled.wait()) for part in self._keepers if part.optional
+        ]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=OPTIONAL_WITHIN_S)
+            for wait in late:
+                wait.cancel()
+
+    async def _end_watch(self) -> None:
+        """What ends from here on ends in order; a fault of our own does not come by."""
+        if self._watch is not None:
+            await self._watch.dismiss()
+
+    async def _end(self, status: RuntimeStatus, error: str) -> None:
+        """Workers first, so that they can still report; then what they talk to."""
+        self._publish("stopping")
+        workers = [part for part in self._keepers if part.name.startswith("worker")]
+        others = [part for part in self._keepers if part not in workers]
+        for parts in (workers, others):
+            keepers = [self._keepers[part] for part in parts]
+            for keeper in keepers:
+                keeper.cancel()
+            await asyncio.gather(*keepers, return_exceptions=True)
+            for part in parts:
+                part.stopped()
+        if self._guard is not None:
+            await self._guard.close()
+        if self._given_up.done():
+            self._given_up.exception()
+        self._publish(status, error)
+
+    def _publish(self, status: RuntimeStatus | None = None, error: str = "") -> None:
+        self._state = self._state.model_copy(
+            update={
+                "status": status or self._state.status,
+                "error": error,
+                "endpoints": self._plans.endpoints,
+                "watcher": self._watch.process if self._watch else None,
+                "ports": self._plans.ports,
+                "parts": tuple(part.state for part in self._keepers),
+            }
+        )
+        try:
+            write_state(self._files, self._state)
+        except OSError as failure:  # a full disk must not take the services down
+            _log.error("state_not_written", error=failure.strerror)
+        if self._on_change is not None:
+            self._on_change(self._state)

@@ -1,0 +1,120 @@
+"""The guard of the Web UI: stands on its port, and lets in only who calls it by a name of ours.
+
+The Web UI of the embedded server has no login, answers to any `Host` and hands out the cookie that
+its changes need. A page that points its own name at loopback could so read runs and approve gates.
+The server has no setting against that, so it listens where no page can find it: on an address of
+loopback that is drawn anew at each start (elsewhere than on Linux: on a port that is). This guard
+stands where people expect the UI, checks each request, and passes it on.
+"""
+
+import asyncio
+import secrets
+import sys
+from contextlib import suppress
+from http import HTTPStatus
+from typing import NamedTuple
+
+from perdure.adapters.free_ports import LOOPBACK, choose
+from perdure.adapters.http_server import BODY_WITHIN_S, Connection, HttpDoor, Refusal, Request
+from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.domain.installation.hosts import LOOPBACK_NAMES, host_of_origin
+
+CHUNK_BYTES = 64 * 1024
+# What concerns one connection only; ours to the server ends with its answer.
+HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "expect"}
+)
+
+
+class Inside(NamedTuple):
+    """Where the server's own Web UI listens."""
+
+    host: str
+    port: int
+
+
+def inside_for(port: int, *, platform: str = sys.platform) -> Inside:
+    """A place for the UI behind the guard on `port`, which nobody can guess.
+
+    Linux answers on all of 127.0.0.0/8; other systems on one address, where the port is all that
+    can be drawn.
+    """
+    if platform != "linux":
+        return Inside(LOOPBACK, choose(avoid=frozenset({port})))
+    parts = [secrets.randbelow(254) + 1 for _ in range(3)]
+    return Inside(".".join(("127", *map(str, parts))), port)
+
+
+class UiGuard:
+    """Passes on what may come in, from `open` to `close`.
+
+    Args:
+        inside: where the server's own Web UI listens.
+        names: by which hosts people may call it, beside those of loopback.
+    """
+
+    def __init__(self, inside: Inside, *, names: frozenset[str] = frozenset()) -> None:
+        self._inside = inside
+        self._names = LOOPBACK_NAMES | names
+        self._door = HttpDoor(self._pass_on, names=self._names)
+
+    async def open(self, port: int) -> int:
+        """Listen on a port of loopback, and return it.
+
+        Raises:
+            RuntimeUnavailable: it is taken.
+        """
+        try:
+            return await self._door.open(LOOPBACK, port)
+        except OSError as error:
+            raise RuntimeUnavailable(
+                f"The Web UI cannot listen on port {port}: {error.strerror}.",
+                cure="Name another one with PERDURE_UI_PORT.",
+            ) from error
+
+    async def close(self) -> None:
+        """Stop listening."""
+        await self._door.close()
+
+    async def _pass_on(self, request: Request, connection: Connection) -> None:
+        for origin in request.all("origin"):
+            if host_of_origin(origin) not in self._names:
+                raise Refusal(HTTPStatus.FORBIDDEN, "Pages of other origins may not ask.")
+        length = request.length
+        try:
+            reader, writer = await asyncio.open_connection(*self._inside)
+        except OSError:
+            raise Refusal(HTTPStatus.BAD_GATEWAY, "The Web UI is starting, or away.") from None
+        try:
+            writer.write(_head(request))
+            await _copy(connection.reader, writer, length)
+            while chunk := await reader.read(CHUNK_BYTES):
+                connection.writer.write(chunk)
+                await connection.writer.drain()
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+
+def _head(request: Request) -> bytes:
+    kept = [pair for pair in request.headers if pair[0] not in HOP_BY_HOP]
+    lines = "".join(f"{name}: {value}\r\n" for name, value in [*kept, ("connection", "close")])
+    return f"{request.method} {request.target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int) -> None:
+    """Pass on a body of a known length, as fast as it is taken."""
+    left = length
+    while left:
+        try:
+            async with asyncio.timeout(BODY_WITHIN_S):
+                chunk = await reader.read(min(left, CHUNK_BYTES))
+        except TimeoutError:
+            chunk = b""
+        if not chunk:
+            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body did not come.")
+        left -= len(chunk)
+        writer.write(chunk)
+        await writer.drain()
+    await writer.drain()

@@ -1,0 +1,82 @@
+"""The supervisor's side of its watcher, which starts it again when it dies."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from perdure.local_services.processes import ProcessRef, process_ref
+
+SCRIPT = Path(__file__).with_name("watcher.py")
+AGAIN_S = 5.0
+GOES_WITHIN_S = 5.0
+IN_ORDER = b"ends in order"
+_log = structlog.get_logger(__name__)
+
+
+class Watch:
+    """Keeps a watcher beside this process; both may be killed, but hardly at once.
+
+    `deaths` counts the supervisors before this one that died.
+    """
+
+    def __init__(self, home: Path, *, deaths: int, on_change: Callable[[], None]) -> None:
+        self.process: ProcessRef | None = None
+        self._home = home
+        self._on_change = on_change
+        self._deaths = deaths
+        self._running: Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start a watcher, and another one whenever it is gone."""
+        self._keeper = asyncio.create_task(self._keep(), name="keep watcher")
+
+    async def dismiss(self) -> None:
+        """Let the watcher go: what comes now is an end in order."""
+        if self._keeper is None:
+            return
+        self._keeper.cancel()
+        await asyncio.wait({self._keeper})
+        if self._running is not None and self._running.returncode is None:
+            await _tell(self._running)
+        self._running = self.process = None
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                self._running = await self._spawned()
+            except OSError as error:
+                _log.warning("watcher_not_started", error=error.strerror)
+            else:
+                self.process = process_ref(self._running.pid)
+                self._on_change()
+                await self._running.wait()
+                _log.warning("watcher_gone", process=self._running.pid)
+            await asyncio.sleep(AGAIN_S)
+
+    async def _spawned(self) -> Process:
+        # A session of its own: a signal to the supervisor's group is not for it.
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", str(SCRIPT),
+            str(self._home), str(os.getpid()), str(self._deaths),
+            stdin=PIPE, start_new_session=True,
+        )  # fmt: skip
+
+
+async def _tell(watcher: Process) -> None:
+    assert watcher.stdin is not None  # asked for
+    with contextlib.suppress(OSError):
+        watcher.stdin.write(IN_ORDER)
+        watcher.stdin.close()
+        await watcher.stdin.wait_closed()
+    try:
+        await asyncio.wait_for(watcher.wait(), GOES_WITHIN_S)
+    except TimeoutError:
+        watcher.kill()
+        await watcher.wait()

@@ -1,0 +1,215 @@
+"""`doctor`: looks at everything a run needs, one check after the other, each with its cure."""
+
+import platform
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from importlib.metadata import version
+
+from temporalio.service import RPCError
+
+from perdure.adapters.llm.embedded_facts import embedded_available
+from perdure.adapters.llm.registry import access_from, default_model, model_notes
+from perdure.adapters.sandbox.identity import STRANGER, is_root
+from perdure.adapters.settings.variables import Settings, unknown_variables
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
+from perdure.domain.foundation.names import attributes_command
+from perdure.domain.foundation.plain_errors import said_in_words
+from perdure.interfaces.app_context import Connect
+from perdure.interfaces.services import Check
+from perdure.local_services import EmbeddedRuntime
+from perdure.local_services.search_attributes import missing_attributes
+from perdure.local_services.temporal_server import connect_named
+from perdure.operations.run_checks import failing_runs, waiting_runs
+from perdure.operations.store_checks import STORES, api, disk, stores
+
+CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
+BROKEN_LOOK = "Report this with what `perdure doctor --json` says."
+PACKAGES = ("temporalio", "anthropic", "pydantic", "sqlalchemy")
+
+
+Look = Callable[[], Check | Awaitable[Check] | AsyncIterator[Check]]
+
+
+async def diagnose(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
+    """All checks, each alone: what one cannot look at it says, and the others go on.
+
+    None of them starts or changes anything; what the store is tried with is taken back.
+    """
+    for name, look in _of_this_host(settings):
+        async for check in _alone(name, look):
+            yield check
+    away = False
+    async for check in _alone(STORES, partial(stores, settings)):
+        away = check.state == "failed"
+        yield check
+    for name, look in _of_services(settings):
+        async for check in _alone(name, look):
+            yield check
+    for name, look in _of_runs(settings, connect):
+        if away:
+            yield Check(name=name, state="warning", found="not looked at: the store is away")
+            continue
+        async for check in _alone(name, look):
+            yield check
+
+
+def _of_this_host(settings: Settings) -> Iterator[tuple[str, Look]]:
+    yield "python", _python
+    yield "user", _user
+    yield "versions", _versions
+    yield "settings", _settings
+    yield "disk", partial(disk, settings)
+
+
+def _of_services(settings: Settings) -> Iterator[tuple[str, Look]]:
+    yield "claude", partial(_model, settings)
+    yield "embedded model", _embedded
+    yield "services", partial(_services, settings)
+    yield "search attributes", partial(_attributes, settings)
+
+
+def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]:
+    """The checks that need the store."""
+    yield "rest api", partial(api, settings)
+    yield "queues", partial(_queues, connect)
+    yield "runs", partial(waiting_runs, connect)
+    yield "failing runs", partial(failing_runs, connect)
+
+
+async def _alone(name: str, look: Look) -> AsyncIterator[Check]:
+    """What one look finds; where it breaks, that it did."""
+    try:
+        found = look()
+        if isinstance(found, Check):
+            yield found
+        elif isinstance(found, AsyncIterator):
+            async for check in found:
+                yield check
+        else:
+            yield await found
+    except PerdureError as error:
+        found = f"not to be seen: {error.message}"
+        yield Check(name=name, state="warning", found=found, cure=error.cure)
+    except Exception as error:
+        # A look that breaks is a finding of its own, and hides none of the others.
+        why = said_in_words(f"{type(error).__name__}: {error}", otherwise="it failed inside")
+        yield Check(name=name, state="warning", found=f"not to be seen: {why}", cure=BROKEN_LOOK)
+
+
+def _python() -> Check:
+    # An older interpreter cannot even import this: what is of use is which one runs.
+    found = f"{platform.python_version()} at {sys.executable}"
+    return Check(name="python", state="ok", found=found)
+
+
+def _user() -> Check:
+    if not is_root():
+        return Check(name="user", state="ok", found="not root")
+    return Check(
+        name="user",
+        state="warning",
+        found=f"root: programs in the sandbox get the user {STRANGER} instead, but the services, "
+        "plugins, MCP servers and programs without a sandbox are root",
+        cure="Run the services as an ordinary user.",
+    )
+
+
+def _versions() -> Check:
+    found = ", ".join(f"{name} {version(name)}" for name in ("perdure", *PACKAGES))
+    return Check(name="versions", state="ok", found=found)
+
+
+def _settings() -> Check:
+    unknown = unknown_variables()
+    if unknown:
+        return Check(
+            name="settings",
+            state="warning",
+            found=f"unknown variables: {', '.join(unknown)}",
+            cure="Check their spelling; they have no effect.",
+        )
+    return Check(name="settings", state="ok", found="all variables are known")
+
+
+def _model(settings: Settings) -> Check:
+    ending = model_notes((default_model(access_from(settings)),))
+    if ending:
+        return Check(name="claude", state="warning", found=ending[0], cure=CHANGE_MODEL)
+    if settings.anthropic_api_key or settings.anthropic_auth_token:
+        return Check(name="claude", state="ok", found="a key is set (not tried: that would cost)")
+    return Check(
+        name="claude",
+        state="warning",
+        found="no ANTHROPIC_API_KEY; the default model is the embedded one",
+        cure="Set ANTHROPIC_API_KEY to use Claude.",
+    )
+
+
+def _embedded() -> Check:
+    available = embedded_available()
+    if not available.ok:
+        cure = "Run `perdure setup`."
+        return Check(name="embedded model", state="warning", found=available.reason, cure=cure)
+    return Check(
+        name="embedded model",
+        state="ok",
+        found="installed; it writes text and JSON, chooses no tools, and never judges",
+    )
+
+
+async def _services(settings: Settings) -> Check:
+    state = await EmbeddedRuntime(settings).state()
+    if state is None:
+        return Check(
+            name="services",
+            state="warning",
+            found="no embedded services run",
+            cure="`perdure up --detach` starts them; `perdure run` does so by itself.",
+        )
+    parts = ", ".join(f"{part.name} {part.status}" for part in state.parts)
+    down = not state.is_serving
+    return Check(
+        name="services",
+        state="failed" if down else "ok",
+        found=f"{parts}; {state.endpoints.ui_url or state.endpoints.temporal_address}",
+        cure="Read `perdure logs`." if down else "",
+    )
+
+
+async def _attributes(settings: Settings) -> Check:
+    """What the namespace lacks: every start would be refused."""
+    name = "search attributes"
+    state = await EmbeddedRuntime(settings).state()
+    found = settings if state is None else settings.at(state.endpoints)
+    if found.temporal.address is None:
+        return Check(name=name, state="ok", found="no server runs yet; the embedded one gets them")
+    try:
+        client = await connect_named(found.temporal)
+        missing = await missing_attributes(client)
+    except (PerdureError, RPCError) as error:
+        return Check(name=name, state="warning", found=f"not to be seen: {error}")
+    if missing:
+        return Check(
+            name=name,
+            state="failed",
+            found=f"namespace {client.namespace} lacks {', '.join(missing)}: no run can start",
+            cure=f"Start a worker that may add them, or: {attributes_command(client.namespace)}",
+        )
+    return Check(name=name, state="ok", found=f"namespace {client.namespace} has them")
+
+
+async def _queues(connect: Connect) -> AsyncIterator[Check]:
+    spec = AgentSpec.model_validate({"kind": "agent", "goal": "probe"})
+    try:
+        async with connect(start=False, on_progress=lambda _: None) as services:
+            for queue in await services.gateway.readiness(spec):
+                yield Check(
+                    name=f"queue {queue.serves}",
+                    state="ok" if queue.ready else "warning",
+                    found=queue.found,
+                    cure=queue.cure,
+                )
+    except ServiceUnavailable as error:
+        yield Check(name="server", state="warning", found=error.message, cure=error.cure)

@@ -1,0 +1,152 @@
+"""Garbage collection: which blobs no retained run needs, found by following addresses.
+
+Conservative on purpose. Every address that stands in a row, or in the history of an execution that
+the server still keeps, keeps its blob and all that it leads to. Only what nobody wrote or renewed
+for an hour is dropped, and where a step is under way, an hour before it began: such a step may be
+about to name what it stored.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from perdure.adapters.stores import Stores
+from perdure.adapters.stores.blob_roots import named_by_rows
+from perdure.domain.foundation.errors import NotFound, StoreError
+from perdure.domain.foundation.refs import addresses_in
+from perdure.domain.ports import BlobStore
+from perdure.domain.tools.workspaces import Workspaces
+from perdure.gateway.types import Retained
+from perdure.interfaces.collected import Collected
+from perdure.interfaces.services import RunGateway
+
+YOUNG = timedelta(hours=1)
+# Payloads that Temporal keeps through the store are named by its histories; those of another server
+# that this store has served are not seen here.
+HISTORY_RETENTION = timedelta(days=30)
+AUDIT_KEPT = timedelta(days=400)
+PAYLOAD_MARK = b"json/plain"
+ALL_RUNS = 1_000_000
+
+
+@dataclass(slots=True)
+class _Needs:
+    """What is needed, which runs are open, and before when a blob must have been written to go."""
+
+    cutoff: datetime
+    named: set[str] = field(default_factory=set)
+    open: set[str] = field(default_factory=set)
+    steps: set[str] = field(default_factory=set)
+
+    def add(self, found: Retained, *, young: timedelta) -> None:
+        for data in found.content:
+            self.named |= addresses_in(data)
+        self.steps |= found.steps
+        if found.open:
+            self.open.add(found.run)
+        if found.busy_since is not None:
+            self.cutoff = min(self.cutoff, found.busy_since - young)
+
+
+async def collect(
+    stores: Stores,
+    gateway: RunGateway,
+    workspaces: Workspaces,
+    *,
+    now: datetime,
+    dry_run: bool,
+    young: timedelta = YOUNG,
+) -> Collected:
+    """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
+
+    Working folders of ended runs go as well: what they hold is in the store. So do lines of the
+    audit trail that are older than it is kept. Calls that the journal knows as begun and no step is
+    waiting for, as in a store that was restored, are booked as lost.
+
+    Args:
+        stores: what is cleaned up.
+        gateway: tells what the server keeps.
+        workspaces: the working folders of this host.
+        now: when this collection began.
+        dry_run: only count.
+        young: what was written or renewed so shortly before stays, whoever needs it.
+
+    Raises:
+        ServiceUnavailable: the server does not answer; nothing was dropped.
+        StoreError: something that is kept cannot be read, so what it leads to is unknown; nothing
+            was dropped.
+    """
+    needs = _Needs(cutoff=now - young)
+    # Before the steps are looked at: one that begins meanwhile is not among these.
+    begun = await stores.journal.unended(before=now - young)
+    async for found in gateway.retained():
+        needs.add(found, young=young)
+    needed = await _reachable(stores.blobs, needs.named | await named_by_rows(stores.database))
+    unneeded: dict[str, int] = {}
+    kept = 0
+    async for address, size in _candidates(stores.blobs, needs.cutoff, now=now):
+        if size is None or address in needed:
+            kept += 1
+        else:
+            unneeded[address] = size
+    sizes = list(unneeded.values())
+    orphaned = {row.key for row in begun} - needs.steps
+    if not dry_run:
+        for key in sorted(orphaned):
+            await stores.journal.reconcile(key)
+        sizes = await stores.blobs.delete(list(unneeded), written_before=needs.cutoff)
+        await _release_ended(stores, workspaces, open_runs=needs.open)
+        await stores.audit.forget(before=now - AUDIT_KEPT)
+    kept += len(unneeded) - len(sizes)
+    return Collected(
+        blobs=len(sizes), bytes=sum(sizes), kept=kept, dry_run=dry_run, calls=len(orphaned)
+    )
+
+
+async def _candidates(
+    blobs: BlobStore, cutoff: datetime, *, now: datetime
+) -> AsyncIterator[tuple[str, int | None]]:
+    """All blobs, with the size of those that are old enough to go."""
+    async for address, size, written in blobs.addresses():
+        old = written < cutoff and not await _is_payload(blobs, address, now - written)
+        yield address, size if old else None
+
+
+async def _release_ended(stores: Stores, workspaces: Workspaces, *, open_runs: set[str]) -> None:
+    for run in await stores.records.find_runs(limit=ALL_RUNS):
+        # A run that was reset is open again, whatever its row says.
+        if run.ended_at is not None and run.id not in open_runs:
+            await workspaces.release(run=run.id)
+
+
+async def _reachable(blobs: BlobStore, roots: set[str]) -> set[str]:
+    needed: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        address = waiting.pop()
+        if address in needed:
+            continue
+        needed.add(address)
+        waiting += addresses_in(await _content(blobs, address)) - needed
+    return needed
+
+
+async def _content(blobs: BlobStore, address: str) -> bytes:
+    try:
+        return await blobs.get(address)
+    except NotFound:
+        return b""  # named, but not here: nothing to follow and nothing to drop
+    except StoreError as error:
+        raise StoreError(
+            f"{error.message} What it leads to is unknown, so nothing was dropped.",
+            cure=error.cure or "Restore it from a backup.",
+        ) from error
+
+
+async def _is_payload(blobs: BlobStore, address: str, age: timedelta) -> bool:
+    if age >= HISTORY_RETENTION:
+        return False
+    try:
+        return PAYLOAD_MARK in (await blobs.get(address))[:100]
+    except NotFound:
+        return False

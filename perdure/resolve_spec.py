@@ -1,0 +1,370 @@
+"""Filling in what a specification leaves to the installation, and refusing what it cannot run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perdure.adapters.checks import schema_problem
+from perdure.adapters.llm.embedded_facts import LOCAL_NAME
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.evaluation.conditions import ToolBound, placed_leaves
+from perdure.domain.evaluation.rubric_requirements import (
+    RubricProblems,
+    no_problems,
+    unknown_checks,
+)
+from perdure.domain.foundation.errors import InvalidInput, PerdureError
+from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.ports import ModelClient, Models, ToolHost
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.refine.strategies import StrategyTools
+from perdure.domain.roles.capabilities import capabilities
+from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot
+from perdure.domain.roles.definition_library import DefinitionStore
+from perdure.domain.roles.limits import wants_goal_judge
+from perdure.domain.roles.parse_definition import text_of
+from perdure.domain.roles.resolved_loop import Resolved, resolve_loop
+from perdure.domain.roles.spec import RolesSettings, RolesSpec
+from perdure.domain.roles.stage_bindings import run_level
+from perdure.domain.run.notifications import ServedModels
+from perdure.domain.run.spec import ROLES, ModelsSpec
+from perdure.domain.specs import KINDS, Spec, output_schema_of, rubric_of
+from perdure.domain.tools.definitions import AccessLevel
+from perdure.domain.tools.selection import is_later, select
+
+
+async def resolved_loop(spec: RolesSpec, store: DefinitionStore, tools: ToolHost) -> Resolved:
+    """The snapshot of a run's definition, with the goal's placeholders replaced.
+
+    A specification that has a snapshot already keeps it: forks and retries use the loop that the
+    run began with, unless a fork asks for another loop or other parameters.
+    """
+    settings = spec.roles
+    if settings.snapshot is not None and _is_of(settings.snapshot, settings):
+        return Resolved(snapshot=settings.snapshot, goal=spec.goal)
+    names = [fact.name for fact in await tools.catalog()]
+    return resolve_loop(
+        await store.library(spec.workspace),
+        settings.definition,
+        goal=spec.goal,
+        parameters=settings.parameters,
+        provided=capabilities(names, KINDS),
+    )
+
+
+def _is_of(snapshot: LoopSnapshot, settings: RolesSettings) -> bool:
+    """Whether a snapshot is of the loop that is asked for, with these parameters."""
+    given = {name: value for name, value in settings.parameters.items() if value is not None}
+    return snapshot.definition.name == settings.definition and all(
+        snapshot.parameters.get(name) == text_of(value) for name, value in given.items()
+    )
+
+
+CORRECT = "Correct these and retry."
+NO_KEY = (
+    "No key of a provider was found, so the embedded model was taken, which writes text and no "
+    "more. For another: export ANTHROPIC_API_KEY=…, and start the services again (perdure down)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """What plugins add, as far as it is known without loading them: the worker alone does that.
+
+    `models` are the names of model plugins; `tools` says whether any plugin may bring tools;
+    `checks` are the names of check plugins, None when only the worker can tell.
+    """
+
+    models: frozenset[str] = frozenset()
+    tools: bool = False
+    checks: frozenset[str] | None = frozenset()
+
+
+class Resolver:
+    """Resolves models and tools before anything is started.
+
+    What only a plugin could know is left to the worker, which refuses it before the first call.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        default_model: str,
+        tools: ToolHost,
+        plugins: Plugins | None = None,
+        *,
+        loops: DefinitionStore,
+        rubric_problems: RubricProblems = no_problems,
+    ) -> None:
+        self._models = models
+        self._default = default_model
+        self._tools = tools
+        self._plugins = plugins or Plugins()
+        self._loops = loops
+        self._rubric_problems = rubric_problems
+
+    async def resolve(self, spec: Spec, served: ServedModels | None = None, /) -> Spec:
+        """The specification with an executor, an access level, and the loop it names.
+
+        Default and names of models are those of the workers, where they have said them (`served`):
+        whoever submits may have no key, another price sheet, or none of the plugins.
+
+        Raises:
+            InvalidInput: unknown models, tools, checks or loops, parameters, patterns or schemas
+                that cannot be used, tools for a model that cannot choose them, or a judge that
+                cannot judge. Every problem is named at once.
+        """
+        models = self._with_executor(spec.models, served)
+        problems: list[str] = []
+        spec = await self._with_loop(spec, problems)
+        cards: dict[str, ModelProfile] = {}
+        named = {name: f"models.{role}" for name, role in _first_named(spec.models, models).items()}
+        for name, path in {
+            **_of_stages(spec),
+            **_of_strategies(spec),
+            **_of_rubric(spec),
+            **named,
+        }.items():
+            await self._card(path, name, cards, problems, served)
+        first = cards.get(models.chain("executor")[0])
+        access = _access(spec, chooses=first is None or first.tools)
+        tools = spec.tools.model_copy(update={"access": access})
+        selection = select(
+            # Whether a tool can be used is for the worker to say, which may be another host.
+            [fact.model_copy(update={"unavailable": ""}) for fact in await self._tools.catalog()],
+            level=access,
+            allow=tools.allow or (),
+            deny=tools.deny,
+            approve=tools.approve,
+            timeouts=tools.timeouts,
+            belongs=isinstance(spec, RolesSpec),
+            later=[server.prefix for server in tools.mcp],
+            orchestrates=isinstance(spec, AgentSpec),
+        )
+        # The embedded model is nobody's choice where tools were asked for: there was no key.
+        keyless = spec.models.executor is None and models.executor == LOCAL_NAME
+        problems += () if self._plugins.tools else selection.problems
+        if first is not None and not first.tools and selection.tools:
+            problems.append(
+                f"tools.access: {first.name} cannot choose tools by itself; allowed for it: minimal"
+            )
+        problems += (*_judges(spec, models, cards), *_goal_judges(spec, models, cards))
+        problems += _unusable_schemas(spec)
+        problems += (*_strange_settings(spec), *_unable(spec, models, cards))
+        problems += self._unusable_checks(spec)
+        problems += () if self._plugins.tools else _beyond(spec, selection.names)
+        if problems:
+            listed = "\n".join(f"  {problem}" for problem in problems)
+            raise InvalidInput(
+                f"The run cannot start:\n{listed}",
+                cure=f"{CORRECT} {NO_KEY}" if keyless else CORRECT,
+                problems=(_placed(problem) for problem in problems),
+            )
+        return spec.model_copy(update={"models": models, "tools": tools})
+
+    async def _with_loop(self, spec: Spec, problems: list[str]) -> Spec:
+        """A run of roles with the snapshot of its definition; others as they are."""
+        if not isinstance(spec, RolesSpec):
+            return spec
+        found = await resolved_loop(spec, self._loops, self._tools)
+        problems += [str(problem) for problem in found.problems]
+        if found.snapshot is None:
+            return spec
+        roles = spec.roles.model_copy(update={"snapshot": found.snapshot})
+        return spec.model_copy(update={"goal": found.goal, "roles": roles})
+
+    def _with_executor(self, models: ModelsSpec, served: ServedModels | None) -> ModelsSpec:
+        if models.executor is not None:
+            return models
+        default = (served.default if served is not None else "") or self._default
+        return models.model_copy(update={"executor": default})
+
+    def _unusable_checks(self, spec: Spec) -> list[str]:
+        rubric = rubric_of(spec)
+        if rubric is None:
+            return []
+        known = self._plugins.checks
+        unknown = () if known is None else unknown_checks(rubric, known)
+        return [str(problem) for problem in (*unknown, *self._rubric_problems(rubric))]
+
+    async def _card(
+        self,
+        path: str,
+        name: str,
+        cards: dict[str, ModelProfile],
+        problems: list[str],
+        served: ServedModels | None,
+    ) -> None:
+        if name in self._plugins.models:
+            return
+        try:
+            client: ModelClient = self._models.resolve(name)
+            cards[name] = await client.card(name)
+        except PerdureError as error:
+            if served is not None and served.serves(name):
+                return  # its card is the workers' to know
+            problems.append(f"{path}: {error}")
+
+
+def _placed(problem: str) -> tuple[str, str]:
+    path, mark, words = problem.partition(": ")
+    return (path, words) if mark else ("", problem)
+
+
+def _first_named(given: ModelsSpec, filled: ModelsSpec) -> dict[str, str]:
+    """Every model once, with the first role that asks for it; a role that says so comes first."""
+    said = [role for role in ROLES if given.chain(role) and getattr(given, role) is not None]
+    first: dict[str, str] = {}
+    for role in (*said, *ROLES):
+        for name in filled.chain(role):
+            first.setdefault(name, role)
+    return first
+
+
+def _access(spec: Spec, *, chooses: bool) -> AccessLevel:
+    """The access of the run, where it names none; that of roles is the widest of its stages."""
+    if isinstance(spec, RolesSpec) and spec.roles.snapshot is not None:
+        definition = spec.roles.snapshot.definition
+        chooses = chooses or any(role.models for role in definition.roles)
+        return run_level(spec.roles.snapshot, spec.tools) if chooses else "minimal"
+    return spec.tools.access or ("readonly" if chooses else "minimal")
+
+
+def _of_stages(spec: Spec) -> dict[str, str]:
+    """The models that the stages of a loop and of those inside it name, with where each is."""
+    return {
+        name: f"{definition.name}.roles.{role.name}.model"
+        for definition in _definitions(spec)
+        for role in definition.roles
+        for name in role.models
+    }
+
+
+def _definitions(spec: Spec) -> list[LoopDefinition]:
+    """The loop of a run, and the loops that its stages are, however deep."""
+    if not isinstance(spec, RolesSpec) or spec.roles.snapshot is None:
+        return []
+    found: list[LoopDefinition] = []
+    waiting = [spec.roles.snapshot]
+    while waiting:
+        snapshot = waiting.pop(0)
+        found.append(snapshot.definition)
+        waiting += snapshot.nested.values()
+    return found
+
+
+def _of_strategies(spec: Spec) -> dict[str, str]:
+    """The models that strategies bring, with where each is named."""
+    if not isinstance(spec, RefineSpec):
+        return {}
+    return {
+        name: f"refine.strategies[{index}].model"
+        for index, strategy in enumerate(spec.refine.strategies)
+        for name in strategy.chain
+    }
+
+
+def _of_rubric(spec: Spec) -> dict[str, str]:
+    """The models that the rubric names as judges, with where each is named."""
+    rubric = rubric_of(spec)
+    return {
+        item.judge: f"rubric[{index}].evaluator.judge.model"
+        for index, item in enumerate(rubric.dimensions if rubric else ())
+        if item.judge is not None
+    }
+
+
+def _beyond(spec: Spec, names: Sequence[str]) -> list[str]:
+    """Tools that strategies or conditions name and the run does not have."""
+    if isinstance(spec, RolesSpec):
+        return _beyond_stages(spec, names)
+    if not isinstance(spec, RefineSpec):
+        return []
+    have = ", ".join(names) or "none"
+    later = [server.prefix for server in spec.tools.mcp]
+    tree = spec.refine.termination
+    unmet = [
+        f"{path}.tool: the run has no tool {leaf.tool!r}; it has {have}"
+        for path, leaf in (placed_leaves(tree, root="refine.termination") if tree else ())
+        if isinstance(leaf, ToolBound) and leaf.tool not in names and not is_later(leaf.tool, later)
+    ]
+    return unmet + [
+        f"refine.strategies[{index}].tools.allow: the run has no tool {pattern!r}; it has {have}"
+        for index, strategy in enumerate(spec.refine.strategies)
+        for pattern in (strategy.tools.allow if strategy.tools else None) or ()
+        if not StrategyTools(allow=(pattern,)).offered(names) and not is_later(pattern, later)
+    ]
+
+
+def _beyond_stages(spec: RolesSpec, names: Sequence[str]) -> list[str]:
+    """Tools that the condition of a loop waits for and no stage has."""
+    if spec.roles.snapshot is None:
+        return []
+    definition, have = spec.roles.snapshot.definition, ", ".join(names) or "none"
+    root = f"{definition.name}.termination_condition"
+    return [
+        f"{path}.tool: the run has no tool {leaf.tool!r}; it has {have}"
+        for path, leaf in placed_leaves(definition.termination_condition, root=root)
+        if isinstance(leaf, ToolBound) and leaf.tool not in names
+    ]
+
+
+def _goal_judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelProfile]) -> list[str]:
+    """Judges of a goal that do not judge."""
+    return [
+        f"models.evaluator: {name} does not judge, but {definition.name} asks a judge whether the "
+        "goal is achieved; name another evaluator"
+        for definition in _definitions(spec)
+        if wants_goal_judge(definition.termination_condition)
+        for name in models.chain("evaluator")
+        if name in cards and not cards[name].judges
+    ]
+
+
+def _strange_settings(spec: Spec) -> list[str]:
+    """Settings of roles that the run does not have."""
+    stages = [role.role for definition in _definitions(spec) for role in definition.roles]
+    known = sorted({*ROLES, *stages})
+    found: list[str] = []
+    for name in spec.models.settings:
+        if name not in known:
+            near = nearest_name(name, known)
+            hint = f"did you mean {near}? It" if near else "it"
+            found.append(f"models.settings.{name}: no such role; {hint} has {', '.join(known)}")
+    return found
+
+
+def _unusable_schemas(spec: Spec) -> list[str]:
+    """Schemas of results that nothing could be held against."""
+    given = {"output_schema": output_schema_of(spec)}
+    if isinstance(spec, DelegationSpec):
+        given["delegation.output_schema"] = spec.delegation.output_schema
+    problems = {path: schema_problem(schema) for path, schema in given.items() if schema}
+    return [f"{path}: {problem}" for path, problem in problems.items() if problem]
+
+
+def _unable(spec: Spec, models: ModelsSpec, cards: dict[str, ModelProfile]) -> list[str]:
+    """Settings that the first model of a role cannot follow; its fallbacks do what they can."""
+    stages = {role.role: role.models for one in _definitions(spec) for role in one.roles}
+    return [
+        f"models.settings.{role}.{field}: {why}"
+        for role, settings in models.settings.items()
+        for name in (stages.get(role) or models.chain(role if role in ROLES else "executor"))[:1]
+        if name in cards
+        for field, why in settings.unable(cards[name])
+    ]
+
+
+def _judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelProfile]) -> list[str]:
+    rubric = rubric_of(spec)
+    found: list[str] = []
+    for judge, names in rubric.judges.items() if rubric else ():
+        path = "models.evaluator" if judge is None else "judge.model"
+        found += [
+            f"{path}: {name} does not judge, but the rubric asks for a judge "
+            f"({', '.join(names)}); name another evaluator or use checks"
+            for name in (models.chain("evaluator") if judge is None else (judge,))
+            if name in cards and not cards[name].judges
+        ]
+    return found

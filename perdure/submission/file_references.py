@@ -1,0 +1,218 @@
+"""Files that a specification refers to: read inside one folder only, and kept as blobs."""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from pydantic import JsonValue
+
+from perdure.domain.foundation.problems import Problem, shown
+from perdure.submission.layers import Fields, Layer
+
+FILE = "file:"
+SCRIPTED = "scripted:"
+STORED = ("scripted:sha256:", "scripted:hmac:")
+LABEL_CHARACTERS = 40
+INLINE_BYTES = 8 * 1024
+MAX_BYTES = 4 * 1024 * 1024
+INSIDE = "a file inside the folder of the task, without links and `..`"
+NO_FILES = "no files: this door reads none, send the text itself"
+_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class References:
+    """Resolves the references of layers; `blobs` and `problems` grow as it goes."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, bytes] = {}
+        self.problems: list[Problem] = []
+
+    def resolved(self, layer: Layer) -> Layer:
+        """The layer with addresses, texts and an absolute workspace in place of references."""
+        fields = dict(layer.fields)
+        context, models = fields.get("context"), fields.get("models")
+        if isinstance(context, dict):
+            fields["context"] = {
+                name: self._input(value, f"context.{name}", layer.folder)
+                for name, value in context.items()
+            }
+        if isinstance(models, dict):
+            fields["models"] = {
+                name: self._model(value, f"models.{name}", layer.folder)
+                for name, value in models.items()
+            }
+        fields = with_models_beside(
+            fields, lambda value, path: self._model(value, path, layer.folder)
+        )
+        if isinstance(fields.get("workspace"), str):
+            fields["workspace"] = self._workspace(str(fields["workspace"]), layer.folder)
+        return Layer(name=layer.name, fields=fields, folder=layer.folder, defaults=layer.defaults)
+
+    def _input(self, value: JsonValue, path: str, folder: Path | None) -> JsonValue:
+        name = _file_of(value)
+        if name is None:
+            return value
+        data = self._read(name, path, folder)
+        if data is None:
+            return value
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            self._problem(path, name, "a file of UTF-8 text")
+            return value
+        return text if len(data) <= INLINE_BYTES else {"ref": self._kept(data)}
+
+    def _model(self, value: JsonValue, path: str, folder: Path | None) -> JsonValue:
+        if isinstance(value, list):
+            return [
+                self._model(item, f"{path}[{index}]", folder) for index, item in enumerate(value)
+            ]
+        if not isinstance(value, str) or not value.startswith(SCRIPTED) or value.startswith(STORED):
+            return value
+        name, mark, label = value.removeprefix(SCRIPTED).partition("#")
+        data = self._read(name, path, folder)
+        # Without a label the file's own name tells people which script it is.
+        named = label if mark else _LABEL.sub("-", PurePosixPath(name).stem)[:LABEL_CHARACTERS]
+        return value if data is None else f"{SCRIPTED}{self._kept(data)}#{named}"
+
+    def _workspace(self, given: str, folder: Path | None) -> str:
+        if folder is None and not Path(given).is_absolute():
+            self._problem("workspace", given, "an absolute path")
+            return given
+        # `absolute` does not follow links: the queue of a folder is found by the name people use.
+        path = Path(os.path.normpath((folder or Path("/")) / given))
+        if not path.is_dir():
+            self._problem("workspace", str(path), "a folder that exists")
+        return str(path)
+
+    def _read(self, name: str, path: str, folder: Path | None) -> bytes | None:
+        if folder is None:
+            self._problem(path, name, NO_FILES)
+            return None
+        try:
+            return read_beneath(folder, name)
+        except FileNotFoundError:
+            self._problem(path, name, f"a file that exists in {folder}")
+        except IsADirectoryError:
+            self._problem(path, name, f"a plain file of at most {MAX_BYTES} bytes")
+        except OSError:
+            self._problem(path, name, INSIDE)
+        return None
+
+    def _kept(self, data: bytes) -> str:
+        address = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        self.blobs[address] = data
+        return address
+
+    def _problem(self, path: str, found: str, allowed: str) -> None:
+        self.problems.append(Problem(path=path, found=shown(found), allowed=allowed))
+
+
+def read_beneath(folder: Path, name: str) -> bytes:
+    """Read a regular file below a folder, component by component, following no link.
+
+    Raises:
+        OSError: it is absent, leads out, is a link, no regular file, or too large.
+    """
+    parts = PurePosixPath(name.strip()).parts
+    if not parts or parts[0] == "/" or ".." in parts:
+        raise PermissionError(name)
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in parts[:-1]:
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+            os.close(at)
+            at = below
+        # O_NONBLOCK: opening a pipe must not wait for a writer.
+        file = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
+    finally:
+        os.close(at)
+    with os.fdopen(file, "rb") as opened:
+        facts = os.fstat(opened.fileno())
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES:
+            raise IsADirectoryError(name)
+        return opened.read(MAX_BYTES)
+
+
+def with_addresses(fields: Fields, moved: Callable[[str], str]) -> Fields:
+    """The fields with every address of a blob replaced, where a store names it otherwise."""
+    context, models = fields.get("context"), fields.get("models")
+    changed = dict(fields)
+    if isinstance(context, dict):
+        changed["context"] = {name: _moved_input(value, moved) for name, value in context.items()}
+    if isinstance(models, dict):
+        changed["models"] = {name: _moved_model(value, moved) for name, value in models.items()}
+    return with_models_beside(changed, lambda value, _: _moved_model(value, moved))
+
+
+def with_models_beside(fields: Fields, change: Callable[[JsonValue, str], JsonValue]) -> Fields:
+    """The fields with every model changed that strategies and judges name.
+
+    Args:
+        fields: a specification as it is written.
+        change: gets the value and its path.
+    """
+    return _with_judges(_with_strategies(fields, change), change)
+
+
+def _with_judges(fields: Fields, change: Callable[[JsonValue, str], JsonValue]) -> Fields:
+    rubric = fields.get("rubric")
+    if not isinstance(rubric, list):
+        return fields
+    changed = list[JsonValue]()
+    for index, item in enumerate(rubric):
+        match item:
+            case {"evaluator": {"judge": {"model": model, **others}}}:
+                path = f"rubric[{index}].evaluator.judge.model"
+                judge: JsonValue = {**others, "model": change(model, path)}
+                changed.append({**item, "evaluator": {"judge": judge}})
+            case _:
+                changed.append(item)
+    return {**fields, "rubric": changed}
+
+
+def _with_strategies(fields: Fields, change: Callable[[JsonValue, str], JsonValue]) -> Fields:
+    refine = fields.get("refine")
+    strategies = refine.get("strategies") if isinstance(refine, dict) else None
+    if not isinstance(refine, dict) or not isinstance(strategies, list):
+        return fields
+    changed: list[JsonValue] = [
+        {**one, "model": change(one["model"], f"refine.strategies[{index}].model")}
+        if isinstance(one, dict) and "model" in one
+        else one
+        for index, one in enumerate(strategies)
+    ]
+    return {**fields, "refine": {**refine, "strategies": changed}}
+
+
+def _moved_input(value: JsonValue, moved: Callable[[str], str]) -> JsonValue:
+    match value:
+        case {"ref": str(address)}:
+            return {"ref": moved(address)}
+        case _:
+            return value
+
+
+def _moved_model(value: JsonValue, moved: Callable[[str], str]) -> JsonValue:
+    match value:
+        case str() if value.startswith(SCRIPTED):
+            address, mark, label = value.removeprefix(SCRIPTED).partition("#")
+            return f"{SCRIPTED}{moved(address)}{mark}{label}"
+        case list():
+            return [_moved_model(item, moved) for item in value]
+        case _:
+            return value
+
+
+def _file_of(value: JsonValue) -> str | None:
+    """The path of `file: path`, written as a block or as one text."""
+    match value:
+        case {"file": str(name)} if len(value) == 1:
+            return name
+        case str() if value.startswith(FILE) and "\n" not in value:
+            return value.removeprefix(FILE).strip()
+        case _:
+            return None

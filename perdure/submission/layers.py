@@ -1,0 +1,182 @@
+"""Layers of a specification in rising order, and where a field of the whole comes from."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.foundation.problems import Problem, nearest_name
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.roles.spec import RolesSpec
+from perdure.submission.parse_yaml import parse
+from perdure.submission.types import Flags
+
+DEFAULTS_FILE = "perdure.yaml"
+Fields = dict[str, JsonValue]
+Step = str | int
+
+FIELDS_BY_KIND: dict[str, frozenset[str]] = {
+    "agent": frozenset(AgentSpec.model_fields),
+    "refine": frozenset(RefineSpec.model_fields),
+    "roles": frozenset(RolesSpec.model_fields),
+    "delegation": frozenset(DelegationSpec.model_fields),
+}
+ALL_FIELDS = frozenset[str]().union(*FIELDS_BY_KIND.values())
+# Blocks of alternative forms: fields of two forms make none.
+_REPLACED = frozenset({"termination", "unknown_price"})
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One source of fields; relative paths in it mean `folder`."""
+
+    name: str
+    fields: Fields
+    folder: Path | None = None
+    defaults: bool = False
+
+
+def merged(layers: Sequence[Layer], kind: str | None) -> Fields:
+    """All layers as one: blocks are merged field by field, anything else is replaced.
+
+    Defaults may speak of all kinds; what does not concern this one is left out.
+    """
+    whole: Fields = {}
+    for layer in layers:
+        fields = layer.fields
+        if layer.defaults and kind in FIELDS_BY_KIND:
+            foreign = ALL_FIELDS - FIELDS_BY_KIND[kind]
+            fields = {name: value for name, value in fields.items() if name not in foreign}
+        whole = _over(whole, fields)
+    return whole
+
+
+def kind_of(layers: Sequence[Layer]) -> str | None:
+    """The kind that the highest layer names."""
+    for layer in reversed(layers):
+        kind = layer.fields.get("kind")
+        if isinstance(kind, str):
+            return kind
+    return None
+
+
+def meant_kind(kind: str | None) -> str | None:
+    """The kind that a typo most probably meant, so that the rest can be looked at too."""
+    if kind is None or kind in FIELDS_BY_KIND:
+        return kind
+    return nearest_name(kind, FIELDS_BY_KIND) or kind
+
+
+def flag_fields(flags: Flags, kind: str | None) -> tuple[Fields, list[Problem]]:
+    """What the flags say, as fields."""
+    fields: Fields = {}
+    if flags.kind is not None:
+        fields["kind"] = flags.kind
+    if flags.budget:
+        fields["budget"] = dict(flags.budget)
+    if flags.model is not None:
+        fields["models"] = {"executor": flags.model}
+    if flags.iterate is not None:
+        block = kind if kind in FIELDS_BY_KIND else "refine"
+        fields[block or "refine"] = {"max_iterations": flags.iterate}
+    if flags.quality is not None:
+        fields = _over(fields, {"refine": {"quality_threshold": flags.quality}})
+    problems: list[Problem] = []
+    for text in flags.sets:
+        problem = _set(fields, text)
+        if problem is not None:
+            problems.append(problem)
+    return fields, problems
+
+
+def with_lists(whole: Fields, flags: Flags) -> Fields:
+    """Apply the `--set`s that reach into lists, which merging would replace."""
+    for text in flags.sets:
+        path, found, value = text.partition("=")
+        steps = steps_of(path.strip())
+        if found and any(isinstance(step, int) for step in steps):
+            whole = _reached(whole, steps, parse(value, named=f"--set {path}"))
+    return whole
+
+
+def steps_of(path: str) -> tuple[Step, ...]:
+    """`rubric[0].weight` as steps."""
+    return tuple(int(number) if number else name for number, name in _STEP.findall(path))
+
+
+def source_of(layers: Sequence[Layer], path: str) -> str | None:
+    """The highest layer that has a value at a path."""
+    steps = steps_of(path)
+    for layer in reversed(layers):
+        if has(layer.fields, steps):
+            return layer.name
+    return None
+
+
+def has(value: JsonValue, steps: Sequence[Step]) -> bool:
+    """Whether there is a value at these steps."""
+    for step in steps:
+        match value, step:
+            case dict(), str() if step in value:
+                value = value[step]
+            case list(), int() if step < len(value):
+                value = value[step]
+            case _:
+                return False
+    return True
+
+
+def _over(low: Fields, high: Fields) -> Fields:
+    whole = dict(low)
+    for name, value in high.items():
+        below = whole.get(name)
+        if isinstance(below, dict) and isinstance(value, dict) and name not in _REPLACED:
+            value = {**below, **value} if name == "context" else _over(below, value)
+        whole[name] = value
+    return whole
+
+
+def _set(fields: Fields, text: str) -> Problem | None:
+    path, found, value = text.partition("=")
+    steps = steps_of(path.strip())
+    if not found or not steps or isinstance(steps[0], int):
+        return Problem(path="--set", found=text, allowed="path=value, as budget.tokens=50000")
+    if any(isinstance(step, int) for step in steps):
+        return None  # reaches into a list of the file; see `with_lists`
+    at = fields
+    for step in steps[:-1]:
+        below = at.setdefault(str(step), {})
+        if not isinstance(below, dict):
+            return Problem(
+                path=path.strip(), found=text, allowed=f"a block of fields at {step}, not a value"
+            )
+        at = below
+    at[str(steps[-1])] = parse(value, named=f"--set {path}")
+    return None
+
+
+def _reached(value: Fields, steps: Sequence[Step], new: JsonValue) -> Fields:
+    changed = _replaced(value, steps, new)
+    return changed if isinstance(changed, dict) else value
+
+
+def _replaced(value: JsonValue, steps: Sequence[Step], new: JsonValue) -> JsonValue:
+    if not steps:
+        return new
+    step, rest = steps[0], steps[1:]
+    match value, step:
+        case dict(), str():
+            return {**value, step: _replaced(value.get(step), rest, new)}
+        case list(), int() if step < len(value):
+            return [*value[:step], _replaced(value[step], rest, new), *value[step + 1 :]]
+        case list(), int() if step == len(value):
+            return [*value, _replaced({}, rest, new)]
+        case None, str():
+            return {step: _replaced(None, rest, new)}
+        case _:
+            return value

@@ -1,0 +1,142 @@
+"""From a task file, bare words or a REST body to a valid specification."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.ports import BlobStore
+from perdure.domain.run.spec import ROLES
+from perdure.domain.specs import RUN_SPEC, Spec
+from perdure.submission.file_references import References, with_addresses
+from perdure.submission.goals import goal_fields, without_vain_judges
+from perdure.submission.layers import (
+    DEFAULTS_FILE,
+    Fields,
+    Layer,
+    flag_fields,
+    kind_of,
+    meant_kind,
+    merged,
+    with_lists,
+)
+from perdure.submission.packaged_tasks import definition_file, open_inputs
+from perdure.submission.parse_yaml import FILE_SUFFIXES, fields_of, read_file
+from perdure.submission.types import Flags, Submission, Surroundings
+from perdure.submission.unused_settings import idle_notes
+from perdure.submission.validation import validated
+
+NO_FLAGS = Flags()
+
+
+def load(task: str, flags: Flags = NO_FLAGS, *, surroundings: Surroundings) -> Submission:
+    """Read a task file, or take bare words as the goal.
+
+    Defaults come in rising order: built in, the user's `perdure.yaml`, the folder's, the file,
+    the flags. References are read inside the file's own folder.
+
+    Raises:
+        NotFound: it looks like a file, and there is none.
+        InvalidInput: anything is wrong; the message lists all of it.
+    """
+    here = surroundings.folder
+    path = _task_file(task, surroundings)
+    if path is None:
+        own = Layer(name="the goal", fields=goal_fields(task, flags), folder=here)
+        return _submitted(own, flags, surroundings, defaults_folder=here)
+    # A ready-made task works where it is called: its `workspace: .` is the folder of the command.
+    folder = here if path.parent == surroundings.definitions else path.parent
+    own = Layer(name=str(path), fields=read_file(path), folder=folder)
+    found = _submitted(own, flags, surroundings, defaults_folder=folder)
+    return replace(found, name=path.stem)
+
+
+def load_data(
+    data: JsonValue, flags: Flags = NO_FLAGS, *, surroundings: Surroundings
+) -> Submission:
+    """Take a specification as data, as REST and other programs send it."""
+    fields = fields_of(data, named="The specification")
+    own = Layer(name="the request", fields=fields, folder=surroundings.folder)
+    return _submitted(own, flags, surroundings, defaults_folder=surroundings.folder)
+
+
+async def store(submission: Submission, blobs: BlobStore) -> Spec:
+    """Put the files of a submission into the blob store.
+
+    Returns:
+        The specification to start; its addresses are those that the store gave.
+    """
+    moved = {address: await blobs.put(data) for address, data in submission.blobs.items()}
+    if all(old == new for old, new in moved.items()):
+        return submission.spec
+    fields: Fields = submission.spec.model_dump(mode="json", by_alias=True)
+    return RUN_SPEC.validate_python(with_addresses(fields, lambda old: moved.get(old, old)))
+
+
+def _submitted(
+    own: Layer, flags: Flags, surroundings: Surroundings, *, defaults_folder: Path | None
+) -> Submission:
+    defaults, notes = _defaults(surroundings, defaults_folder)
+    given = [*defaults, own]
+    kind = meant_kind(flags.kind or kind_of(given))
+    if flags.example is not None:
+        example = flags.example
+        given.append(Layer(name=str(example), fields=read_file(example), folder=example.parent))
+    said, problems = flag_fields(flags, kind)
+    given.append(Layer(name="the flags", fields=said, folder=surroundings.folder))
+    references = References()
+    layers = [references.resolved(layer) for layer in given]
+    whole = with_lists(merged(layers, kind), flags)
+    wrong = [*problems, *references.problems, *open_inputs(whole)]
+    spec = validated(whole, layers, problems=wrong, rubric_problems=surroundings.rubric_problems)
+    spec, unjudged = without_vain_judges(spec, surroundings)
+    models = surroundings.model_notes(_named(spec, surroundings))
+    notes = (*models, *unjudged, *idle_notes(whole), *notes)
+    return Submission(spec=spec, blobs=references.blobs, notes=notes)
+
+
+def _named(spec: Spec, surroundings: Surroundings) -> list[str]:
+    """The models that a specification names, or that it gets for naming none."""
+    executor = spec.models.chain("executor") or (surroundings.default_model,)
+    return [*executor, *(name for role in ROLES for name in spec.models.chain(role))]
+
+
+def _defaults(around: Surroundings, folder: Path | None) -> tuple[list[Layer], list[str]]:
+    """The files of defaults that exist, lowest first, and what to tell of their settings."""
+    found = [around.user_defaults, None if folder is None else folder / DEFAULTS_FILE]
+    layers: list[Layer] = []
+    notes: list[str] = []
+    for path in dict.fromkeys(path for path in found if path is not None and path.is_file()):
+        fields = read_file(path)
+        settings = sorted(around.settings & fields.keys())
+        kept = {name: value for name, value in fields.items() if name not in around.settings}
+        layers.append(Layer(name=str(path), fields=kept, folder=path.parent, defaults=True))
+        if settings and path != around.user_defaults and path.parent != around.folder:
+            notes.append(
+                f"{path}: {', '.join(settings)} count for commands that are given in that folder"
+            )
+    return layers, notes
+
+
+def _task_file(task: str, surroundings: Surroundings) -> Path | None:
+    folder = surroundings.folder
+    if not task.strip():
+        raise InvalidInput(
+            "The goal is empty.", cure='Give a task file, or a goal: perdure run "a goal".'
+        )
+    if folder is None or "\n" in task:
+        return None
+    try:
+        path = (folder / task).absolute()
+        if path.is_file():
+            return path
+    except (OSError, ValueError):
+        return None  # too long, or with characters that no path has: it is a goal
+    defined = definition_file(task, surroundings.definitions)
+    if defined is not None:
+        return defined
+    looks_like_one = path.suffix.lower() in FILE_SUFFIXES and " " not in task.strip()
+    if looks_like_one or path.is_dir():
+        raise NotFound(f"There is no task file {path}.", cure='`perdure new "a goal"` writes one.')
+    return None

@@ -1,0 +1,60 @@
+"""Ready-made tasks by name, and the inputs that a task leaves open for whoever runs it."""
+
+import re
+from pathlib import Path
+
+from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.problems import Problem, nearest_name
+from perdure.submission.layers import Fields
+
+PREFIX = "definitions:"
+SUFFIX = ".yaml"
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+def definition_names(folder: Path) -> tuple[str, ...]:
+    """The ready-made tasks of a folder."""
+    return tuple(sorted(path.stem for path in folder.glob(f"*{SUFFIX}")))
+
+
+def definition_file(task: str, folder: Path | None) -> Path | None:
+    """The ready-made task that `NAME` or `definitions:NAME` means; None for words of a goal.
+
+    Raises:
+        NotFound: it is written like a name, and no task has it.
+        InvalidInput: it is the name of a loop of roles.
+    """
+    if folder is None:
+        return None
+    is_explicit = task.startswith(PREFIX)
+    name = task.removeprefix(PREFIX).strip()
+    known = definition_names(folder)
+    if name in known:
+        return folder / f"{name}{SUFFIX}"
+    if name in (loops := definition_names(folder.parent / "loops")):
+        raise InvalidInput(
+            f"{name} is a loop of roles, and wants a goal.",
+            cure=f'Start it with: perdure loops start {name} "what is to be done".',
+        )
+    near = nearest_name(name, (*known, *loops))
+    # One word with hyphens is hardly a goal: a typo must not start work of another kind.
+    if is_explicit or (near and "-" in name and _NAME.fullmatch(name)):
+        hint = f" Did you mean {near}?" if near else ""
+        raise NotFound(f"There is no task {name!r}.{hint}", cure=f"There are: {', '.join(known)}.")
+    return None
+
+
+def open_inputs(whole: Fields) -> tuple[Problem, ...]:
+    """One problem for every input that the task leaves open (`null`) and nobody gave."""
+    context = whole.get("context")
+    if not isinstance(context, dict):
+        return ()
+    return tuple(
+        Problem(
+            path=f"context.{name}",
+            found="nothing",
+            allowed=f"an input: --set context.{name}=TEXT or --set context.{name}=file:PATH",
+        )
+        for name, value in context.items()
+        if value is None
+    )

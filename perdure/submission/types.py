@@ -1,0 +1,83 @@
+"""What a submission is made from, and what comes of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from perdure.domain.evaluation.rubric_requirements import RubricProblems, no_problems
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.names import LOCAL_MODELS, LoopKind
+from perdure.domain.specs import Spec
+
+ModelNotes = Callable[[Sequence[str]], tuple[str, ...]]
+
+
+def no_notes(_: Sequence[str]) -> tuple[str, ...]:
+    """Nothing to tell: for what knows no provider."""
+    return ()
+
+
+def may_judge(model: str) -> bool:
+    """Whether a model may evaluate: the embedded one never does."""
+    return model not in LOCAL_MODELS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """What a command line says over the file; `sets` are texts such as `budget.tokens=5000`.
+
+    `example` is a file of inputs, and of a model to play, that goes between the file and the rest.
+    """
+
+    kind: LoopKind | None = None
+    iterate: int | None = None
+    quality: float | None = None
+    budget: Mapping[str, JsonValue] = field(default_factory=dict)
+    model: str | None = None
+    sets: tuple[str, ...] = ()
+    example: Path | None = None
+
+
+class NobodyJudges(InvalidInput):
+    """Nothing can be evaluated with the model that would judge; another default may do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where a submission is made.
+
+    Args:
+        folder: the folder of the command; None means a door that may read no files (REST).
+        user_defaults: the user's own `perdure.yaml`, which need not exist.
+        default_model: what runs use that name no model.
+        judges: whether a model may evaluate.
+        definitions: the folder of the ready-made tasks, which are known by name.
+        rubric_problems: finds patterns and schemas of a rubric that cannot be used.
+        model_notes: says which models end soon.
+        settings: keys of a `perdure.yaml` that are settings of the installation, no fields.
+    """
+
+    folder: Path | None
+    user_defaults: Path | None = None
+    default_model: str = "local"
+    judges: Callable[[str], bool] = may_judge
+    definitions: Path | None = None
+    rubric_problems: RubricProblems = no_problems
+    model_notes: ModelNotes = no_notes
+    settings: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A valid specification, the files that must be stored before it starts, and what to tell.
+
+    `blobs` is keyed by the plain address (`sha256:…`) that the specification uses. `name` is that
+    of the task's file, which says in fewer words than the goal what a run is about.
+    """
+
+    spec: Spec
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    name: str = ""

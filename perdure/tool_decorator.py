@@ -1,0 +1,266 @@
+"""`@tool`: a typed function becomes a tool that loops can call.
+
+The name, description and JSON Schema come from the function itself: its annotations, its defaults
+and its Google-style docstring. The function stays callable as before.
+"""
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, ParamSpec, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, create_model
+
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.tools.definitions import (
+    DEFAULT_TIMEOUT_S,
+    AccessClass,
+    ToolDefinition,
+    ToolGrant,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+Arguments = dict[str, JsonValue]
+Mending = Callable[[Arguments], Arguments]
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*")
+_ARGUMENT = re.compile(r"^\*{0,2}(?P<name>\w+)(\s*\([^)]*\))?:\s*(?P<text>.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Facts about the call; a parameter annotated with this type gets it and is not an argument.
+
+    `idempotency_key` stays the same when a lost call is tried again. `stopping()` turns true when
+    the deadline passed or the run was stopped: long synchronous work should look at it. `stage` is
+    empty where an iteration has no stages.
+    """
+
+    run: str
+    call_id: str
+    idempotency_key: str
+    grant: ToolGrant
+    conversation: str = ""
+    iteration: int = 0
+    stage: str = ""
+    stopping: Callable[[], bool] = field(default=lambda: False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool(Generic[P, R_co]):
+    """A function with its facts; call it as the function, or register it as a tool.
+
+    `rehearsal` takes the same arguments, changes nothing, and raises what the call would raise; the
+    text that it returns (such as a diff) is shown to the person who approves the call. What it
+    `tells` are arguments that this text holds in full, so that they are not shown twice. `mending`
+    rewrites the arguments that a model gave, before anything is checked, counted or approved.
+    """
+
+    fact: ToolDefinition
+    function: Callable[P, R_co]
+    arguments: type[BaseModel]
+    context_name: str | None = None
+    rehearsal: Callable[P, object] | None = None
+    tells: tuple[str, ...] = ()
+    mending: Mending | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        return self.function(*args, **kwargs)
+
+    def rehearsed(
+        self, rehearsal: Callable[P, object], *, tells: tuple[str, ...] = ()
+    ) -> "Tool[P, R_co]":
+        """The tool with a look at its calls before anybody approves them."""
+        return replace(self, rehearsal=rehearsal, tells=tells)
+
+    def mended(self, mending: Mending) -> "Tool[P, R_co]":
+        """The tool with arguments mended that models are known to get wrong.
+
+        Args:
+            mending: takes the arguments of a call as the model gave them, by name, and returns
+                them as the tool takes them. It must be pure: the call is kept as it returns it.
+        """
+        return replace(self, mending=mending)
+
+
+def tool(
+    *,
+    access: AccessClass = "read",
+    idempotent: bool = False,
+    needs_approval: bool = False,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    name: str | None = None,
+    exclusive: bool = False,
+    aliases: tuple[str, ...] = (),
+    tags: tuple[str, ...] = (),
+) -> Callable[[Callable[P, R]], Tool[P, R]]:
+    """Make a typed function, synchronous or asynchronous, a tool.
+
+    Args:
+        access: what it touches: `read`, `write`, `execute`, `network` or `person`.
+        idempotent: a repeat with the same arguments changes nothing more, so it may be retried.
+        needs_approval: a person approves each call.
+        timeout_s: deadline of a call in seconds.
+        name: full name such as `texts.count`; the function's name when absent.
+        exclusive: never run beside other calls of the same turn.
+        aliases: other names that models use for it.
+        tags: words that a task's `tools.filter` may go by.
+
+    Raises:
+        InvalidInput: a parameter has no annotation, or the name is malformed.
+    """
+
+    def decorate(function: Callable[P, R]) -> Tool[P, R]:
+        full_name = name or function.__name__
+        if not _NAME.fullmatch(full_name):
+            raise InvalidInput(
+                f"The tool name {full_name!r} is malformed.",
+                cure="Use lower-case words joined by dots, such as texts.count.",
+            )
+        read = _signature(function, full_name)
+        fact = ToolDefinition(
+            name=full_name,
+            description=read.summary or full_name,
+            parameters=read.schema,
+            access=access,
+            idempotent=idempotent,
+            needs_approval=needs_approval,
+            timeout_s=timeout_s,
+            exclusive=exclusive,
+            aliases=aliases,
+            tags=tags,
+        )
+        return Tool(
+            fact=fact,
+            function=function,
+            arguments=read.arguments,
+            context_name=read.context_name,
+        )
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """What a function's signature and docstring say about the tool that it is."""
+
+    summary: str
+    arguments: type[BaseModel]
+    context_name: str | None
+    schema: dict[str, JsonValue]
+
+
+_signatures: dict[Hashable, _Signature] = {}
+"""By code: tools that close over a store are made anew for each store, and read the same."""
+
+
+def _signature(function: Callable[..., object], name: str) -> _Signature:
+    documentation = inspect.getdoc(function) or ""
+    key = (
+        name,
+        documentation,
+        getattr(function, "__code__", function),
+        tuple((k, _comparable(kind)) for k, kind in inspect.get_annotations(function).items()),
+        repr(inspect.signature(function)),
+    )
+    known = _signatures.get(key)
+    if known is None:
+        known = _signatures[key] = _read_signature(function, name, documentation)
+    return known
+
+
+def _comparable(annotation: object) -> Hashable:
+    """Equal for what means the same, such as two `Annotated` of one type and equal fields."""
+    parts = typing.get_args(annotation)
+    if parts:
+        return (typing.get_origin(annotation), *(_comparable(part) for part in parts))
+    return annotation if isinstance(annotation, type) else repr(annotation)
+
+
+def _read_signature(function: Callable[..., object], name: str, documentation: str) -> _Signature:
+    summary, described = read_docstring(documentation)
+    arguments, context_name = _argument_model(function, name, described=described)
+    return _Signature(summary, arguments, context_name, _schema(arguments))
+
+
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The description and the `Args:` section of a Google-style docstring."""
+    summary, _, rest = text.partition("\nArgs:\n")
+    described: dict[str, str] = {}
+    current = ""
+    for line in rest.splitlines():
+        if line and not line.startswith(" "):
+            break
+        matched = _ARGUMENT.match(line.strip()) if _indent(line) <= 4 else None
+        if matched:
+            current = matched["name"]
+            described[current] = matched["text"].strip()
+        elif current and line.strip():
+            described[current] = f"{described[current]} {line.strip()}"
+    return re.split(r"\n(?:Returns|Raises|Yields):\n", summary)[0].strip(), described
+
+
+def _argument_model(
+    function: Callable[..., object], name: str, *, described: Mapping[str, str]
+) -> tuple[type[BaseModel], str | None]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    fields: dict[str, object] = {}
+    context_name: str | None = None
+    for parameter in inspect.signature(function).parameters.values():
+        _require_plain(parameter, hints, tool_name=name)
+        annotation = hints[parameter.name]
+        if annotation is ToolContext:
+            context_name = parameter.name
+            continue
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        detail = Field(default=default, description=described.get(parameter.name))
+        fields[parameter.name] = (annotation, detail)
+    build: Callable[..., type[BaseModel]] = create_model
+    model = build(re.sub(r"\W", "_", name), __config__=ConfigDict(extra="forbid"), **fields)
+    return model, context_name
+
+
+def _require_plain(
+    parameter: inspect.Parameter, hints: Mapping[str, object], *, tool_name: str
+) -> None:
+    if parameter.name not in hints:
+        raise InvalidInput(
+            f"The parameter {parameter.name!r} of tool {tool_name} has no type annotation.",
+            cure="Annotate it; the JSON Schema that models see comes from it.",
+        )
+    if parameter.kind not in {
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+    }:
+        raise InvalidInput(
+            f"The parameter {parameter.name!r} of tool {tool_name} cannot be passed by name.",
+            cure="Use plain parameters, no *args, **kwargs or positional-only ones.",
+        )
+
+
+def _schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:
+    schema = TypeAdapter(dict[str, JsonValue]).validate_python(arguments.model_json_schema())
+    return {key: _without_titles(value) for key, value in schema.items() if key != "title"}
+
+
+def _without_titles(value: JsonValue) -> JsonValue:
+    """Pydantic's generated titles repeat the names; models pay for every word."""
+    if isinstance(value, list):
+        return [_without_titles(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    is_schema = isinstance(value.get("title"), str)
+    return {
+        key: _without_titles(item)
+        for key, item in value.items()
+        if not (is_schema and key == "title")
+    }
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))

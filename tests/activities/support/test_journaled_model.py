@@ -1,0 +1,124 @@
+"""A metered call and its journal: what is asked first, what is booked, what is told."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from perdure.activities.support.journaled_model import Answered, Backoff, JournaledModel, NotSent
+from perdure.activities.support.model_attempts import call_context, within_window
+from perdure.adapters.stores import Stores, open_stores
+from perdure.domain.budget.call_allowance import Allowance
+from perdure.domain.llm.requests import CallContext, ModelProfile, ModelReply, ModelRequest
+from perdure.domain.llm.transcript import Message, TextBlock, user_text
+from perdure.domain.llm.usage import Usage
+from perdure.domain.ports import ModelClient
+from perdure.domain.run.activity_messages import Frame, ModelCallRequest
+from perdure.domain.tools.definitions import ToolGrant
+
+MODEL = "counted"
+
+
+class Counted:
+    """A provider whose own count of the prompt is what a test says."""
+
+    def __init__(self) -> None:
+        self.tokens = 10
+        self.counts = self.calls = 0
+
+    def resolve(self, model: str) -> ModelClient:
+        return self
+
+    async def card(self, model: str) -> ModelProfile:
+        return ModelProfile(name=model, price=None)
+
+    async def count(self, request: ModelRequest) -> int | None:
+        self.counts += 1
+        return self.tokens
+
+    async def call(
+        self, request: ModelRequest, *, on_text: object, on_answer: object = None
+    ) -> ModelReply:
+        self.calls += 1
+        return ModelReply(
+            message=Message(role="assistant", blocks=(TextBlock(type="text", text="said"),)),
+            stop_reason="end_turn",
+            usage=Usage(input_tokens=10, output_tokens=5),
+            model=MODEL,
+        )
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
+    stores = await open_stores(tmp_path, None)
+    yield stores
+    await stores.close()
+
+
+async def attempted(stores: Stores, provider: Counted, *, attempt: int) -> Answered | NotSent:
+    """One attempt of one logical call, as an activity makes it."""
+    metered = JournaledModel(
+        models=provider,
+        journal=stores.journal,
+        blobs=stores.blobs,
+        records=stores.records,
+        backoff=Backoff(),
+    )
+    step = ModelCallRequest(
+        frame="f", iteration=1, model=MODEL, allowance=Allowance(max_tokens=50, tokens=60)
+    )
+    frame = Frame(
+        run="run",
+        root="run",
+        kind="agent",
+        goal="g",
+        system="",
+        tools=(),
+        grant=ToolGrant(root="", allowed=()),
+        cards={MODEL: ModelProfile(name=MODEL, price=None)},
+        chains={},
+    )
+
+    async def body() -> Answered | NotSent:
+        request = ModelRequest(
+            model=MODEL,
+            system="",
+            messages=(user_text("hello"),),
+            max_tokens=50,
+            context=call_context(step, run="run"),
+        )
+        return await metered.call(step, request, frame=frame, estimate=10)
+
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, attempt=attempt)
+    return await environment.run(body)
+
+
+async def test_a_retry_asks_the_journal_before_it_counts_or_judges_the_fit(stores: Stores) -> None:
+    """The count of the prompt moved meanwhile: the reply is paid for, and is given all the same."""
+    provider = Counted()
+    assert isinstance(await attempted(stores, provider, attempt=1), Answered)
+    provider.tokens, provider.counts = 10_000, 0
+    again = await attempted(stores, provider, attempt=2)
+    assert isinstance(again, Answered)
+    assert again.replayed
+    assert again.reply.message.text == "said"
+    assert (provider.calls, provider.counts) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "longest"),
+    [(100, 500), (700, 300), (999, 1), (1_000, 500), (2_000, 500)],
+    ids=["there is room", "less", "hardly any", "none: the provider says so", "too long"],
+)
+def test_prompt_and_reply_fit_the_window_together(prompt: int, longest: int) -> None:
+    request = ModelRequest(
+        model="m",
+        system="",
+        messages=(),
+        max_tokens=500,
+        context=CallContext(run="r", role="executor", iteration=1, key="k"),
+    )
+    assert within_window(request, prompt=prompt, window=1_000).max_tokens == longest

@@ -1,0 +1,64 @@
+"""A call in progress notes what is booked for it if its worker dies now."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from waiting import eventually
+
+from perdure.activities.support import stream_preview
+from perdure.activities.support.stream_preview import LiveText
+from perdure.adapters.stores import Stores, open_stores
+from perdure.domain.budget.journal import Attempt
+from perdure.domain.llm.usage import Usage
+
+HEAD = Usage(input_tokens=10, cache_read_tokens=90_000)
+ATTEMPT = Attempt(
+    key="k",
+    attempt=1,
+    execution="e",
+    root="r",
+    run="r",
+    phase="execute",
+    role="executor",
+    iteration=1,
+    model="m",
+    request_hash="h",
+    estimate=Usage(input_tokens=90_010),
+    estimate_cost_usd=None,
+)
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
+    stores = await open_stores(tmp_path, None)
+    yield stores
+    await stores.close()
+
+
+async def test_the_prompt_is_noted_as_soon_as_the_provider_told_it(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that dies in the first second leaves no cached prompt booked at its full price."""
+    monkeypatch.setattr(stream_preview, "BATCHES_PER_NOTE", 1_000_000)
+    noted: list[Usage | None] = []
+
+    async def expects(seen: Usage | None) -> None:
+        noted.append(seen)
+
+    async with LiveText(stores.records, run="r", attempt=ATTEMPT, expects=expects) as live:
+        said = Usage()
+        live.answers(lambda: said)
+        live.add("so ")
+        await eventually(lambda: stores.records.live_text("r"))
+        assert not noted, "nothing was told yet"
+        said = HEAD
+        await eventually(lambda: noted)
+        said = HEAD.model_copy(update={"output_tokens": 7})
+        live.add("far")
+        await eventually(lambda: _shows(stores, "so far"))
+    assert noted == [HEAD], "what is streamed after is noted once a second"
+
+
+async def _shows(stores: Stores, text: str) -> bool:
+    return await stores.records.live_text("r") == text

@@ -1,0 +1,51 @@
+"""A git process, with its children, is gone on every exit."""
+
+import asyncio
+import os
+
+import psutil
+import pytest
+
+from perdure.adapters.git import run_git
+from perdure.domain.foundation.errors import ToolFailure
+
+
+@pytest.fixture
+def endless(tmp_path, monkeypatch):
+    """In place of git: a program that starts a child and never ends, and says who they are."""
+    program = tmp_path / "git"
+    pids = tmp_path / "pids"
+    os.mkfifo(pids)
+    program.write_text(f'#!/bin/sh\nsleep 600 &\necho "$$ $!" > {pids}\nwait\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(run_git, "binary", lambda: str(program))
+    return pids
+
+
+async def test_cancellation_ends_the_whole_group(endless, tmp_path):
+    running = asyncio.create_task(run_git.run_git(["log"], cwd=str(tmp_path), may_write=True))
+    text = await asyncio.to_thread(endless.read_text)
+    parent, child = map(int, text.split())
+    assert psutil.pid_exists(child)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not psutil.pid_exists(parent)
+    # The child belongs to init by now, which may take a moment to bury it.
+    _, alive = psutil.wait_procs(_living(child), timeout=10)
+    assert not alive
+
+
+async def test_a_missing_git_is_explained(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_git, "SEARCH_PATH", str(tmp_path))
+    with pytest.raises(ToolFailure, match="git is not installed") as caught:
+        await run_git.run_git(["log"], cwd=str(tmp_path))
+    assert caught.value.reason == "unavailable"
+
+
+def _living(pid):
+    try:
+        found = psutil.Process(pid)
+        return [] if found.status() == psutil.STATUS_ZOMBIE else [found]
+    except psutil.NoSuchProcess:
+        return []

@@ -1,0 +1,133 @@
+"""What the price book knows, and how an operator's sheet changes it."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from genai_prices import extract_usage
+
+from perdure.adapters.llm.pricing import ModelPrices, load_price_sheet
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.llm.usage import Usage
+
+BOOK = ModelPrices()
+
+
+def sheet(tmp_path: Path, text: str) -> ModelPrices:
+    path = tmp_path / "prices.yaml"
+    path.write_text(text, encoding="utf-8")
+    return ModelPrices(load_price_sheet(path))
+
+
+def test_all_kinds_of_tokens_cost_what_the_snapshot_says() -> None:
+    used = Usage(
+        input_tokens=10,
+        output_tokens=3,
+        cache_read_tokens=30,
+        cache_write_5m_tokens=15,
+        cache_write_1h_tokens=5,
+    )
+    card = BOOK.card("claude-sonnet-4-5")
+    assert card is not None
+    assert card.price is not None
+    assert card.price.cost(used) == Decimal("0.00017025")
+    message = {
+        "model": "claude-sonnet-4-5",
+        "usage": {
+            "input_tokens": 10,
+            "output_tokens": 3,
+            "cache_read_input_tokens": 30,
+            "cache_creation_input_tokens": 20,
+            "cache_creation": {"ephemeral_5m_input_tokens": 15, "ephemeral_1h_input_tokens": 5},
+        },
+    }
+    assert extract_usage(message, provider_id="anthropic").calc_price().total_price == Decimal(
+        "0.00017025"
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "window", "max_output"),
+    [
+        ("claude-sonnet-4-5", 200_000, 64_000),
+        ("claude-sonnet-4-5-20250929", 200_000, 64_000),
+        ("claude-3-haiku", 200_000, 4_096),
+        ("claude-3-5-haiku-latest", 200_000, 8_192),
+        ("claude-opus-4-1", 200_000, 32_000),
+        ("claude-opus-5", 1_000_000, 64_000),
+        pytest.param("claude-haiku-5-5", 100_000, 64_000, id="window ends where a tier begins"),
+    ],
+)
+def test_windows_and_output_limits(model: str, window: int, max_output: int) -> None:
+    card = BOOK.card(model)
+    assert card is not None
+    assert (card.name, card.window, card.max_output) == (model, window, max_output)
+    assert card.tools
+    assert card.judges
+
+
+@pytest.mark.parametrize("model", ["claude-unheard-of", "gpt-5", "", "scripted:sha256:ab"])
+def test_unknown_models_have_no_card(model: str) -> None:
+    assert BOOK.card(model) is None
+
+
+@pytest.mark.parametrize("model", ["local", "smollm2-135m-instruct"])
+def test_the_embedded_model_is_free_by_an_explicit_entry(model: str) -> None:
+    card = BOOK.card(model)
+    assert card is not None
+    assert card.price is not None
+    assert card.price.cost(Usage(input_tokens=10**6, output_tokens=10**6)) == 0
+    assert not card.judges
+
+
+def test_sheet_overrides_the_snapshot_and_keeps_the_rest(tmp_path: Path) -> None:
+    book = sheet(
+        tmp_path,
+        "models: {claude-opus-5: {input_per_million: 1.5, output_per_million: 2, max_output: 99}}",
+    )
+    card = book.card("claude-opus-5")
+    assert card is not None
+    assert card.price is not None
+    assert card.price.input_per_million == Decimal("1.5")
+    assert card.price.cache_read_per_million is None, "follows from the new input price"
+    assert (card.window, card.max_output) == (1_000_000, 99)
+    assert book.card("claude-sonnet-4-5") == BOOK.card("claude-sonnet-4-5")
+
+
+def test_sheet_adds_models(tmp_path: Path) -> None:
+    book = sheet(
+        tmp_path,
+        "models: {my-model: {input_per_million: 1, output_per_million: 2, window: 9000,"
+        " tools: false, judges: false, small: true}}",
+    )
+    card = book.card("my-model")
+    assert card is not None
+    assert (card.window, card.tools, card.judges, card.small) == (9000, False, False, True)
+    assert "my-model" in book.known_names()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("models: {x: {input_per_million: 1}}", "models.x.output_per_million"),
+        (
+            "models: {x: {input_per_million: -1, output_per_million: 1}}",
+            "models.x.input_per_million",
+        ),
+        ("modells: {}", "modells"),
+        ("models: {x: {input: 1}}", "models.x.input"),
+        ("models: [", "cannot be read"),
+    ],
+)
+def test_wrong_sheets_name_their_place(tmp_path: Path, text: str, named: str) -> None:
+    with pytest.raises(InvalidInput, match=named):
+        sheet(tmp_path, text)
+
+
+def test_empty_sheet_changes_nothing(tmp_path: Path) -> None:
+    assert sheet(tmp_path, "").known_names() == BOOK.known_names()
+
+
+def test_missing_sheet_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"none\.yaml"):
+        load_price_sheet(tmp_path / "none.yaml")

@@ -1,0 +1,66 @@
+"""Signed webhooks: the receiver of the docs knows them, and secrets that are none are refused."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from perdure.adapters.notifiers import notifier
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.webhook_signing import signed_headers, signing_secret
+from perdure.domain.foundation.errors import InvalidInput
+from tests.adapters.test_notifiers import EVENT, Receiver, receiver
+
+__all__ = ["receiver"]
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+
+
+def example() -> dict[str, object]:
+    """What the verification example of the docs defines."""
+    made: dict[str, object] = {}
+    text = PAGE.read_text(encoding="utf-8").split("```python\nimport base64")[1].split("```")[0]
+    exec(f"import base64{text}", made)
+    return made
+
+
+async def test_the_example_of_the_docs_knows_a_webhook(receiver: Receiver, tmp_path: Path) -> None:
+    kept = tmp_path / "secret"
+    kept.write_text(f"{SECRET}\n")
+    settings = Settings.load(notify_webhook=receiver.url, notify_secret=f"file:{kept}")
+    for _ in range(2):
+        assert await notifier(settings).notify(EVENT) is True
+    genuine = example()["genuine"]
+    assert callable(genuine)
+    (_, first, body), (_, again, _) = receiver.came
+    assert first["webhook-id"] == again["webhook-id"]
+    assert genuine(first, body, SECRET)
+    assert not genuine(first, body + b" ", SECRET)
+    assert not genuine(first | {"webhook-id": "msg_other"}, body, SECRET)
+    assert not genuine(first, body, "whsec_" + base64.b64encode(b"o" * 32).decode())
+    assert not genuine(first | {"webhook-timestamp": "1614265330"}, body, SECRET)
+
+
+def test_an_id_has_no_dots() -> None:
+    headers = signed_headers(b"s" * 32, key="a.b/g1/0", at=1, body=b"{}")
+    assert "." not in headers["webhook-id"]
+
+
+@pytest.mark.parametrize(
+    ("secret", "said"),
+    [
+        (None, "leads to no secret"),
+        ("", "leads to no secret"),
+        ("whsec_???", "not base64"),
+        ("whsec_c2hvcnQ=", "5 bytes long"),
+    ],
+    ids=["none", "empty", "no base64", "short"],
+)
+def test_what_is_no_secret_is_refused_with_the_cure(
+    secret: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if secret is not None:
+        monkeypatch.setenv("HOOK_SIGNING", secret)
+    with pytest.raises(InvalidInput, match=said) as refused:
+        signing_secret("env:HOOK_SIGNING")
+    assert "openssl rand" in str(refused.value.cure)

@@ -1,0 +1,33 @@
+"""Files that are handed over: what is protected from models is not read for them here either."""
+
+import pytest
+
+from perdure.adapters.verification.deliverables import Deliverables
+
+SECRET = "canary-41aa"
+NAMES = [".env", "deploy/prod.env", ".git/config", "sub/.git/config", "a/../.env", ".ENV", "./.env"]
+
+
+@pytest.fixture
+def root(tmp_path):
+    for name in (".env", ".ENV", "deploy/prod.env", ".git/config", "sub/.git/config", "note.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(SECRET if name != "note.txt" else "a note")
+    (tmp_path / "a").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_protected_file_is_no_deliverable(root, name):
+    inspector = Deliverables()
+    assert await inspector.texts(str(root), [name]) == {}
+    (fact,) = await inspector.facts(str(root), [name])
+    assert fact.bytes == 0
+    assert "cannot be handed over" in fact.problem
+
+
+async def test_honest_files_are_read(root):
+    inspector = Deliverables()
+    assert await inspector.texts(str(root), ["note.txt", "none.txt"]) == {"note.txt": "a note"}
+    here, gone = await inspector.facts(str(root), ["note.txt", "none.txt"])
+    assert (here.exists, here.problem, gone.exists) == (True, "", False)

@@ -1,0 +1,397 @@
+"""The envelope: every rule of the budget at its boundary."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.envelope import (
+    DIMENSIONS,
+    Budget,
+    BudgetLimits,
+    CallFit,
+    LimitReached,
+    Reservation,
+    Spend,
+)
+from perdure.domain.llm.requests import Price
+from perdure.domain.llm.usage import AttemptTotals, Usage
+
+PRICE = Price(input_per_million=Decimal(3), output_per_million=Decimal(15))
+UNLIMITED = {
+    "tokens": None,
+    "cost_usd": None,
+    "active_time": None,
+}
+
+
+def budget(spent: Mapping[str, object] | None = None, /, **limits: Any) -> Budget:
+    return Budget(
+        limits=BudgetLimits.model_validate({**UNLIMITED, **limits}),
+        spent=Spend.model_validate(spent or {}),
+    )
+
+
+def account(
+    *, used: int = 0, out: int = 0, cost: str | None = "0", attempts: int = 1
+) -> AttemptTotals:
+    return AttemptTotals(
+        attempts=attempts,
+        usage=Usage(input_tokens=used, output_tokens=out),
+        cost_usd=None if cost is None else Decimal(cost),
+    )
+
+
+def test_defaults_of_the_envelope():
+    limits = BudgetLimits()
+    assert (limits.tokens, limits.cost_usd, limits.active_time) == (200_000, Decimal("2.00"), 300)
+    assert (limits.depth, limits.wrap_up, limits.on_exhausted) == (4, 0.10, "abort")
+    assert (limits.wall_time, limits.iterations, limits.count_cache_reads) == (None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "limits", "limit"),
+    [
+        ("tokens", {"tokens": 0}, None),
+        ("tokens", {"tokens": None}, None),
+        ("tokens", {"tokens": 5}, 5),
+        ("cost", {"cost_usd": 0}, None),
+        ("cost", {"cost_usd": "0.5"}, Decimal("0.5")),
+        ("wall_time", {"wall_time": 1.5}, Decimal("1.5")),
+        ("workers", {"workers": 0}, None),
+        ("iterations", {"iterations": None}, 10_000),
+        ("iterations", {"iterations": 0}, 10_000),
+        ("iterations", {"iterations": 7}, 7),
+    ],
+)
+def test_zero_and_null_mean_unlimited(dimension, limits, limit):
+    assert budget(**limits).limits.limit(dimension) == limit
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"iterations": 10_001},
+        {"tokens": -1},
+        {"cost_usd": "-0.01"},
+        {"depth": -1},
+        {"wrap_up": 1},
+        {"on_exhausted": "panic"},
+        {"unknown": 1},
+    ],
+    ids=str,
+)
+def test_limits_out_of_range_are_refused(limits):
+    with pytest.raises(ValidationError):
+        BudgetLimits.model_validate(limits)
+
+
+def test_money_from_a_float_is_exact():
+    assert BudgetLimits.model_validate({"cost_usd": 0.1}).cost_usd == Decimal("0.1")
+
+
+LIMITS = {
+    "tokens": 100,
+    "output_tokens": 50,
+    "model_calls": 4,
+    "cost_usd": "1.00",
+    "tool_calls": 3,
+    "iterations": 9,
+    "workers": 2,
+    "wall_time": 60,
+    "active_time": 30,
+    "wrap_up": 0,
+}
+AT_LIMIT = {
+    "tokens": 100,
+    "output_tokens": 50,
+    "model_calls": 4,
+    "cost_usd": Decimal(1),
+    "tool_calls": 3,
+    "iterations": 9,
+    "workers": 2,
+    "active_time": 30.0,
+}
+BELOW = {
+    "tokens": 99,
+    "output_tokens": 49,
+    "model_calls": 3,
+    "cost_usd": Decimal("0.99"),
+    "tool_calls": 2,
+    "iterations": 8,
+    "workers": 1,
+    "active_time": 29.9,
+}
+FIELD: dict[str, str] = {"cost": "cost_usd"}
+
+
+@pytest.mark.parametrize("dimension", [name for name in DIMENSIONS if name != "wall_time"])
+def test_exhausted_begins_exactly_at_the_limit(dimension: str):
+    field: str = FIELD.get(dimension, dimension)
+    assert budgets.exhausted(budget(BELOW, **LIMITS), wall_time=59) is None
+    refused = budgets.exhausted(budget({**BELOW, field: AT_LIMIT[field]}, **LIMITS), wall_time=59)
+    assert refused is not None and refused.dimension == dimension
+
+
+@pytest.mark.parametrize(("wall", "spent"), [(59.9, None), (60, "wall_time"), (61, "wall_time")])
+def test_wall_time_is_handed_in(wall, spent):
+    refused = budgets.exhausted(budget(**LIMITS), wall_time=wall)
+    assert (refused and refused.dimension) == spent
+
+
+@pytest.mark.parametrize("first", range(len(DIMENSIONS)), ids=DIMENSIONS)
+def test_the_first_spent_dimension_in_the_fixed_order_is_the_reason(first):
+    left = set(DIMENSIONS[:first])
+    spent = {
+        FIELD.get(name, name): (BELOW if name in left else AT_LIMIT)[FIELD.get(name, name)]
+        for name in DIMENSIONS
+        if name != "wall_time"
+    }
+    refused = budgets.exhausted(budget(spent, **LIMITS), wall_time=0 if "wall_time" in left else 60)
+    assert refused is not None and refused.dimension == DIMENSIONS[first]
+
+
+def test_the_last_permitted_iteration_may_finish():
+    at_limit = budget({"iterations": 9}, **LIMITS)
+    assert budgets.exhausted(at_limit, within_iteration=True) is None
+    assert budgets.exhausted(at_limit) is not None
+
+
+def test_reservations_count_as_spent():
+    held = budgets.reserve(budget(tokens=100, wrap_up=0), "a", Reservation(tokens=100))
+    assert budgets.exhausted(held) is not None
+    assert held.remaining("tokens") == 0
+    assert budgets.exhausted(budgets.release(held, "a")) is None
+
+
+@pytest.mark.parametrize(
+    ("tokens", "over"), [(99, ()), (100, ()), (101, ("tokens",))], ids=["below", "at", "above"]
+)
+def test_exceeded_is_more_than_exhausted(tokens, over):
+    assert budgets.exceeded(budget({"tokens": tokens}, tokens=100)) == over
+
+
+def test_remaining_is_never_negative_and_none_when_unlimited():
+    overspent = budget({"tokens": 500}, tokens=100)
+    assert overspent.remaining("tokens") == 0
+    assert overspent.remaining("tool_calls") is None
+
+
+@pytest.mark.parametrize(
+    ("spent", "limits", "wall", "share"),
+    [
+        ({}, {}, 0, 1.0),
+        ({"tokens": 25}, {"tokens": 100}, 0, 0.75),
+        ({"tokens": 25, "cost_usd": Decimal("0.9")}, {"tokens": 100, "cost_usd": 1}, 0, 0.1),
+        ({}, {"wall_time": 10}, 4, 0.6),
+        ({"tokens": 500}, {"tokens": 100}, 0, 0.0),
+    ],
+)
+def test_fraction_remaining_is_the_smallest_share(spent, limits, wall, share):
+    assert budget(spent, **limits).fraction_remaining(wall_time=wall) == pytest.approx(share)
+
+
+# The wrap-up reserve
+
+
+@pytest.mark.parametrize(
+    ("complete", "wrap_up", "visible"),
+    [(False, False, 90), (False, True, 100), (True, False, 100), (True, True, 100)],
+)
+def test_the_reserve_is_hidden_until_there_is_a_result(complete, wrap_up, visible):
+    envelope = budget(tokens=100, cost_usd=1).model_copy(update={"complete_output": complete})
+    assert envelope.visible_limit("tokens", wrap_up=wrap_up) == visible
+    assert envelope.visible_limit("cost", wrap_up=wrap_up) == Decimal(visible) / 100
+
+
+@pytest.mark.parametrize(
+    ("dimension", "limits", "visible"),
+    [
+        ("output_tokens", {"output_tokens": 1_000}, 900),
+        ("output_tokens", {"output_tokens": 100}, 100),  # too little to say anything with
+        ("model_calls", {"model_calls": 100}, 100),
+    ],
+)
+def test_what_can_pay_for_a_last_word_has_a_reserve(dimension, limits, visible):
+    assert budget(**limits).visible_limit(dimension) == visible
+
+
+def test_an_ordinary_call_stops_at_the_reserve_and_a_closing_one_may_use_it():
+    spent = budget({"tokens": 90}, tokens=100)
+    refused = budgets.exhausted(spent)
+    assert refused is not None and refused.text == "tokens: 90 of 90"
+    assert budgets.exhausted(spent, wrap_up=True) is None
+
+
+# Fitting a call
+
+
+@pytest.mark.parametrize(
+    ("limits", "prompt", "expected"),
+    [
+        ({}, 50, 1000),
+        ({"tokens": 1000, "wrap_up": 0}, 50, 950),
+        ({"tokens": 1000}, 50, 850),
+        ({"tokens": 66, "wrap_up": 0}, 50, 16),
+        ({"tokens": 65, "wrap_up": 0}, 50, "tokens"),
+        ({"output_tokens": 16}, 50, 16),
+        ({"output_tokens": 15}, 50, "output_tokens"),
+        ({"model_calls": 1}, 50, 1000),
+        # 50 tokens in at a cache write's 3.75 and 20 out at 15 USD per million are 0.0004875.
+        ({"cost_usd": "0.0004875", "wrap_up": 0}, 50, 20),
+        ({"cost_usd": "0.0004874", "wrap_up": 0}, 50, 19),
+        ({"cost_usd": "0.0001", "wrap_up": 0}, 50, "cost"),
+        ({"tokens": 20, "cost_usd": "0.0001"}, 50, "tokens"),
+    ],
+    ids=str,
+)
+def test_the_output_is_capped_to_what_is_left(limits, prompt, expected):
+    fit = budgets.fit_call(budget(**limits), prompt_tokens=prompt, wanted=1000, price=PRICE)
+    assert (fit.max_tokens if isinstance(fit, CallFit) else fit.dimension) == expected
+
+
+def test_a_spent_number_of_calls_refuses():
+    fit = budgets.fit_call(
+        budget({"model_calls": 3}, model_calls=3), prompt_tokens=1, wanted=10, price=None
+    )
+    assert isinstance(fit, LimitReached) and fit.text == "model_calls: 3 of 3"
+
+
+def test_what_fits_is_what_is_reserved():
+    fit = budgets.fit_call(budget(tokens=2000), prompt_tokens=100, wanted=500, price=PRICE)
+    assert isinstance(fit, CallFit)
+    assert fit.amounts == Reservation(
+        tokens=600,
+        output_tokens=500,
+        model_calls=1,
+        cost_usd=Decimal("0.007875"),  # 100 × 3.75 + 500 × 15, per million
+    )
+
+
+def test_a_short_answer_may_be_asked_for_where_little_is_left():
+    fit = budgets.fit_call(budget(output_tokens=5), prompt_tokens=1, wanted=4, price=None)
+    assert isinstance(fit, CallFit) and fit.max_tokens == 4
+
+
+# Settling
+
+
+def test_settling_replaces_the_reservation_by_what_was_used():
+    held = budgets.reserve(
+        budget(tokens=1000, cost_usd=1), "a", Reservation(tokens=900, cost_usd=Decimal("0.5"))
+    )
+    settled = budgets.settle(held, "a", account(used=100, out=20, cost="0.01", attempts=2))
+    assert settled.reserved == {}
+    assert (settled.spent.tokens, settled.spent.output_tokens) == (120, 20)
+    assert (settled.spent.model_calls, settled.spent.cost_usd) == (2, Decimal("0.01"))
+    assert settled.spent.usage == Usage(input_tokens=100, output_tokens=20)
+
+
+@pytest.mark.parametrize(("counted", "tokens"), [(False, 130), (True, 1130)])
+def test_cache_reads_are_paid_in_money_only(counted, tokens):
+    usage = Usage(
+        input_tokens=100,
+        output_tokens=10,
+        cache_read_tokens=1000,
+        cache_write_5m_tokens=15,
+        cache_write_1h_tokens=5,
+    )
+    settled = budgets.settle(budget(count_cache_reads=counted), "a", AttemptTotals(usage=usage))
+    assert settled.spent.tokens == tokens
+
+
+def test_lost_attempts_count_at_their_estimate():
+    lost = AttemptTotals(
+        attempts=1,
+        lost_attempts=1,
+        unconfirmed=Usage(input_tokens=40, output_tokens=8),
+        unconfirmed_cost_usd=Decimal("0.02"),
+    )
+    spent = budgets.settle(budget(), "a", lost).spent
+    assert (spent.tokens, spent.cost_usd) == (48, Decimal("0.02"))
+    assert spent.unconfirmed.counted_tokens() == 48
+    assert spent.unconfirmed_cost_usd == Decimal("0.02")
+
+
+def test_an_unknown_cost_is_never_zero():
+    spent = budgets.settle(budget(), "a", account(used=1, cost=None)).spent
+    assert spent.cost_or_none is None
+    again = budgets.settle(Budget(limits=BudgetLimits(), spent=spent), "b", account(cost="1"))
+    assert again.spent.cost_or_none is None
+
+
+def test_a_refund_has_one_effect():
+    held = budgets.reserve(budget(tokens=100), "a", Reservation(tokens=60))
+    once = budgets.release(held, "a")
+    assert once.reserved == {} and budgets.release(once, "a") == once
+
+
+def test_active_time_adds_up_and_never_runs_backwards():
+    worked = budgets.work(budgets.work(budget(active_time=10), 1.25), -5)
+    assert worked.spent.active_time == 1.25
+
+
+# Warnings
+
+
+@pytest.mark.parametrize(
+    ("tokens", "warned"), [(80, ()), (81, ("tokens",)), (200, ("tokens",))], ids=str
+)
+def test_a_dimension_that_passed_four_fifths_warns(tokens, warned):
+    assert budgets.new_warnings(budget({"tokens": tokens}, tokens=100))[1] == warned
+
+
+def test_each_dimension_warns_once():
+    envelope, first = budgets.new_warnings(budget({"tokens": 90}, tokens=100, wall_time=10))
+    assert first == ("tokens",)
+    envelope, second = budgets.new_warnings(envelope, wall_time=9)
+    assert second == ("wall_time",)
+    assert budgets.new_warnings(envelope, wall_time=9)[1] == ()
+
+
+# Amending
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"tokens": 49}, "budget.tokens: 49 is below the 50 already spent"),
+        ({"cost_usd": 0.4}, "budget.cost_usd: 0.4 is below the 0.5 already spent"),
+        ({"wall_time": 9}, "budget.wall_time: 9 is below the 10 already spent"),
+    ],
+    ids=str,
+)
+def test_no_limit_below_what_is_spent(changes, problem):
+    spent = budget({"tokens": 50, "cost_usd": Decimal("0.5")}, tokens=100, cost_usd=1)
+    with pytest.raises(ValueError, match=problem):
+        budgets.amend(spent, changes, wall_time=10)
+
+
+def test_amending_keeps_the_other_limits_and_what_is_held():
+    held = budgets.reserve(budget(tokens=100, tool_calls=3), "a", Reservation(tokens=10))
+    amended = budgets.amend(held, {"tokens": 500}, wall_time=0)
+    assert (amended.limits.tokens, amended.limits.tool_calls) == (500, 3)
+    assert amended.reserved == held.reserved
+
+
+def test_a_wrong_limit_is_refused():
+    with pytest.raises(ValueError, match="iterations"):
+        budgets.amend(budget(), {"iterations": 20_000}, wall_time=0)
+
+
+@pytest.mark.parametrize(
+    ("refused", "text"),
+    [
+        (LimitReached(dimension="cost", spent=Decimal("2.030"), limit=Decimal("2.00")),
+         "cost: 2.03 of 2 USD"),
+        (LimitReached(dimension="active_time", spent=Decimal("300.5"), limit=Decimal(300)),
+         "active_time: 300.5 of 300 s"),
+        (LimitReached(dimension="tokens", spent=Decimal(200_000), limit=Decimal(100_000)),
+         "tokens: 200000 of 100000"),
+    ],
+)  # fmt: skip
+def test_a_limit_names_itself_and_the_figure(refused, text):
+    assert refused.text == text

@@ -1,0 +1,115 @@
+"""What a run's course keeps of its work, and when its progress ends it."""
+
+import pytest
+
+from perdure.domain.delegation.progress import (
+    ManagerProgress,
+    after_delegation,
+    planned_end,
+    progress_end,
+)
+from perdure.domain.delegation.repeat_detection import repeat_refusal
+from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.evaluation.outcomes import RunEnd
+from tests.domain.delegation.playing import SETTINGS, plan, step, work, worked
+
+
+@pytest.mark.parametrize(
+    ("usable", "critique", "status"),
+    [(True, None, "done"), (True, 0.6, "done"), (True, 0.5, "pending"), (False, None, "failed")],
+)
+def test_a_subtask_follows_its_worker(usable: bool, critique: float | None, status: str) -> None:
+    course, _ = step(ManagerProgress(), plan("s1", "s2"))
+    course = worked(course, work("a", subtask="s1"), usable=usable, critique=critique)
+    assert [node.status for node in course.plan.nodes] == [status, "pending"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "critique", "status"),
+    [
+        pytest.param(0.02, None, "failed", id="its own word"),
+        pytest.param(0.3, None, "done", id="at the limit"),
+        pytest.param(None, None, "done", id="nothing said"),
+        pytest.param(0.02, 0.8, "done", id="the reviewer knows better"),
+        pytest.param(0.95, 0.1, "failed", id="also downwards"),
+        pytest.param(0.95, 0.5, "pending", id="the review asks for more"),
+    ],
+)
+def test_work_that_nobody_can_build_on_leaves_its_subtask_failed(
+    stated: float | None, critique: float | None, status: str
+) -> None:
+    course, _ = step(ManagerProgress(), plan("s1", "s2"))
+    order = work("a", subtask="s1")
+    course, _ = step(course, order)
+    report = WorkerReport(
+        worker="a",
+        subtask="s1",
+        confidence=stated or 0.1,
+        stated=stated,
+        critique=critique,
+        usable=True,
+    )
+    course, _ = after_delegation(
+        course, order.delegations, [report], output=None, similarity=None, settings=SETTINGS
+    )
+    assert [node.status for node in course.plan.nodes] == [status, "pending"]
+
+
+@pytest.mark.parametrize(("critique", "again"), [(0.9, True), (0.2, False), (None, False)])
+def test_whether_work_was_poor_says_its_reviewer_first(critique: float | None, again: bool) -> None:
+    order = work("a")
+    course, _ = step(ManagerProgress(), order)
+    report = WorkerReport(worker="a", confidence=0.2, critique=critique, usable=True)
+    course, _ = after_delegation(
+        course, order.delegations, [report], output=None, similarity=None, settings=SETTINGS
+    )
+    assert (repeat_refusal(course.past, order.delegations) is None) is again
+
+
+def test_a_stuck_run_is_told_then_switched_then_ended() -> None:
+    settings = DelegationSettings(strategies=("reframe",))
+    course, seen, end = ManagerProgress(), [], None
+    for number in range(12):
+        decision = work("a", instructions=f"try {number}")
+        course, _ = step(course, decision)
+        course, verdict = after_delegation(
+            course,
+            decision.delegations,
+            [WorkerReport(worker="a", confidence=0.3, usable=True, key_finding=f"{number}")],
+            output="o",
+            similarity=0.99,
+            settings=settings,
+        )
+        seen.append(verdict.signal)
+        end = progress_end(course, settings, verdict)
+        if end:
+            break
+    assert seen == ["ok", "ok", "switch_strategy", "ok", "ok", "stop"]
+    assert isinstance(end, RunEnd) and (end.outcome, end.reason) == ("best_effort", "stalled")
+
+
+def test_a_converged_run_ends_after_any_decision() -> None:
+    course = ManagerProgress()
+    for number, confidence in enumerate((0.2, 0.4, 0.6, 0.6, 0.6)):
+        course = worked(course, work(f"a{number}"), confidence=confidence)
+    assert course.iteration == 5
+    course, _ = step(course, plan("s1"))
+    end = progress_end(course, SETTINGS)
+    assert end is not None and (end.outcome, end.reason) == ("best_effort", "converged")
+    waiting = course.model_copy(update={"iteration": 3})
+    assert progress_end(waiting, SETTINGS) is None
+
+
+def test_the_permitted_iterations_end_a_run() -> None:
+    settings = DelegationSettings(max_iterations=2)
+    assert planned_end(ManagerProgress(iteration=1), settings) is None
+    end = planned_end(ManagerProgress(iteration=2), settings)
+    assert end is not None and end.reason == "max_iterations"
+
+
+def test_only_the_newest_rounds_keep_their_workers() -> None:
+    course = ManagerProgress()
+    for number in range(6):
+        course = worked(course, work(f"a{number}"))
+    assert [len(item.workers) for item in course.rounds] == [0, 0, 0, 1, 1, 1]

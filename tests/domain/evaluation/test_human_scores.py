@@ -1,0 +1,78 @@
+"""A person's scores: which answers are read, and which are refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.domain.evaluation.human_scores import BadScores, read_scores, review_prompt
+from perdure.domain.evaluation.rubric import Rubric
+
+
+@pytest.mark.parametrize(
+    ("text", "scores", "gaps"),
+    [
+        pytest.param("0.8", [0.8, 0.8], 2, id="one for all"),
+        pytest.param("1", [1.0, 1.0], 0, id="full"),
+        pytest.param("0.7 too long", [0.7, 0.7], 2, id="one with words"),
+        pytest.param("tone: 0.6; depth: 1", [0.6, 1.0], 1, id="named"),
+        pytest.param("Tone = .5, depth: 0.25", [0.5, 0.25], 2, id="commas"),
+        pytest.param("tone: 0.6 too stiff, and cold\n- depth: 1.0", [0.6, 1.0], 1, id="lines"),
+        pytest.param('{"tone": 0.6, "depth": 1}', [0.6, 1.0], 1, id="JSON"),
+    ],
+)
+def test_answers_that_are_read(text: str, scores: list[float], gaps: int) -> None:
+    found = read_scores(text, ("tone", "depth"))
+    assert not isinstance(found, BadScores)
+    assert [item.score for item in found] == scores
+    assert sum(1 for item in found if item.gap) == gaps
+    assert {item.source for item in found} == {"human"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("", "no score for tone, depth", id="empty"),
+        pytest.param("looks good", "no score for tone, depth", id="words"),
+        pytest.param("tone: 0.8", "no score for depth", id="one missing"),
+        pytest.param("tone: 8; depth: 1", "8 of tone is not between 0 and 1", id="above one"),
+        pytest.param("-0.5", "-0.5 of tone is not", id="below zero"),
+        pytest.param("80%", "", id="percent"),
+        pytest.param("8/10", "", id="fraction"),
+        pytest.param('{"tone": NaN, "depth": 1}', "not between", id="not a number"),
+        pytest.param('{"tone": true, "depth": 1}', "no score for tone", id="true"),
+    ],
+)
+def test_answers_that_are_refused(text: str, said: str) -> None:
+    found = read_scores(text, ("tone", "depth"))
+    assert isinstance(found, BadScores)
+    assert said in found.problem
+
+
+def test_words_behind_a_score_are_what_is_missing() -> None:
+    found = read_scores("tone: 0.6 too stiff", ("tone",))
+    assert not isinstance(found, BadScores)
+    assert (found[0].gap, found[0].findings[0].title) == ("too stiff", "too stiff")
+    assert found[0].capped == 0.6
+
+
+@given(st.text(max_size=60))
+def test_whatever_is_said_gives_scores_in_range_or_a_reason(text: str) -> None:
+    found = read_scores(text, ("tone", "depth"))
+    if isinstance(found, BadScores):
+        assert found.problem
+    else:
+        assert all(item.score is not None and 0 <= item.score <= 1 for item in found)
+
+
+def test_the_question_names_every_dimension() -> None:
+    rubric = Rubric.model_validate(
+        [
+            {"name": "tone", "evaluator": {"human": {"prompt": "Would you send it?"}}},
+            {"name": "long", "evaluator": {"check": "length", "unit": "words", "max": 3}},
+        ]
+    )
+    asked = review_prompt(rubric, iteration=2, output=None, files="sha256:tree")
+    assert "iteration 2" in asked
+    assert "- tone: Would you send it?" in asked
+    assert "long" not in asked
+    assert "sha256:tree" in asked

@@ -1,0 +1,103 @@
+"""Problems of an input: path, finding, what is allowed, nearest name."""
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field, ValidationError
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.problems import Problem, path_of, problems_of, shown
+
+
+class Cat(FrozenModel):
+    kind: Literal["cat"]
+    lives: int = Field(ge=1)
+
+
+class Dog(FrozenModel):
+    kind: Literal["dog"]
+    dog: str = ""
+
+
+class Home(FrozenModel):
+    pets: tuple[Annotated[Cat | Dog, Field(discriminator="kind")], ...]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(
+            {}, "pets: found nothing; allowed: a value; the field is required.", id="lost"
+        ),
+        pytest.param(
+            {"pets": [{"kind": "cat", "lives": 0}]},
+            "pets[0].lives: found 0; allowed: at least 1.",
+            id="path without the tag",
+        ),
+        pytest.param(
+            {"pets": [{"kind": "dog", "dog": 1}]},
+            "pets[0].dog: found 1; allowed: a text.",
+            id="a field named like its tag",
+        ),
+        pytest.param(
+            {"pets": [{"kind": "dgo"}]},
+            'pets[0].kind: found "dgo"; allowed: one of cat, dog. Did you mean dog?',
+            id="tag",
+        ),
+        pytest.param(
+            {"pets": [], "pest": 1},
+            "pest: found the field pest; allowed: one of kind, pets. Did you mean pets?",
+            id="typo",
+        ),
+        pytest.param("x", 'input: found "x"; allowed: an object with named fields.', id="no"),
+    ],
+)
+def test_problems(value: object, expected: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        Home.model_validate(value)
+    problems = problems_of(raised.value, value, names=("pets", "kind"))
+    assert [str(problem) for problem in problems] == [expected]
+
+
+def test_a_root_goes_before_every_path() -> None:
+    assert path_of("refine", ("output", 0, "x")) == "refine.output[0].x"
+    assert path_of("", ("a", 1)) == "a[1]"
+
+
+def test_a_long_value_is_cut_and_an_odd_one_is_shown() -> None:
+    assert len(shown("x" * 500)) == 80
+    assert shown({1, 2}.__class__).startswith("<class")
+    assert str(Problem(path="a", found="1", allowed="2")) == "a: found 1; allowed: 2."
+
+
+class _Inner(BaseModel):
+    kind: Literal["a"] = "a"
+
+
+class _Other(BaseModel):
+    kind: Literal["b"] = "b"
+
+
+class _Outer(BaseModel):
+    inner: _Inner = _Inner()
+    either: Annotated[_Inner | _Other, Field(discriminator="kind")] = _Inner()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"inner": "Done."}, "an object with named fields"),
+        ({"inner": ["x"]}, "an object with named fields"),
+        ({"either": "x"}, "an object with named fields"),
+        ({"either": {}}, "either.kind"),
+        ("x", "an object with named fields"),
+    ],
+)
+def test_no_class_of_ours_is_named(given: object, told: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        _Outer.model_validate(given)
+    words = " ".join(str(problem) for problem in problems_of(caught.value, given))
+    assert told in words
+    assert not [
+        word for word in ("_Inner", "_Outer", "instance of", "discriminator") if word in words
+    ]

@@ -1,0 +1,46 @@
+"""What a step counts while its store is away."""
+
+from perdure.domain.foundation.store_wait import Patience, StoreWait
+
+
+class Clock:
+    """A clock that a test turns."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_step_that_works_says_nothing() -> None:
+    assert Patience().told(5.0) is None
+
+
+def test_a_wait_says_why_for_how_long_and_how_often_it_was_tried() -> None:
+    patience, clock = Patience(), Clock()
+    with patience.wait("refused", clock):
+        clock.now += 7
+        patience.in_vain("still refused")
+        told = patience.told(clock())
+    assert told == StoreWait(waits="still refused", waited_s=7.0, tried=2)
+    assert patience.told(clock()) is None
+    assert patience.waited(clock()) == 7.0
+
+
+def test_overlapping_waits_count_once_and_a_later_one_counts_anew() -> None:
+    patience, clock = Patience(), Clock()
+    with patience.wait("full", clock):
+        clock.now += 2
+        with patience.wait("locked", clock):
+            clock.now += 3
+        clock.now += 1
+        told = patience.told(clock())
+        assert told is not None
+        assert (told.waited_s, told.tried) == (6.0, 2)
+    clock.now += 10
+    with patience.wait("full", clock):
+        clock.now += 1
+        told = patience.told(clock())
+    assert told == StoreWait(waits="full", waited_s=1.0, tried=1)
+    assert patience.total == 7.0

@@ -1,0 +1,67 @@
+"""A name that a model gives twice decides nothing, wherever its JSON is read."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from perdure.domain.evaluation.human_scores import _from_json
+from perdure.domain.evaluation.judge_reply import _parse
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.json_extraction import objects_in, value_of
+from perdure.domain.foundation.strict_json import RepeatedName, read_json
+from perdure.domain.llm.structured_replies import BadReply
+from perdure.domain.memory.learner_reply import read_learnings
+from perdure.domain.refine.planning import read_plan
+from perdure.domain.roles.embedded_json import find_embedded
+from perdure.domain.run.loop_api import parameters_of
+
+TWICE = {
+    "top": '{"score": 0.1, "score": 0.9}',
+    "inside": '{"a": {"path": "x", "path": "y"}}',
+    "in a list": '[{"n": 1}, {"n": 1, "n": 2}]',
+    "spelled otherwise": '{"score": 1, "\\u0073core": 2}',
+    "same value": '{"score": 1, "score": 1}',
+}
+
+
+@pytest.mark.parametrize("text", TWICE.values(), ids=TWICE)
+def test_a_name_given_twice_is_refused(text: str) -> None:
+    with pytest.raises(RepeatedName, match="is given twice in one object"):
+        read_json(text)
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner)
+       | st.dictionaries(st.text(), inner), max_leaves=20))  # fmt: skip
+def test_everything_else_is_read_as_it_is(value: JsonValue) -> None:
+    assert read_json(json.dumps(value)) == value
+
+
+def test_a_judge_that_contradicts_itself_gives_no_score() -> None:
+    text = '{"dimensions": [{"name": "quality", "score": 0.1, "score": 0.9}]}'
+    for reply in (text, f"quality: 0.9\n{text}"):
+        found = _parse(reply, ["quality"])
+        assert isinstance(found, BadReply) and "given twice" in found.problems[0]
+
+
+def test_a_manager_or_worker_that_contradicts_itself_says_nothing() -> None:
+    twice = '{"decision": "complete", "x": {"decision": "stop"}, "decision": "delegate"}'
+    assert objects_in(twice) == ()
+    assert objects_in(f'first {twice} then {{"decision": "ask"}}')[0].fields == {"decision": "ask"}
+    assert objects_in(f'{twice[:-1]}, "reason": "cut of') == ()
+    assert value_of('{"a": 1, "a": 2}') == '{"a": 1, "a": 2}'
+
+
+def test_a_reviewer_that_contradicts_itself_gives_no_verdict() -> None:
+    text = '{"verdict": "reject", "verdict": "approve"}'
+    assert isinstance(find_embedded(text, "verdict"), BadReply)
+
+
+def test_plans_learnings_scores_and_parameters_are_read_strictly() -> None:
+    assert isinstance(read_plan('{"steps": [], "steps": [{"title": "x"}], "risks": []}'), BadReply)
+    assert isinstance(read_learnings('{"learnings": [], "learnings": []}'), BadReply)
+    assert _from_json('{"quality": 0.1, "quality": 0.9}') == {}
+    with pytest.raises(InvalidInput, match="given twice"):
+        parameters_of('{"topic": "a", "topic": "b"}')

@@ -1,0 +1,130 @@
+"""What another version added is left out; what is wrong stays wrong."""
+
+import json
+from typing import Annotated, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field, TypeAdapter, ValidationError
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.tolerance import read, read_as
+from perdure.domain.run.events import Event
+from perdure.domain.specs import RUN_SPEC
+
+
+class Leaf(FrozenModel):
+    kind: Literal["leaf"] = "leaf"
+    size: int = 0
+
+
+class Twig(FrozenModel):
+    kind: Literal["twig"] = "twig"
+    leaves: tuple[Leaf, ...] = ()
+
+
+class Tree(FrozenModel):
+    name: str = ""
+    parts: dict[str, Annotated[Leaf | Twig, Field(discriminator="kind")]] = {}
+    labels: dict[str, str] = {}
+
+
+TREE = Tree(
+    name="oak",
+    parts={"leaf": Leaf(size=3), "b": Twig(leaves=(Leaf(size=1), Leaf(size=2)))},
+    labels={"new": "stays"},
+)
+
+
+@given(st.sets(st.sampled_from(["top", "leaf", "twig", "deep"])))
+def test_unknown_fields_are_left_out_wherever_they_are(places: set[str]) -> None:
+    data = json.loads(TREE.model_dump_json())
+    spots = {
+        "top": data,
+        "leaf": data["parts"]["leaf"],
+        "twig": data["parts"]["b"],
+        "deep": data["parts"]["b"]["leaves"][1],
+    }
+    for place in places:
+        spots[place] |= {"new": {"nested": [1]}, "other": None}
+    assert read(Tree, json.dumps(data)) == TREE
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{"name": 3}, {"name": 3, "new": 1}, {"parts": {"a": {"kind": "root"}}, "new": 1}],
+    ids=["wrong", "wrong-and-new", "unknown-tag"],
+)
+def test_what_is_wrong_stays_wrong(data: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        read(Tree, json.dumps(data))
+
+
+Hue = Literal["green", "red"]
+
+
+class Fruit(FrozenModel):
+    type: Literal["apple", "pear"]
+    hue: Hue = "green"
+
+
+class Basket(FrozenModel):
+    ripe: Hue | None = None
+    hues: dict[str, Fruit] = {}
+    fruit: tuple[Fruit, ...] = ()
+    worst: Hue = "red"
+
+
+APPLE, PEAR = {"type": "apple"}, {"type": "pear", "hue": "red"}
+
+
+@pytest.mark.parametrize(
+    ("given", "read_as_"),
+    [
+        pytest.param({"ripe": "blue"}, {}, id="one that may be left out"),
+        pytest.param({"worst": "blue", "new": 1}, {}, id="with an unknown field"),
+        pytest.param(
+            {"fruit": [APPLE, {"type": "quince"}, PEAR, {"type": "fig", "hue": "blue"}]},
+            {"fruit": [APPLE, PEAR]},
+            id="things of a list",
+        ),
+        pytest.param(
+            {"fruit": [{**APPLE, "hue": "blue"}]}, {"fruit": [APPLE]}, id="a part of such a thing"
+        ),
+        pytest.param(
+            {"hues": {"a": {"type": "pear", "hue": "blue"}}},
+            {"hues": {"a": {"type": "pear"}}},
+            id="deep",
+        ),
+    ],
+)
+def test_values_that_a_newer_version_added_are_left_out(
+    given: dict[str, object], read_as_: dict[str, object]
+) -> None:
+    assert read(Basket, json.dumps(given)) == Basket.model_validate_json(json.dumps(read_as_))
+
+
+def test_a_value_that_is_needed_and_not_known_is_an_error_that_names_it() -> None:
+    with pytest.raises(ValidationError, match="quince"):
+        read(Basket, json.dumps({"hues": {"a": {"type": "quince"}}}))
+
+
+def test_an_event_of_a_newer_version_hides_no_other() -> None:
+    known = {"seq": 1, "at": "2026-01-01T00:00:00Z", "run": "r", "iteration": 0, "type": "ended"}
+    told = json.dumps([{**known, "type": "sang"}, {**known, "seq": 2}])
+    events = read_as(TypeAdapter(list[Event]), told)
+    assert [event.seq for event in events] == [2]
+
+
+def test_a_specification_of_another_version_is_read_and_a_file_stays_strict() -> None:
+    given = {"kind": "agent", "goal": "g", "novelty": 1, "metadata": {"label": "a", "mine": "b"}}
+    with pytest.raises(ValidationError):
+        RUN_SPEC.validate_python(given)
+    spec = read_as(RUN_SPEC, json.dumps(given))
+    assert spec.metadata.model_extra == {"mine": "b"}
+
+
+def test_a_plain_union_is_read_too() -> None:
+    adapter: TypeAdapter[tuple[Leaf, ...]] = TypeAdapter(tuple[Leaf, ...])
+    assert read_as(adapter, '[{"size": 1, "new": 2}]') == (Leaf(size=1),)

@@ -1,0 +1,66 @@
+"""The placeholder stage: a tool computes from its inputs, or it is none."""
+
+import pytest
+from drafts import COUNT, draft, returning
+
+from perdure.domain.generated_tools.code import Checked, check_code
+from perdure.domain.generated_tools.rejections import ToolRefused
+from perdure.domain.generated_tools.stub_detection import check_placeholder
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+
+
+def checked(code: str) -> ToolRefused | None:
+    found = check_code(draft(code))
+    assert isinstance(found, Checked), found
+    return check_placeholder(found)
+
+
+STAND_INS = {
+    "a constant": returning("'done'"),
+    "a constant object": returning("{'a': [1, 2], 'b': None}"),
+    "a constant at the top": returning("X", before="X = 'done'"),
+    "a function that ignores it": returning("_f()", before="def _f():\n    return 3"),
+    "a variable that ignores it": returning("x", body="x = 'a' * 3"),
+    "a guard, then a constant": returning("'ok'", body="if not text:\n    raise ValueError('no')"),
+    "it is read for nothing": returning("'ok'", body="unused = len(text)"),
+    "an image": returning(f"'{PNG}' + text"),
+    "an image as data": returning("'data:image/png;base64,AAAA' + text"),
+    "an image in bytes": returning("len(b'\\x89PNG' + text.encode())"),
+    "a document": returning("'%PDF-1.4 %EOF' + text"),
+    "a document in base64": returning("'JVBERi0xLjQK' + text"),
+    "no inputs": "def handler() -> dict:\n    return {'n': 3}\n",
+}
+
+
+@pytest.mark.parametrize("code", STAND_INS.values(), ids=STAND_INS)
+def test_a_stand_in_is_refused_for_good(code: str) -> None:
+    found = checked(code)
+    assert found is not None
+    assert (found.stage, found.code) == ("placeholder", 403)
+    assert not found.repairable
+
+
+COMPUTED = {
+    "the plain tool": COUNT,
+    "by a branch": (
+        "def handler(*, text: str) -> dict:\n"
+        "    if text.isdigit():\n        return {'n': True}\n    return {'n': False}\n"
+    ),
+    "by a loop": returning("n", body="n = 0\nfor _ in text:\n    n += 1"),
+    "by a list": returning("a", body="a = []\nfor word in text.split():\n    a.append(word)"),
+    "by an index": returning("a", body="a = {}\na['x'] = text"),
+    "by a function inside": returning("_f()", body="def _f():\n    return text"),
+    "by what fails": returning(
+        "x", body="x = 1\ntry:\n    int(text)\nexcept ValueError:\n    x = 2"
+    ),
+    "by a match": returning("x", body="x = 0\nmatch text:\n    case 'a':\n        x = 1"),
+    "by a chain": returning("d", body="a = text\nb = a\nc = b\nd = c"),
+    "by a walrus": returning("m", body="if (m := text.strip()):\n    pass"),
+    "short text like base64": returning("text + 'iVBORw0KGgo'"),
+}
+
+
+@pytest.mark.parametrize("code", COMPUTED.values(), ids=COMPUTED)
+def test_what_computes_passes(code: str) -> None:
+    assert checked(code) is None

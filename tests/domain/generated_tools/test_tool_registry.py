@@ -1,0 +1,64 @@
+"""The toolbox of a run: what is pinned stays pinned, and the counts add up."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.domain.generated_tools.limits import ToolsFactorySettings
+from perdure.domain.generated_tools.tool_registry import (
+    HANDLED_KEPT,
+    PinnedTool,
+    Toolbox,
+    making_tools,
+)
+
+NAMES = st.sampled_from(["a.a", "a.b", "a.c"])
+HASHES = st.sampled_from(["1" * 64, "2" * 64])
+
+
+@given(st.lists(st.tuples(NAMES, HASHES), max_size=8), st.dictionaries(NAMES, HASHES))
+def test_what_was_offered_stays_when_runs_below_flow_back(
+    offers: list[tuple[str, str]], below: dict[str, str]
+) -> None:
+    box = Toolbox()
+    for name, hash in offers:
+        box = box.begun().offered(name, PinnedTool(hash=hash, worker="w"), cached=False,
+                                  repaired=False)  # fmt: skip
+    joined = box.joined(below, worker="team")
+    assert joined.pinned == {**below, **box.pinned}
+    assert len(joined.makers) == len(joined.tools)
+    assert box.metrics.attempts == box.metrics.successes == len(offers)
+
+
+def test_tools_that_a_run_was_given_are_not_its_own() -> None:
+    box = Toolbox.given({"a.a": "1" * 64})
+    assert (box.pinned, box.made, box.makers) == ({"a.a": "1" * 64}, {}, ())
+    again = box.offered("a.a", PinnedTool(hash="1" * 64, worker="w"), cached=True, repaired=False)
+    assert again.made == {}
+    assert again.metrics.cache_hits == 1
+
+
+def test_failures_and_repairs_are_counted_by_stage() -> None:
+    box = Toolbox().begun().failed("smoke").repairing().failed("smoke").repairing()
+    box = box.offered("a.a", PinnedTool(hash="1" * 64, worker="w"), cached=False, repaired=True)
+    counted = box.metrics
+    assert (counted.failures, counted.repairs_tried, counted.repairs_won) == ({"smoke": 2}, 2, 1)
+
+
+def test_what_was_handled_is_remembered_within_bounds() -> None:
+    box = Toolbox()
+    for number in range(HANDLED_KEPT + 5):
+        box = box.done_with(str(number))
+    assert len(box.handled) == HANDLED_KEPT
+    assert box.handled[-1] == str(HANDLED_KEPT + 4)
+
+
+def test_a_question_waits_under_the_hash_that_it_is_about() -> None:
+    box = Toolbox().asked("1" * 64, "g1").asked("2" * 64, "g2")
+    assert box.asked("1" * 64, None).gates == {"2" * 64: "g2"}
+
+
+def test_workers_are_told_what_holds_for_their_run() -> None:
+    told = making_tools(ToolsFactorySettings(namespaces=("stats", "text")))
+    assert "begin with stats or text" in told
+    assert "{name, code, schema, examples}" in told
+    assert making_tools(ToolsFactorySettings(enabled=False)) == ""

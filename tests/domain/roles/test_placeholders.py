@@ -1,0 +1,49 @@
+"""Placeholders: replaced in one pass, everywhere, and never expanded again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from perdure.domain.roles.placeholders import filled, filled_text, unknown_placeholders
+
+VALUES = {"a": "one", "b": "{{a}}", "c": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{a}} and {{ a }}", "one and one"),
+        ("{{b}}", "{{a}}"),
+        ("x{{c}}y", "xy"),
+        (r"\{{a}}", "{{a}}"),
+        ("{{unknown}}", "{{unknown}}"),
+        ("{a} {{}} { {a} }", "{a} {{}} { {a} }"),
+        ("{{{a}}}", "{one}"),
+        ("{{a\n}}", "{{a\n}}"),
+    ],
+    ids=["twice", "data", "empty", "escaped", "unknown", "none", "three braces", "two lines"],
+)
+def test_texts_are_filled(text: str, expected: str) -> None:
+    assert filled_text(text, VALUES) == expected
+
+
+def test_all_texts_of_a_value_are_filled() -> None:
+    value: JsonValue = {"x": ["{{a}}", {"y": "{{a}}"}], "n": 3, "none": None, "{{a}}": True}
+    assert filled(value, VALUES) == {
+        "x": ["one", {"y": "one"}],
+        "n": 3,
+        "none": None,
+        "{{a}}": True,
+    }
+
+
+def test_unknown_placeholders_are_named_with_their_place() -> None:
+    value: JsonValue = {"roles": [{"prompt": "{{aa}} {{aa}} {{b}}"}], "x": r"\{{q}}"}
+    (found,) = unknown_placeholders(value, ("a", "b"), root="loop")
+    assert (found.path, found.nearest) == ("loop.roles[0].prompt", "a")
+
+
+@given(value=st.text(), around=st.text(alphabet="ab {}"))
+def test_values_are_data(value: str, around: str) -> None:
+    assert filled_text(f"<{{{{x}}}}>{around}", {"x": value}).startswith(f"<{value}>")

@@ -1,0 +1,81 @@
+"""Edits of a specification: merged, bounded by what is done, refused with a place."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.run.amend_spec import edit_refusal, edited, merged
+from perdure.domain.run.messages import Amend
+from perdure.domain.specs import RUN_SPEC
+
+RUBRIC = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 9}}]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.text(max_size=3), JSON, max_size=4)
+
+
+def refine(**more: JsonValue) -> RefineSpec:
+    spec = RUN_SPEC.validate_python({"kind": "refine", "goal": "g", "rubric": RUBRIC, **more})
+    assert isinstance(spec, RefineSpec)
+    return spec
+
+
+def agent() -> AgentSpec:
+    spec = RUN_SPEC.validate_python({"kind": "agent", "goal": "g"})
+    assert isinstance(spec, AgentSpec)
+    return spec
+
+
+def test_what_is_not_named_stays() -> None:
+    spec = refine(metadata={"label": "l", "team": {"name": "web", "size": 3}})
+    after = edited(spec, Amend(metadata={"team": {"size": 4}}))
+    assert after.metadata.model_dump() == {"label": "l", "team": {"name": "web", "size": 4}}
+    assert after.model_copy(update={"metadata": spec.metadata}) == spec
+
+
+@pytest.mark.parametrize("spec", [agent(), refine()], ids=["agent", "refine"])
+def test_goal_and_limit_are_replaced(spec: AgentSpec | RefineSpec) -> None:
+    after = edited(spec, Amend(goal="other", max_iterations=7))
+    assert after.goal == "other"
+    block = after.agent if isinstance(after, AgentSpec) else after.refine
+    assert block.max_iterations == 7
+
+
+@pytest.mark.parametrize(
+    ("spec", "change", "words"),
+    [
+        (agent(), {"max_iterations": 2}, "3 iterations are complete"),
+        (refine(refine={"min_iterations": 4, "max_iterations": 5}), {"max_iterations": 3}, "min_"),
+        (agent(), {"metadata": {"label": 5}}, "metadata.label"),
+    ],
+    ids=["fewer than done", "below the minimum", "no text"],
+)
+def test_an_impossible_edit_is_refused(
+    spec: AgentSpec | RefineSpec, change: dict[str, JsonValue], words: str
+) -> None:
+    why = edit_refusal(spec, Amend.model_validate(change), completed=3)
+    assert why is not None and words in why
+
+
+def test_a_limit_may_be_what_is_done() -> None:
+    assert edit_refusal(agent(), Amend(max_iterations=3), completed=3) is None
+
+
+@given(OBJECTS, OBJECTS)
+def test_merging_twice_changes_nothing_more(
+    old: dict[str, JsonValue], new: dict[str, JsonValue]
+) -> None:
+    once = merged(old, new)
+    assert merged(once, new) == once
+    assert {name for name, value in new.items() if value is not None} <= set(once)
+
+
+@given(OBJECTS)
+def test_merging_nothing_changes_nothing(old: dict[str, JsonValue]) -> None:
+    assert merged(old, {}) == old

@@ -1,0 +1,99 @@
+"""Whether somebody took the work of a run: pending, dispatched, or an error with its cure."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from waiting import eventually
+
+from perdure.domain.foundation.names import tools_queue
+from perdure.gateway.dispatch import Unfetched, dispatch_of, unfetched
+from perdure.gateway.types import worker_command
+from tests.gateway.tiny import Site, spec
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SCHEDULED = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+
+
+def described(*steps: tuple[int, int, float], task: float | None = None):
+    """What the server says: steps as (state, attempt, age), and the age of a lying task."""
+    made = DescribeWorkflowExecutionResponse()
+    made.execution_config.task_queue.name = "loops"
+    for state, attempt, age in steps:
+        step = made.pending_activities.add(state=state, attempt=attempt)
+        step.activity_type.name = "open_workspace"
+        step.activity_options.task_queue.name = "tools"
+        step.scheduled_time.FromDatetime(NOW - timedelta(seconds=age))
+    if task is not None:
+        lying = made.pending_workflow_task
+        lying.state = PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
+        lying.attempt = 1
+        lying.original_scheduled_time.FromDatetime(NOW - timedelta(seconds=task))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (described(), None),
+        (described((STARTED, 1, 60)), None),
+        (described((SCHEDULED, 2, 60)), None),
+        (described((SCHEDULED, 1, 7)), ("tools", "the step open_workspace", 7)),
+        (described(task=3), ("loops", "the run itself", 3)),
+        (described((SCHEDULED, 1, 7), task=9), ("loops", "the run itself", 9)),
+    ],
+    ids=["nothing", "in work", "tried again", "a step", "the run", "the oldest counts"],
+)
+def test_what_nobody_has_taken(given, expected):
+    found = unfetched(given, now=NOW)
+    assert (None if found is None else (found.queue, found.what, found.seconds)) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "events", "expected"),
+    [
+        (None, 2, "pending"),
+        (None, 3, "dispatched"),
+        (4.9, 2, "pending"),
+        (4.9, 30, "dispatched"),
+    ],
+)
+def test_what_is_young_is_no_error(seconds, events, expected):
+    lying = None if seconds is None else Unfetched(queue="q", what="x", seconds=seconds)
+    told = dispatch_of(lying, history_length=events, folders={}, worker_command=worker_command)
+    assert told == expected
+
+
+def test_an_error_names_queue_folder_and_command():
+    lying = Unfetched(queue="tools", what="the step open_workspace", seconds=12)
+    told = dispatch_of(
+        lying, history_length=9, folders={"tools": "/srv/shop"}, worker_command=worker_command
+    )
+    assert told == (
+        "no worker has taken the step open_workspace from the queue tools for the folder /srv/shop "
+        "for 12 s: none is there, or all are busy. "
+        "Start one with `perdure worker` on the host that has the folder /srv/shop."
+    )
+
+
+async def test_a_run_at_work_is_dispatched(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+
+    async def taken() -> str | None:
+        told = (await site.gateway.status(run)).dispatch
+        return told if told == "dispatched" else None
+
+    assert await eventually(taken) == "dispatched"
+
+
+async def test_a_run_that_nobody_takes_says_where_it_lies(site: Site, monkeypatch) -> None:
+    monkeypatch.setattr("perdure.gateway.dispatch.PATIENCE_S", 0)
+    queue = tools_queue(await site.records.installation(), await site.records.workspace("/srv/x"))
+    await site.client.start_workflow("AgentLoop", id="lost", task_queue=queue)
+    told = (await site.gateway.status("lost")).dispatch
+    assert f"no worker has taken the run itself from the queue {queue}" in told
+    assert told.endswith("Start one with `perdure worker` on the host that has the folder /srv/x.")
+    await site.client.get_workflow_handle("lost").terminate()

@@ -1,0 +1,69 @@
+import pytest
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.domain.foundation.errors import (
+    InvalidInput,
+    NamespaceUnfit,
+    NoReadyWorker,
+    NotFound,
+    PerdureError,
+    ServiceUnavailable,
+)
+from perdure.gateway.error_mapping import translated
+
+
+@pytest.mark.parametrize(
+    ("status", "run", "error", "words"),
+    [
+        (RPCStatusCode.NOT_FOUND, "r", NotFound, "no run r"),
+        (RPCStatusCode.NOT_FOUND, None, ServiceUnavailable, "does not know"),
+        (RPCStatusCode.DEADLINE_EXCEEDED, "r", NoReadyWorker, "No worker answers for run r"),
+        (RPCStatusCode.DEADLINE_EXCEEDED, None, ServiceUnavailable, "does not answer"),
+        (RPCStatusCode.FAILED_PRECONDITION, "r", NoReadyWorker, "perdure worker"),
+        (RPCStatusCode.UNAVAILABLE, "r", ServiceUnavailable, "perdure up"),
+        (RPCStatusCode.INVALID_ARGUMENT, "r", InvalidInput, "refused the request: oops"),
+        (RPCStatusCode.RESOURCE_EXHAUSTED, "r", ServiceUnavailable, "in a few seconds"),
+        (RPCStatusCode.UNIMPLEMENTED, None, ServiceUnavailable, "does not offer what was asked"),
+        (RPCStatusCode.INTERNAL, None, ServiceUnavailable, "answers, but could not do it: oops"),
+        (RPCStatusCode.PERMISSION_DENIED, None, ServiceUnavailable, "TEMPORAL_API_KEY"),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_rpc_errors_become_ours(
+    status: RPCStatusCode, run: str | None, error: type[PerdureError], words: str
+) -> None:
+    with pytest.raises(error) as caught, translated("host:7233", run=run):
+        raise RPCError("oops", status, b"")
+    assert words in str(caught.value)
+    assert type(caught.value) is error
+
+
+@pytest.mark.parametrize("status", [*RPCStatusCode], ids=lambda status: status.name)
+@pytest.mark.parametrize("run", ["r", None])
+def test_only_who_is_away_does_not_answer(status: RPCStatusCode, run: str | None) -> None:
+    with pytest.raises(PerdureError) as caught, translated("host:7233", run=run):
+        raise RPCError("oops", status, b"")
+    away = {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED}
+    assert ("does not answer" not in str(caught.value)) or status in away
+
+
+def test_missing_search_attributes_are_told_with_the_command() -> None:
+    said = "Namespace team has no mapping defined for search attribute PerdureKind"
+    with pytest.raises(NamespaceUnfit) as caught, translated("host:7233", namespace="team"):
+        raise RPCError(said, RPCStatusCode.INVALID_ARGUMENT, b"")
+    assert "--namespace team --name PerdureKind --type Keyword" in caught.value.cure
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("tcp connect error: Os { code: 111, kind: ConnectionRefused }", ": connection refused."),
+        ("failed: database or disk is full (13) INSERT INTO executions", ": the disk is full."),
+        ("tonic::transport::Error(Other)", ": it failed inside."),
+    ],
+    ids=["connection", "disk", "unknown"],
+)
+def test_insides_of_the_server_reach_nobody(said: str, words: str) -> None:
+    with pytest.raises(ServiceUnavailable) as caught, translated("host:7233", run="r"):
+        raise RPCError(said, RPCStatusCode.UNAVAILABLE, b"")
+    assert caught.value.message.endswith(words)

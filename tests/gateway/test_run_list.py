@@ -1,0 +1,179 @@
+from datetime import UTC, datetime
+
+import pytest
+from temporalio.client import Client
+from waiting import eventually
+
+from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.run.messages import Stop
+from perdure.gateway import Gateway, InstallationInfo, RunFilter
+from perdure.gateway.run_list import Cursor
+from perdure.gateway.visibility import query_of
+from tests.gateway.tiny import ADDRESS, MemoryBlobs, MemoryJournal, MemoryRecords, Site, row, spec
+
+ENDED = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "part"),
+    [
+        (RunFilter(status="running"), "PerdureLifecycle = 'running' AND ExecutionStatus"),
+        (RunFilter(status="cancelled"), "PerdureLifecycle = 'stopped'"),
+        (RunFilter(kind="refine", phase="evaluating"), "PerdureKind = 'refine' AND PerdurePhase"),
+        (RunFilter(outcome="best_effort"), "PerdureOutcome = 'best_effort'"),
+        (RunFilter(label="a b"), "PerdureLabel = 'a b'"),
+    ],
+)
+def test_a_filter_becomes_a_query_of_root_runs(wanted: RunFilter, part: str) -> None:
+    query = query_of(wanted)
+    assert part in query
+    assert "ParentWorkflowId IS NULL" in query
+
+
+@pytest.mark.parametrize("label", ["' OR 1=1", 'a"b', "a\\b", "a\nb", "x" * 513])
+def test_a_label_cannot_leave_its_literal(label: str) -> None:
+    with pytest.raises(InvalidInput, match="cannot be looked for"):
+        query_of(RunFilter(label=label))
+
+
+@pytest.mark.parametrize("text", ["", "store.x", "store.-5", "elsewhere.1", "run.%%%"])
+def test_a_made_up_cursor_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="no cursor"):
+        Cursor.read(text)
+
+
+@pytest.mark.parametrize("cursor", [Cursor(token=b"\x00abc"), Cursor(offset=7)])
+def test_a_cursor_reads_back(cursor: Cursor) -> None:
+    assert Cursor.read(cursor.text()) == cursor
+
+
+async def test_runs_are_listed_by_filter_and_page_by_page(site: Site) -> None:
+    await site.work()
+    label = f"l{site.records.name}"
+    runs = {await site.gateway.start(spec(metadata={"label": label})) for _ in range(3)}
+
+    async def listed() -> bool:
+        return len((await site.gateway.list(RunFilter(label=label))).runs) == 3
+
+    await eventually(listed)
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page = await site.gateway.list(RunFilter(label=label, limit=2, cursor=cursor))
+        seen += [item.id for item in page.runs]
+        if (cursor := page.cursor) is None:
+            break
+    assert sorted(seen) == sorted(runs)
+    assert (await site.gateway.list(RunFilter(label=label, status="paused"))).runs == ()
+
+
+async def test_only_runs_of_this_installation_are_counted(
+    site: Site, blobs: MemoryBlobs, journal: MemoryJournal
+) -> None:
+    await site.work()
+    for _ in range(2):
+        await site.gateway.start(spec())
+
+    async def connect() -> Client:
+        return site.client
+
+    neighbour = Gateway(
+        connect=connect,
+        blobs=blobs,
+        records=MemoryRecords(),  # pyright: ignore[reportArgumentType]  (the part that is used)
+        journal=journal,  # pyright: ignore[reportArgumentType]  (the part that is used)
+        facts=InstallationInfo(address=ADDRESS),
+    )
+    running = RunFilter(status="running")
+
+    async def counted() -> bool:
+        return await site.gateway.count(running) == 2
+
+    await eventually(counted)
+    assert await neighbour.count(running) == 0
+
+
+async def test_runs_beyond_retention_follow_from_the_store(site: Site) -> None:
+    await site.work()
+    label = f"l{site.records.name}"
+    run = await site.gateway.start(spec(metadata={"label": label}))
+    for name, more in (
+        ("old-1", {"label": label, "lifecycle": "completed", "ended_at": ENDED}),
+        ("old-2", {"label": "another", "lifecycle": "completed", "ended_at": ENDED}),
+    ):
+        await site.records.put_run(row(name, **more))
+
+    async def listed() -> list[tuple[str, str]] | None:
+        found = await site.gateway.list(RunFilter(label=label))
+        sources = [(item.id, item.source) for item in found.runs]
+        return sources if (run, "run") in sources else None
+
+    assert await eventually(listed) == [(run, "run"), ("old-1", "store")]
+
+
+async def test_without_the_server_the_store_lists_and_says_so(
+    away: Gateway, records: MemoryRecords
+) -> None:
+    await records.put_run(row("open-1"))
+    page = await away.list()
+
+    assert [item.id for item in page.runs] == ["open-1"]
+    assert "does not answer" in page.note
+
+
+async def test_a_terminated_run_is_not_listed_as_running(site: Site) -> None:
+    await site.work()
+    label = f"l{site.records.name}"
+    run = await site.gateway.start(spec(metadata={"label": label}))
+    await site.client.get_workflow_handle(run).terminate("by hand")
+
+    async def stopped() -> bool:
+        found = (await site.gateway.list(RunFilter(label=label))).runs
+        return [item.lifecycle for item in found] == ["stopped"]
+
+    await eventually(stopped)
+    assert (await site.gateway.list(RunFilter(label=label, status="running"))).runs == ()
+
+
+async def test_a_unique_prefix_and_last_are_enough(away: Gateway, records: MemoryRecords) -> None:
+    await records.put_run(row("agent-steel-aaa", started_at=ENDED))
+    await records.put_run(row("agent-stone-bbb"))
+
+    assert await away.resolve("agent-ste") == "agent-steel-aaa"
+    assert await away.resolve("agent-stone-bbb") == "agent-stone-bbb"
+    assert await away.resolve("@last") == "agent-steel-aaa"
+    with pytest.raises(InvalidInput, match="agent-steel-aaa, agent-stone-bbb"):
+        await away.resolve("agent-st")
+    with pytest.raises(NotFound, match="The nearest: agent-steel-aaa"):
+        await away.resolve("agent-steal")
+    with pytest.raises(InvalidInput, match="cannot be the beginning"):
+        await away.resolve("a' OR '1")
+
+
+async def test_an_exact_id_wins_over_longer_ones(away: Gateway, records: MemoryRecords) -> None:
+    await records.put_run(row("run-1"))
+    await records.put_run(row("run-11"))
+    assert await away.resolve("run-1") == "run-1"
+
+
+async def test_last_of_nothing_says_how_to_begin(away: Gateway) -> None:
+    with pytest.raises(NotFound, match="no run yet"):
+        await away.resolve("@last")
+
+
+async def test_a_run_that_only_the_server_knows_is_found(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec(), run_id=f"far-{site.records.name}-1")
+    kept = site.records.rows.pop(run)
+    try:
+
+        async def found() -> str | None:
+            try:
+                return await site.gateway.resolve(run[:-2])
+            except NotFound:
+                return None
+
+        assert await eventually(found) == run
+    finally:
+        site.records.rows[run] = kept
+        await site.gateway.verb(run, Stop())

@@ -1,0 +1,387 @@
+"""Tiny loops that answer the names of the real ones, and stores in memory."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from temporalio import activity, workflow
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.client import Client
+from temporalio.common import RetryPolicy, SearchAttributeKey
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.agent.state import AgentInput
+from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.foundation.errors import NotFound
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.installation.workspace_use import WorkspaceUse
+from perdure.domain.llm.usage import AttemptTotals
+from perdure.domain.run.child_runs import is_below
+from perdure.domain.run.events import Event
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import AddInput, Answer, EventsQuery, Pause, Receipt, Resume, Stop
+from perdure.domain.run.notifications import ReadyReport
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import BudgetStatus, RunStatus
+from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.turns.records import IterationRecord
+from perdure.gateway import Gateway, Waits
+
+ADDRESS = "the test server"
+SHORT = Waits(ready=1, patience=1, query=1, update=1, poll_first=0.05, poll_last=0.2, outage=0.5)
+TYPES = {
+    "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+    "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT,
+    "Double": IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE,
+}
+DYNAMIC = (
+    "history.transferProcessorMaxPollRPS=2000",
+    "history.timerProcessorMaxPollRPS=2000",
+    'history.timerProcessorMaxTimeShift="10ms"',
+    'history.workflowIdReuseMinimalInterval="0s"',
+)
+LIFECYCLE = SearchAttributeKey.for_keyword("PerdureLifecycle")
+OUTCOME = SearchAttributeKey.for_keyword("PerdureOutcome")
+
+
+@workflow.defn(name="AgentLoop")
+class TinyLoop:
+    """Goes on until it is stopped; its goal says what else it does.
+
+    Goals: `ask` opens a gate, `fail` ends red, `twice` continues as new once, `huge` has more
+    records than a return value holds, `broken` fails in its own code, `retry` has a step that
+    fails and is tried again.
+    """
+
+    @workflow.init
+    def __init__(self, given: AgentInput) -> None:
+        self._given = given
+        self._events: list[Event] = []
+        self._paused = False
+        self._stopped = False
+        self._inputs: list[AddInput] = []
+        self._gate: Gate | None = None
+        self._ended = False
+        self._note("run_started")
+
+    @workflow.run
+    async def run(self, given: AgentInput) -> RunResult:
+        if given.spec.goal == "ask":
+            self._gate = Gate(
+                id="g1",
+                kind="question",
+                prompt="why?",
+                choices=("a", "b"),
+                opened_at=workflow.now(),
+            )
+            self._set("waiting")
+        if given.spec.goal == "broken":
+            raise RuntimeError("the code is broken on purpose")
+        if given.spec.goal == "retry":
+            workflow.start_activity(
+                refused,
+                start_to_close_timeout=timedelta(seconds=5),
+                retry_policy=RetryPolicy(
+                    initial_interval=timedelta(seconds=30), maximum_attempts=3
+                ),
+            )
+        await workflow.wait_condition(lambda: self._stopped)
+        result = self._result("failed" if given.spec.goal == "fail" else "stopped")
+        self._note("ended")
+        self._ended = True
+        workflow.upsert_search_attributes([OUTCOME.value_set(result.outcome)])
+        self._set("failed" if result.outcome == "failed" else "stopped")
+        if result.outcome == "failed":
+            raise ApplicationError("it broke", result.model_dump(mode="json"), type="RunFailed")
+        return result
+
+    @workflow.signal
+    def narrow(self, word: str) -> None:
+        """What no handler should be: it takes exactly one text, and none that says `poison`."""
+        if word == "poison":
+            raise RuntimeError("the handler cannot take this")
+        self._inputs.append(AddInput(text=word))
+
+    def _set(self, lifecycle: str) -> None:
+        workflow.upsert_search_attributes([LIFECYCLE.value_set(lifecycle)])
+
+    def _note(self, type_: str) -> None:
+        self._events.append(
+            Event.model_validate(
+                {
+                    "seq": len(self._events) + 1,
+                    "at": workflow.now(),
+                    "run": self._given.run,
+                    "iteration": 0,
+                    "type": type_,
+                }
+            )
+        )
+
+    def _result(self, outcome: str) -> RunResult:
+        return RunResult.model_validate(
+            {
+                "id": self._given.run,
+                "kind": "agent",
+                "outcome": outcome,
+                "reason": "stopped" if outcome == "stopped" else "internal",
+                "explanation": "It was told to end.",
+                "iterations": (IterationRecord(index=1),),
+                "iteration_count": 3 if self._given.spec.goal == "huge" else 1,
+                "output_ref": "sha256:whole" if self._given.spec.goal == "huge" else None,
+                "output": None,
+                "unread_input": tuple(item.text for item in self._inputs),
+            }
+        )
+
+    @workflow.query
+    def status(self) -> RunStatus:
+        waits = self._gate is not None and self._gate.open
+        return RunStatus(
+            id=self._given.run,
+            kind="agent",
+            goal=self._given.spec.goal,
+            lifecycle="paused" if self._paused else "waiting" if waits else "running",
+            phase="ended" if self._ended else "executing",
+            budget=BudgetStatus(limits=self._given.spec.budget, tokens=7),
+        )
+
+    @workflow.query
+    def gates(self) -> list[Gate]:
+        return [self._gate] if self._gate else []
+
+    @workflow.query
+    def events(self, since: EventsQuery) -> list[Event]:
+        return [event for event in self._events if event.seq > since.since]
+
+    @workflow.update
+    def pause(self, message: Pause) -> Receipt:
+        self._paused = True
+        self._set("paused")
+        self._note("paused")
+        return Receipt(verb="pause", lifecycle="paused")
+
+    @pause.validator
+    def _check_pause(self, message: Pause) -> None:
+        if self._paused:
+            raise ApplicationError("the run is paused already", type="NotAllowed")
+
+    @workflow.update
+    def resume(self, message: Resume) -> Receipt:
+        self._paused = False
+        self._set("running")
+        self._note("resumed")
+        return Receipt(verb="resume", lifecycle="running")
+
+    @workflow.update
+    def stop(self, message: Stop) -> Receipt:
+        self._stopped = True
+        return Receipt(verb="stop", lifecycle="running", note=message.by)
+
+    @workflow.update
+    def answer(self, message: Answer) -> Receipt:
+        self._gate = None
+        return Receipt(verb="answer", lifecycle="running")
+
+    @workflow.update
+    def add_input(self, message: AddInput) -> Receipt:
+        self._inputs.append(message)
+        self._note("input_added")
+        return Receipt(
+            verb="add_input", lifecycle="running", note=message.ref.hash if message.ref else ""
+        )
+
+
+@activity.defn(name="ready")
+async def ready() -> ReadyReport:
+    return ReadyReport(version="1", queue=activity.info().task_queue)
+
+
+@activity.defn(name="refused")
+async def refused() -> None:
+    raise ApplicationError("The model provider was not reached (connection refused).", "x" * 9_000)
+
+
+@dataclass
+class MemoryBlobs:
+    """Blobs by a made-up address."""
+
+    kept: dict[str, bytes] = field(default_factory=dict)
+
+    async def put(self, data: bytes) -> str:
+        address = f"sha256:{len(self.kept)}"
+        self.kept[address] = data
+        return address
+
+    async def put_text(self, text: str) -> BlobRef:
+        return BlobRef(hash=await self.put(text.encode()), bytes=len(text.encode()))
+
+    async def get(self, address: str) -> bytes:
+        if address not in self.kept:
+            raise NotFound(f"no blob {address}")
+        return self.kept[address]
+
+    async def get_text(self, address: str) -> str:
+        return (await self.get(address)).decode()
+
+    async def exists(self, address: str) -> bool:
+        return address in self.kept
+
+    async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
+        return [len(self.kept.pop(address)) for address in addresses]
+
+    async def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
+        for address, data in self.kept.items():
+            yield address, len(data), datetime.now(UTC)
+
+
+@dataclass
+class MemoryRecords:
+    """Run rows, records and registries; what the gateway does not use is not there."""
+
+    name: str = field(default_factory=lambda: uuid4().hex[:8])
+    rows: dict[str, StoredRun] = field(default_factory=dict)
+    texts: dict[str, dict[int, str]] = field(default_factory=dict)
+    folders: dict[str, str] = field(default_factory=dict)
+
+    async def installation(self) -> str:
+        return self.name
+
+    async def workspace(self, path: str) -> str:
+        return self.folders.setdefault(path, f"w{len(self.folders)}")
+
+    async def workspaces(self) -> dict[str, str]:
+        return {name: path for path, name in self.folders.items()}
+
+    async def workspace_uses(self) -> list[WorkspaceUse]:
+        return [WorkspaceUse(id=name, path=path) for path, name in self.folders.items()]
+
+    async def put_run(self, run: StoredRun) -> None:
+        self.rows[run.id] = run
+
+    async def claim_run(self, run: StoredRun, *, seen: StoredRun | None) -> bool:
+        known = self.rows.get(run.id)
+        if seen is None:
+            taken = known is not None or await self.run_of_key(run.start_key or "") is not None
+        else:
+            taken = known is None or (
+                (known.started_at, known.ended_at) != (seen.started_at, seen.ended_at)
+            )
+        if taken:
+            return False
+        self.rows[run.id] = run
+        return True
+
+    async def run_of_key(self, start_key: str) -> StoredRun | None:
+        found = (row for row in self.rows.values() if row.start_key == start_key)
+        return next(found, None)
+
+    async def reopen_run(self, run: StoredRun, *, ended_at: datetime) -> bool:
+        if self.rows[run.id].ended_at != ended_at:
+            return False
+        self.rows[run.id] = run
+        return True
+
+    async def run(self, run: str) -> StoredRun | None:
+        return self.rows.get(run)
+
+    async def find_runs(
+        self, *, prefix: str = "", limit: int = 100, roots: bool = False
+    ) -> list[StoredRun]:
+        found = [row for row in self.rows.values() if row.id.startswith(prefix)]
+        found = [row for row in found if row.parent is None or not roots]
+        return sorted(found, key=lambda row: row.started_at, reverse=True)[:limit]
+
+    async def edit_run(self, run: str, *, goal: str, label: str | None, spec: str) -> None:
+        changed = {"goal": goal, "label": label, "spec": spec}
+        self.rows[run] = self.rows[run].model_copy(update=changed)
+
+    async def delete_run(self, run: str) -> None:
+        self.rows.pop(run, None)
+        self.texts.pop(run, None)
+
+    async def put_record(self, run: str, index: int, record: str) -> None:
+        self.texts.setdefault(run, {})[index] = record
+
+    async def records(self, run: str) -> list[str]:
+        kept = self.texts.get(run, {})
+        return [kept[index] for index in sorted(kept)]
+
+
+@dataclass
+class MemoryJournal:
+    """Rows as they were put in."""
+
+    kept: list[AttemptRow] = field(default_factory=list)
+
+    async def rows(self, run: str) -> list[AttemptRow]:
+        return [row for row in self.kept if row.run == run]
+
+    async def tree(self, *, root: str, run: str) -> list[AttemptRow]:
+        return [row for row in self.kept if row.run == run or is_below(row.run, run)]
+
+    async def has_spent(self, run: str) -> bool:
+        return bool(await self.rows(run))
+
+    async def seal_and_sum(self, execution: str) -> AttemptTotals:
+        return AttemptTotals()
+
+
+@dataclass
+class Site:
+    """One installation: its own queues on the shared server, its own stores."""
+
+    client: Client
+    blobs: MemoryBlobs
+    records: MemoryRecords
+    journal: MemoryJournal
+    gateway: Gateway
+    workers: AsyncExitStack
+
+    async def work(self, *, models: bool = True, tools: bool = True) -> None:
+        """Start workers on the installation's queues."""
+        name = self.records.name
+        wanted = {"models": models, "tools": tools}
+        queues = [f"perdure-{name}-{part}" for part, is_wanted in wanted.items() if is_wanted]
+        await self.workers.enter_async_context(
+            Worker(
+                self.client,
+                task_queue=f"perdure-{name}-loops",
+                workflows=[TinyLoop],
+                activities=[ready, refused],
+                workflow_runner=UnsandboxedWorkflowRunner(),
+                max_cached_workflows=0,  # no sticky queue: the next worker takes over at once
+            )
+        )
+        for queue in queues:
+            await self.workers.enter_async_context(
+                Worker(self.client, task_queue=queue, activities=[ready])
+            )
+
+    async def rest(self) -> None:
+        """Stop all workers."""
+        await self.workers.aclose()
+
+
+def spec(goal: str = "write a haiku", **more: object) -> AgentSpec:
+    return AgentSpec.model_validate(
+        {"kind": "agent", "goal": goal, "budget": BudgetLimits(tokens=5_000), **more}
+    )
+
+
+def row(run: str, **more: object) -> StoredRun:
+    facts: dict[str, object] = {
+        "id": run,
+        "kind": "agent",
+        "goal": "old",
+        "label": None,
+        "lifecycle": "running",
+        "outcome": None,
+        "started_at": datetime(2026, 1, 1, tzinfo=UTC),
+    }
+    return StoredRun.model_validate(facts | more)

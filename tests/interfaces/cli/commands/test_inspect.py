@@ -1,0 +1,192 @@
+"""Looking commands: what is shown, as text and as JSON, and the exit codes."""
+
+import json
+
+import pytest
+from inline_snapshot import snapshot
+
+from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.foundation.refs import BlobRef
+from tests.interfaces.cli.memory import Installation
+from tests.interfaces.cli.samples import RECORDS, RUN, gate, patch_result, result, status
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (("status",), "executing · iteration 2/6"),
+        (("status", "refine-st"), "executing · iteration 2/6"),
+        (("history", RUN), "2★   0.89  accept"),
+        (("costs", RUN), RUN),
+        (("costs",), RUN),
+        (("result", "@last"), "[done] 2 iterations, 38k tokens, $0.32 · quality met"),
+        (("list",), RUN),
+        (("gates",), "Nothing waits for a person."),
+        (("explain", RUN), "Why it stopped (accepted/quality_met)"),
+        (("transcript", RUN), "transcript 066"),
+        (("transcript", RUN, "--iteration", "1"), "transcript 065"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_pipe_gets_plain_text(perdure: Installation, argv: tuple[str, ...], told: str) -> None:
+    assert perdure.run(*argv) == 0
+    assert told in perdure.out
+    assert "\x1b" not in perdure.out + perdure.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "field"),
+    [
+        (("status", RUN), "lifecycle"),
+        (("costs", RUN), "by_phase"),
+        (("result", RUN), "outcome"),
+        (("list",), "runs"),
+        (("gates",), "gates"),
+        (("explain", RUN), "would_change"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_programs_get_one_json_line(
+    perdure: Installation, argv: tuple[str, ...], field: str
+) -> None:
+    assert perdure.run(*argv, "--json") == 0
+    assert field in json.loads(perdure.out)
+    assert perdure.err == ""
+
+
+def test_a_history_is_one_json_object(perdure: Installation) -> None:
+    assert perdure.run("history", RUN, "--json") == 0
+    told = json.loads(perdure.out)
+    assert (told["type"], told["run"]) == ("history", RUN)
+    assert [item["index"] for item in told["iterations"]] == [1, 2]
+
+
+def test_a_terminal_gets_colours(perdure: Installation) -> None:
+    assert perdure.run("status", RUN, terminal=True) == 0
+    assert "\x1b[" in perdure.out
+
+
+def test_list_passes_its_filters_on(perdure: Installation) -> None:
+    argv = ("--status", "waiting", "--kind", "refine", "--label", "x", "--limit", "3")
+    assert perdure.run("list", *argv) == 0
+    [wanted] = perdure.gateway.filters
+    assert wanted is not None
+    assert wanted.model_dump(exclude_defaults=True) == {
+        "status": "waiting",
+        "kind": "refine",
+        "label": "x",
+        "limit": 3,
+    }
+    assert perdure.run("list", "--status", "sleeping") == 2
+    assert "sleeping" in perdure.err
+
+
+def test_gates_say_how_to_answer(perdure: Installation) -> None:
+    perdure.gateway.statuses[RUN] = status(gates=(gate(),))
+    assert perdure.run("gates") == 0
+    assert f"perdure answer {RUN}:g1-abab approve|deny" in perdure.out
+
+
+OTHER = "agent-other-9c1d"
+
+
+@pytest.fixture
+def two_that_wait(perdure: Installation) -> Installation:
+    """Two runs with a question each; that of the first is longer than its prompt."""
+    perdure.blobs.texts["sha256:" + "5" * 64] = "+ the whole file"
+    long = gate(prompt="May fs.write?\n[… cut]", details=BlobRef(hash="sha256:" + "5" * 64))
+    tea = gate(kind="question", prompt="Which tea?", choices=(), free_text=True, args_hash=None)
+    perdure.gateway.statuses = {
+        RUN: status(gates=(long,)),
+        OTHER: status(id=OTHER, kind="agent", goal="make tea", gates=(tea,)),
+        "agent-busy-1": status(id="agent-busy-1"),
+    }
+    return perdure
+
+
+@pytest.mark.parametrize("named", [RUN, "refine-steel", "@last"])
+def test_gates_of_one_run_are_its_own(two_that_wait: Installation, named: str) -> None:
+    assert two_that_wait.run("gates", named) == 0
+    assert f"{RUN}:g1-abab" in two_that_wait.out
+    assert "Which tea?" not in two_that_wait.out
+    assert two_that_wait.run("gates", named, "--json") == 0
+    (found,) = json.loads(two_that_wait.out)["gates"]
+    assert (found["run"], found["gate"]["id"], found["goal"]) == (RUN, "g1", status().goal)
+    assert two_that_wait.run("gates") == 0
+    assert "Which tea?" in two_that_wait.out
+
+
+def test_gates_in_full_show_what_the_prompt_cuts(two_that_wait: Installation) -> None:
+    assert two_that_wait.run("gates", RUN) == 0
+    assert "+ the whole file" not in two_that_wait.out
+    assert two_that_wait.run("gates", RUN, "--full") == 0
+    assert "+ the whole file" in two_that_wait.out
+    assert f"hash of the call: {'ab' * 32}" in two_that_wait.out
+    assert "[… cut]" not in two_that_wait.out
+
+
+def test_gates_of_a_run_that_asks_nothing_or_is_not_there(two_that_wait: Installation) -> None:
+    assert two_that_wait.run("gates", "agent-busy-1") == 0
+    assert two_that_wait.out == "Nothing waits for a person.\n"
+    assert two_that_wait.run("gates", "nobody") == 4
+    assert "There is no run nobody." in two_that_wait.err
+
+
+def test_the_result_of_a_bad_ending_has_exit_code_1(perdure: Installation) -> None:
+    perdure.gateway.results[RUN] = result(outcome="failed", reason="refusal")
+    assert perdure.run("result", RUN) == 1
+    assert perdure.run("result", RUN, "--json") == 1
+    assert json.loads(perdure.out)["reason"] == "refusal"
+
+
+def test_a_run_that_goes_on_has_no_result(perdure: Installation) -> None:
+    perdure.gateway.results.clear()
+    assert perdure.run("result", RUN) == 5
+    assert perdure.run("explain", RUN) == 5
+    assert perdure.err == snapshot(
+        "error: The run refine-steel-bottle-7f3a has not ended yet.\n→ Watch it.\n"
+    )
+
+
+def test_artifacts_are_found_by_a_beginning(perdure: Installation) -> None:
+    perdure.blobs.texts[f"sha256:{2:064x}"] = "second\x1b[2J"
+    assert perdure.run("artifact", RUN, f"sha256:{2:064x}") == 0
+    assert perdure.out == "second\x1b[2J\n"
+    assert perdure.run("artifact", RUN, f"{2:064x}", terminal=True) == 0
+    assert perdure.out == "second<U+001B>[2J\n"
+    assert perdure.run("artifact", RUN, "sha256:ff") == 4
+    assert "Its references: sha256:" in perdure.err
+
+
+def test_diff_shows_two_iterations(perdure: Installation) -> None:
+    perdure.blobs.texts[f"sha256:{1:064x}"] = "one\n"
+    perdure.blobs.texts[f"sha256:{2:064x}"] = "two\n"
+    for argv in (("diff", RUN), ("diff", RUN, "1", "2"), ("diff", RUN, "1")):
+        assert perdure.run(*argv) == 0
+        assert "-one\n+two" in perdure.out
+        assert "overall           0.73         0.89   +0.16" in perdure.out
+    assert perdure.run("diff", RUN, "1", "7") == 2
+    assert "It has: 1, 2." in perdure.err
+    perdure.gateway.iterations = RECORDS[:1]
+    assert perdure.run("diff", RUN) == 4
+
+
+def test_diff_and_apply_of_a_run_that_wrote_files(perdure: Installation) -> None:
+    perdure.gateway.results[RUN] = patch_result()
+    perdure.blobs.texts[f"sha256:{7:064x}"] = "--- a\n+++ b\n+line\n"
+    assert perdure.run("diff", RUN) == 0
+    assert perdure.out == "--- a\n+++ b\n+line\n"
+    assert perdure.run("apply", RUN) == 0
+    assert perdure.workspaces.applied == [("sha256:base", f"sha256:{8:064x}", str(perdure.folder))]
+    assert "✓ README.md" in perdure.out
+
+
+def test_apply_without_files_is_not_allowed(perdure: Installation) -> None:
+    assert perdure.run("apply", RUN) == 5
+    assert "wrote no files" in perdure.err
+
+
+def test_a_service_that_is_away_has_exit_code_3(perdure: Installation) -> None:
+    perdure.connect_error = ServiceUnavailable("The server is away.", cure="perdure up --detach")
+    assert perdure.run("status", RUN) == 3
+    assert perdure.err == snapshot("error: The server is away.\n→ perdure up --detach\n")

@@ -1,0 +1,129 @@
+"""Figures and foreign text."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from perdure.domain.run.status import RunStatus
+from perdure.interfaces.cli.views.formatting import (
+    cure_of,
+    duration,
+    money,
+    one_line,
+    place_of,
+    score,
+    sparkline,
+    tokens,
+)
+from perdure.interfaces.cli.views.status import moved_on
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (None, "unknown"),
+        (Decimal(0), "$0"),
+        (Decimal("0.00001"), "<$0.0001"),
+        (Decimal("0.0001"), "$0.0001"),
+        (Decimal("0.0012"), "$0.0012"),
+        (Decimal("0.01"), "$0.01"),
+        (Decimal("0.319"), "$0.32"),
+        (Decimal(2), "$2.00"),
+    ],
+)
+def test_money_shows_as_many_digits_as_it_needs(value: Decimal | None, told: str) -> None:
+    assert money(value) == told
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(0, "0"), (999, "999"), (1_000, "1.0k"), (38_400, "38k"), (1_250_000, "1.2M")],
+)
+def test_tokens(count: int, told: str) -> None:
+    assert tokens(count) == told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (12.4, "12 s"),
+        (59.6, "1 min"),
+        (185, "3 min 5 s"),
+        (7_800, "2 h 10 min"),
+        (86_400 * 4 + 3_600, "4 d 1 h"),
+    ],
+)
+def test_duration(seconds: float, told: str) -> None:
+    assert duration(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(None, "–"), (0, "0.00"), (0.894, "0.89"), (0.999, "0.99"), (1.0, "1.00")]
+)
+def test_a_score_is_never_rounded_up_to_full(value: float | None, told: str) -> None:
+    assert score(value) == told
+
+
+def test_sparkline_has_one_sign_per_iteration() -> None:
+    assert sparkline([0.0, 0.5, None, 1.0]) == "▁▅·█"
+
+
+@given(st.text(), st.integers(min_value=1, max_value=50))
+def test_one_line_is_one_short_line(text: str, limit: int) -> None:
+    line = one_line(text, limit)
+    assert len(line) <= limit
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("finding", "checked", "told"),
+    [
+        ({"fix": "loosen up", "location": "line 3"}, False, " (at line 3)  → loosen up"),
+        ({"fix": "exactly 3 lines"}, True, "  wanted: exactly 3 lines"),
+        ({"fix": " ", "location": ""}, False, ""),
+        ({"fix": 3, "location": ["x"]}, True, ""),
+        ("words", False, ""),
+        (None, True, ""),
+    ],
+)
+def test_a_finding_says_where_it_is_and_what_would_cure_it(
+    finding: JsonValue, checked: bool, told: str
+) -> None:
+    assert place_of(finding) + cure_of(finding, checked=checked) == told
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "step", "active"),
+    [
+        ("running", "call_model", 58.0),
+        ("running", None, 25.0),
+        ("waiting", "call_model", 25.0),
+        ("paused", None, 25.0),
+    ],
+)
+def test_the_clock_of_a_step_in_flight_goes_on(
+    lifecycle: str, step: str | None, active: float
+) -> None:
+    status = RunStatus.model_validate(
+        {
+            "id": "refine-x",
+            "kind": "refine",
+            "goal": "g",
+            "phase": "executing",
+            "lifecycle": lifecycle,
+            "started_at": START,
+            "elapsed_s": 25.0,
+            "step": None if step is None else {"what": step, "since": START},
+            "budget": {"limits": {}, "active_time_s": 25.0},
+        }
+    )
+    moved = moved_on(status, START + timedelta(seconds=58))
+    assert (moved.elapsed_s, moved.budget.active_time_s) == (58.0, active)

@@ -1,0 +1,93 @@
+"""Lists: filters, pages, counts; and what a key makes of two equal requests."""
+
+import asyncio
+
+import pytest
+from rest import Rest
+from waiting import eventually
+
+from perdure.interfaces.rest.error_responses import Refused
+from perdure.interfaces.rest.paging import Cursors
+
+LOOPS = "/api/v1/loops"
+TASK = {"kind": "agent", "goal": "say something", "learn": False}
+
+
+async def listed(rest: Rest, query: str) -> list[str]:
+    answer = await rest.client.get(f"{LOOPS}?{query}")
+    assert answer.status_code == 200, answer.text
+    return [item["id"] for item in answer.json()["items"]]
+
+
+@pytest.mark.long
+async def test_the_same_key_starts_one_run(rest: Rest) -> None:
+    async def post() -> tuple[int, str]:
+        answer = await rest.client.post(LOOPS, json=TASK, headers={"idempotency-key": "k"})
+        return answer.status_code, answer.json()["id"]
+
+    answers = await asyncio.gather(*(post() for _ in range(4)))
+    assert len({run for _, run in answers}) == 1
+    assert {code for code, _ in answers} <= {200, 201}
+    again = await rest.client.post(LOOPS, json=TASK, headers={"idempotency-key": "k"})
+    assert (again.status_code, again.json()["replayed"]) == (200, True)
+    other = await rest.client.post(
+        LOOPS, json=TASK | {"goal": "another"}, headers={"idempotency-key": "k"}
+    )
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
+    async with rest.caller("operate") as caller:
+        mine = await caller.post(LOOPS, json=TASK, headers={"idempotency-key": "k"})
+        assert mine.status_code == 201
+        await rest.ended(mine.json()["id"])
+    await rest.ended(answers[0][1])
+
+
+@pytest.mark.long
+async def test_runs_are_found_by_filter_text_and_page(rest: Rest) -> None:
+    runs = [await rest.start(TASK | {"goal": f"find tree {n}"}) for n in range(3)]
+    other = await rest.start(TASK | {"goal": "something else", "metadata": {"label": "odd"}})
+    for run in (*runs, other):
+        await rest.ended(run)
+    await eventually(lambda: _all(rest, 4))
+    assert set(await listed(rest, "text=TREE+find")) == set(runs)
+    assert await listed(rest, "label=odd") == [other]
+    assert await listed(rest, "kind=refine") == []
+    assert set(await listed(rest, f"root={other}")) == {other}
+    assert await listed(rest, "status=paused") == []
+    assert len(await listed(rest, "status=completed&outcome=accepted")) == 4
+
+    first = (await rest.client.get(f"{LOOPS}?limit=3")).json()
+    rest_of = (await rest.client.get(f"{LOOPS}?limit=3&cursor={first['cursor']}")).json()
+    found = [item["id"] for item in (*first["items"], *rest_of["items"])]
+    assert sorted(found) == sorted([*runs, other])
+    foreign = await rest.client.get(f"{LOOPS}?limit=3&text=x&cursor={first['cursor']}")
+    assert foreign.status_code == 422
+    assert (await rest.client.get(f"{LOOPS}?root=nobody")).status_code == 404
+    count = (await rest.client.get(f"{LOOPS}/active/count")).json()
+    assert isinstance(count["count"], int)
+    assert "missing" in count["note"]
+
+
+async def _all(rest: Rest, wanted: int) -> bool:
+    return len(await listed(rest, "status=completed")) == wanted
+
+
+async def test_figures_of_all_runs_are_read_by_prometheus(rest: Rest) -> None:
+    run = await rest.start(TASK)
+    await rest.ended(run)
+    answer = await rest.client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = answer.text.splitlines()
+    assert 'perdure_runs{kind="agent",lifecycle="completed",outcome="accepted"} 1' in lines
+    assert any(line.startswith('perdure_model_calls_total{model="scripted:') for line in lines)
+    named = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    assert {line.partition("{")[0].split()[0] for line in lines if line[0] != "#"} <= named
+
+
+def test_a_cursor_belongs_to_its_list() -> None:
+    key = b"k" * 32
+    made = Cursors(key, ["a"]).made("7")
+    assert Cursors(key, ["a"]).offset(made) == 7
+    for other in (Cursors(key, ["b"]), Cursors(b"x" * 32, ["a"])):
+        with pytest.raises(Refused, match="no cursor"):
+            other.read(made)
+    assert Cursors(key, ["a"]).made(None) is None

@@ -1,0 +1,209 @@
+"""One supervised service: how long its start may take, and what never ends its keeper."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from waiting import eventually
+
+from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.local_services import EmbeddedRuntime, processes
+from perdure.local_services.logs import last_words
+from perdure.local_services.processes import is_alive, listens, process_ref
+from perdure.local_services.progress import Progress
+from perdure.local_services.service import Service, ServiceCommand
+from tests.local_services.support import python
+
+WAITS = "import signal; signal.pause()"
+Keep = Callable[[Service], "asyncio.Task[None]"]
+
+
+def part(
+    folder: Path,
+    script: str,
+    ready: Callable[[int], Awaitable[bool]],
+    *,
+    optional: bool = False,
+    idle_within_s: float = 1.0,
+) -> Service:
+    launch = ServiceCommand(
+        command=python(script),
+        environment=dict(os.environ),
+        log=folder / "part.log",
+        ready=ready,
+        idle_within_s=idle_within_s,
+        grace_s=1,
+    )
+    return Service("part", lambda: launch, on_change=lambda: None, optional=optional)
+
+
+async def never(_pid: int) -> bool:
+    return False
+
+
+async def always(_pid: int) -> bool:
+    return True
+
+
+@pytest.fixture
+async def keep() -> AsyncIterator[Keep]:
+    """Keeps parts while the test lasts."""
+    keepers: list[asyncio.Task[None]] = []
+
+    def begin(kept: Service) -> "asyncio.Task[None]":
+        keepers.append(asyncio.create_task(kept.keep()))
+        return keepers[-1]
+
+    yield begin
+    for keeper in keepers:
+        keeper.cancel()
+    await asyncio.gather(*keepers, return_exceptions=True)
+
+
+async def test_an_optional_part_that_fails_is_told_and_tried_again(
+    tmp_path: Path, keep: Keep
+) -> None:
+    kept = part(tmp_path, "import sys; sys.exit('no such plugin')", never, optional=True)
+    keeper = keep(kept)
+    await eventually(lambda: kept.state.restarts >= 4)
+    assert not keeper.done() and kept.settled.is_set()
+    assert (kept.state.status, kept.state.detail) == ("failed", "ended with exit code 1")
+
+
+async def test_a_part_that_fails_is_told_with_the_words_of_this_start_alone(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "part.log").write_text("an old error of last week\n" * 100)
+    kept = part(tmp_path, "import sys; sys.exit('no such plugin')", never)
+    with pytest.raises(RuntimeUnavailable) as caught:
+        await kept.keep()
+    assert "no such plugin" in caught.value.message
+    assert "last week" not in caught.value.message
+
+
+@pytest.mark.long
+async def test_a_start_may_take_long_as_it_gets_on(tmp_path: Path, keep: Keep) -> None:
+    done = tmp_path / "done"
+    script = (
+        "import pathlib, signal, time\n"
+        "for n in range(25): print(n, flush=True); time.sleep(0.2)\n"
+        f"pathlib.Path({str(done)!r}).touch(); signal.pause()"
+    )
+
+    async def ready(_pid: int) -> bool:
+        return done.exists()
+
+    kept = part(tmp_path, script, ready, idle_within_s=3)
+    keep(kept)
+    await eventually(kept.ready.is_set)
+    assert kept.state.restarts == 0
+
+
+@pytest.mark.long
+async def test_a_start_that_does_nothing_is_given_up(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeUnavailable, match="idle for 1 s"):
+        await part(tmp_path, WAITS, never).keep()
+
+
+async def test_a_question_that_cannot_be_put_ends_nobody(tmp_path: Path, keep: Keep) -> None:
+    asked: list[int] = []
+
+    async def fails_once(pid: int) -> bool:
+        asked.append(pid)
+        if len(asked) == 1:
+            raise ProcessLookupError(3, "No such process")
+        return True
+
+    kept = part(tmp_path, WAITS, fails_once)
+    keeper = keep(kept)
+    await eventually(kept.ready.is_set)
+    assert not keeper.done() and len(set(asked)) == 1
+
+
+async def test_a_command_that_cannot_be_started_now_is_tried_again(
+    tmp_path: Path, keep: Keep
+) -> None:
+    folder = tmp_path / "later"
+    kept = part(folder, WAITS, always, optional=True)
+    keep(kept)
+    await eventually(lambda: kept.state.restarts >= 2)
+    folder.mkdir()
+    await eventually(kept.ready.is_set)
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [ProcessLookupError(3, "gone"), FileNotFoundError(2, "gone"), psutil.NoSuchProcess(1)],
+    ids=["looked-up", "file", "psutil"],
+)
+def test_a_process_that_ends_between_two_looks_is_gone(
+    monkeypatch: pytest.MonkeyPatch, gone: Exception
+) -> None:
+    child = subprocess.Popen(python(WAITS))
+    try:
+        ref = process_ref(child.pid)
+        assert ref is not None
+
+        def ended(*_given: object, **_named: object) -> str:
+            raise gone
+
+        monkeypatch.setattr(processes.Path, "read_text", ended)
+        assert process_ref(child.pid) is None
+        assert not is_alive(ref)
+        monkeypatch.setattr(processes.psutil.Process, "net_connections", ended)
+        assert not listens(child.pid, 1)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_progress_is_work_or_words(tmp_path: Path) -> None:
+    now, log = [0.0], tmp_path / "log"
+    watched = Progress(2**22 + 1, log, patience_s=10, at_most_s=60, clock=lambda: now[0])
+    for at, said, stalled in (
+        (9, "", ""),
+        (11, "loading", ""),
+        (20, "loading", ""),
+        (22, "loading", "not ready after 22 s, and idle for 10 s"),
+        (23, "more", ""),
+        (61, "and more", "not ready after 61 s"),
+    ):
+        now[0] = at
+        log.write_text(said)
+        assert watched.stalled() == stalled, at
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        pytest.param("plain words", "plain words", id="plain"),
+        pytest.param(
+            '{"event": "failed", "error": "no key", "at": "x"}', "failed: no key", id="json"
+        ),
+        pytest.param(
+            '{"exception": "Traceback:\\n  File\\nValueError: 3"}', "ValueError: 3", id="trace"
+        ),
+        pytest.param("x" * 1000, "x" * 300 + "…", id="long"),
+    ],
+)
+def test_last_words_are_short(tmp_path: Path, line: str, told: str) -> None:
+    log = tmp_path / "log"
+    log.write_text(f"old\n{line}\n")
+    assert last_words(log, since=4) == f"    {told}"
+    assert last_words(tmp_path / "none") == ""
+
+
+@pytest.mark.slow
+async def test_an_idle_supervisor_sleeps(runtime: EmbeddedRuntime) -> None:
+    await runtime.ensure()
+    state = await runtime.state()
+    assert state is not None
+    supervisor = psutil.Process(state.supervisor.pid)
+    await asyncio.sleep(5)  # what follows the start
+    before = sum(supervisor.cpu_times()[:2])
+    await asyncio.sleep(30)
+    assert sum(supervisor.cpu_times()[:2]) - before < 0.3

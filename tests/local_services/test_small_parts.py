@@ -1,0 +1,131 @@
+"""Ports, locks, state file, digests, readiness and logs, without any service."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from perdure.adapters.free_ports import choose, is_free
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.errors import NotFound, RuntimeUnavailable
+from perdure.domain.ports import Endpoints
+from perdure.local_services import announce_ready, read_logs, withdraw_ready
+from perdure.local_services.apply_settings import changed, digests
+from perdure.local_services.processes import listens, process_ref, try_lock
+from perdure.local_services.ready_file import is_announced
+from perdure.local_services.service_commands import worker_environment
+from perdure.local_services.state import HomeFiles, RuntimeState, read_state, write_state
+from tests.local_services.support import python
+
+MakeSettings = Callable[..., Settings]
+ENDPOINTS = Endpoints(temporal_address="127.0.0.1:1", namespace="default", home="/h")
+
+
+def test_a_taken_port_is_passed_over() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert not is_free(port)
+        assert listens(os.getpid(), port)
+        assert choose(port) != port
+    assert choose(port) == port
+    assert choose(port, avoid=frozenset({port})) != port
+
+
+def test_a_lock_has_one_holder(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with try_lock(path) as mine:
+        assert mine
+        with try_lock(path) as second:
+            assert not second
+    with try_lock(path) as again:
+        assert again
+
+
+def test_a_process_is_named_by_its_start(tmp_path: Path) -> None:
+    me = process_ref(os.getpid())
+    assert me is not None and me == process_ref(os.getpid())
+    child = subprocess.Popen(python("pass"))
+    child.wait()
+    assert process_ref(child.pid) is None
+
+
+def test_state_survives_the_file_and_rubbish_is_none(home: Path) -> None:
+    files = HomeFiles(home)
+    assert read_state(files) is None
+    me = process_ref(os.getpid())
+    assert me is not None
+    state = RuntimeState(
+        supervisor=me, status="ready", endpoints=ENDPOINTS, started_at=datetime.now(UTC)
+    )
+    write_state(files, state)
+    assert read_state(files) == state
+    files.state.write_text("{half", encoding="utf-8")
+    assert read_state(files) is None
+
+
+def test_home_is_for_the_user_alone(home: Path) -> None:
+    HomeFiles(home)
+    assert home.stat().st_mode & 0o077 == 0
+
+
+def test_a_home_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(RuntimeUnavailable, match="set PERDURE_HOME"):
+        HomeFiles(blocked / "home")
+
+
+def test_digests_name_what_changed_and_hide_values(
+    home: Path, settings_of: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = HomeFiles(home)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "one")
+    before = digests(files, settings_of())
+    assert digests(files, settings_of()) == before
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "two")
+    monkeypatch.setenv("PERDURE_LOG_FORMAT", "json")
+    now = digests(files, settings_of())
+    assert changed(before, now) == ("ANTHROPIC_API_KEY",)
+    assert not any("two" in value for value in now.values())
+
+
+def test_a_worker_announces_itself(home: Path, settings_of: MakeSettings) -> None:
+    path = HomeFiles(home).ready("worker")
+    assert not is_announced(path, os.getpid())
+    announce_ready(settings_of(ready_file=path))
+    assert is_announced(path, os.getpid())
+    assert not is_announced(path, os.getpid() + 1)
+    announce_ready(settings_of())  # without a supervisor: nothing
+    withdraw_ready(settings_of(ready_file=path))  # as the next worker does before it starts
+    assert not path.exists()
+    withdraw_ready(settings_of(ready_file=path))
+    withdraw_ready(settings_of())
+
+
+def test_a_worker_of_the_embedded_server_gets_no_profile(
+    settings_of: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEMPORAL_API_KEY", "for-the-cloud")
+    environment = worker_environment(settings_of(), ENDPOINTS)
+    assert environment["TEMPORAL_ADDRESS"] == "127.0.0.1:1"
+    assert "TEMPORAL_API_KEY" not in environment
+
+
+async def test_logs_are_read_and_followed(home: Path, settings_of: MakeSettings) -> None:
+    log = HomeFiles(home).log("worker")
+    with pytest.raises(NotFound, match="no logs"):
+        await anext(read_logs(settings_of()))
+    log.write_text("one\ntwo\nhal", encoding="utf-8")
+    with pytest.raises(NotFound, match="Choose one of: worker"):
+        await anext(read_logs(settings_of(), "wroker"))
+    lines = read_logs(settings_of(), "worker", lines=1, follow=True)
+    assert (await anext(lines)).text == "two"
+    with log.open("a", encoding="utf-8") as file:
+        file.write("f\n")
+    assert (await anext(lines)).text == "half"

@@ -1,0 +1,131 @@
+"""`doctor` in an outage: it names what is wrong with the store, and looks at all else."""
+
+import sqlite3
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+from full_store import full_store
+
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.stores import open_stores, sqlite
+from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.interfaces.services import Check
+from perdure.operations import doctor
+from perdure.operations.doctor import diagnose
+
+ALWAYS = {
+    "python", "user", "versions", "settings", "disk", "stores", "claude", "embedded model",
+    "services", "search attributes",
+}  # fmt: skip
+NEEDS_THE_STORE = {"rest api", "queues", "runs", "failing runs"}
+NOWHERE = "postgresql://perdure:secret@127.0.0.1:9/perdure"
+Outage = Callable[[Path], AbstractContextManager[object]]
+
+
+@contextmanager
+def locked(home: Path) -> Generator[None]:
+    holder = sqlite3.connect(home / "perdure.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        holder.close()
+
+
+@contextmanager
+def full(_home: Path) -> Generator[None]:
+    with full_store() as store:
+        store.full = True
+        yield
+
+
+@contextmanager
+def no_blobs(home: Path) -> Generator[None]:
+    blobs = home / "blobs"
+    for folder in blobs.iterdir():
+        folder.rmdir()
+    blobs.rmdir()
+    blobs.touch()
+    yield
+
+
+@contextmanager
+def damaged(home: Path) -> Generator[None]:
+    for file in home.glob("perdure.sqlite*"):
+        file.write_bytes(b"no database " * 1_000)
+    yield
+
+
+def nobody(**_given: object) -> AbstractContextManager[object]:
+    raise ServiceUnavailable("No server answers.", cure="Start one.")
+
+
+async def looked(settings: Settings) -> dict[str, Check]:
+    return {check.name: check async for check in diagnose(settings, nobody)}  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 100)
+    made = tmp_path / "home"
+    await (await open_stores(made)).close()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("outage", "url", "says"),
+    [
+        pytest.param(locked, None, "was locked by another process", id="locked"),
+        pytest.param(full, None, "is full", id="full"),
+        pytest.param(no_blobs, None, "cannot be opened: ", id="no blobs"),
+        pytest.param(
+            lambda _: nullcontext(), NOWHERE, "cannot be reached", id="PostgreSQL stopped"
+        ),
+    ],
+)
+async def test_an_absent_store_is_named_and_all_else_is_looked_at(
+    home: Path, outage: Outage, url: str | None, says: str
+) -> None:
+    with outage(home):
+        checks = await looked(Settings.load(home=home, database_url=url))
+    store = checks["stores"]
+    assert (store.state, says in store.found) == ("failed", True), store
+    assert "secret" not in store.found
+    assert "nothing has to be restarted" in store.cure
+    assert set(checks) == ALWAYS | NEEDS_THE_STORE
+    assert all(checks[name].found == "not looked at: the store is away" for name in NEEDS_THE_STORE)
+
+
+async def test_a_damaged_store_is_no_store_that_comes_back(home: Path) -> None:
+    with damaged(home):
+        checks = await looked(Settings.load(home=home))
+    assert checks["stores"].state == "failed"
+    assert "is not an SQLite database" in checks["stores"].found
+    assert "Runs wait for it" not in checks["stores"].cure
+
+
+async def test_a_store_is_tried_by_writing_and_nothing_is_left(home: Path) -> None:
+    checks = await looked(Settings.load(home=home))
+    assert checks["stores"].found == "SQLite, can be written, no runs yet"
+    assert checks["server"].found == "No server answers."
+    files = {path.name for path in home.rglob("*") if path.is_file()}
+    assert {name for name in files if not name.startswith("perdure.sqlite")} == set()
+    with sqlite3.connect(home / "perdure.sqlite") as connection:
+        assert connection.execute("SELECT count(*) FROM live_texts").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("broken", ["_user", "disk", "_services", "_attributes", "stores", "api"])
+async def test_a_look_that_breaks_hides_no_other(
+    home: Path, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_given: object) -> Check:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(doctor, broken, breaks)
+    checks = await looked(Settings.load(home=home))
+    unseen = [check for check in checks.values() if check.found.startswith("not to be seen: ")]
+    assert [check.state for check in unseen] == ["warning"]
+    assert "Input/output error" in unseen[0].found
+    assert set(checks) >= ALWAYS

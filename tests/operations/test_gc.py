@@ -1,0 +1,152 @@
+"""Garbage collection: nothing that a retained run leads to is ever dropped."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from installation import Installation
+
+from perdure.domain.foundation.errors import StoreError
+from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor
+from perdure.domain.projects.records import Artifact, Membership
+from perdure.domain.tools.workspaces import Workspaces
+from perdure.gateway.types import Retained
+from perdure.interfaces.collected import Collected
+from perdure.interfaces.services import RunGateway
+from perdure.operations.gc import collect
+
+SCRIPT = {
+    "replies": [
+        {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}]},
+        {"text": "Empty."},
+    ]
+}
+LATER = datetime.now(UTC) + timedelta(days=60)
+
+
+async def _collect(site: Installation, *, now: datetime, dry_run: bool) -> Collected:
+    parts = site.parts
+    return await collect(parts.stores, site.gateway, parts.workspaces, now=now, dry_run=dry_run)
+
+
+@pytest.mark.long
+async def test_what_a_retained_run_leads_to_stays(site: Installation) -> None:
+    run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+    await site.gateway.result(run)
+    stray = await site.parts.stores.blobs.put(b"nobody names me")
+    collected = await _collect(site, now=LATER, dry_run=False)
+    assert not await site.parts.stores.blobs.exists(stray)
+    assert collected.blobs >= 1
+    result = await site.gateway.result(run)
+    assert result.output == "Empty."
+    transcript = await site.parts.stores.transcripts.load(result.transcript or "")
+    assert [message.role for message in transcript] == ["user", "assistant", "user", "assistant"]
+
+
+async def test_a_dry_run_drops_nothing_and_counts_the_same(site: Installation) -> None:
+    stray = await site.parts.stores.blobs.put(b"nobody names me")
+    counted = await _collect(site, now=LATER, dry_run=True)
+    assert await site.parts.stores.blobs.exists(stray)
+    dropped = await _collect(site, now=LATER, dry_run=False)
+    assert (counted.blobs, counted.bytes) == (dropped.blobs, dropped.bytes)
+
+
+async def test_young_blobs_stay_because_a_step_may_be_about_to_name_them(
+    site: Installation,
+) -> None:
+    young = await site.parts.stores.blobs.put(b"written just now")
+    await _collect(site, now=datetime.now(UTC), dry_run=False)
+    assert await site.parts.stores.blobs.exists(young)
+
+
+@pytest.mark.long
+async def test_what_a_fork_starts_from_stays(site: Installation) -> None:
+    run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+    await site.gateway.result(run)
+    await _collect(site, now=LATER, dry_run=False)
+    told = await site.gateway.fork_spec(run, 1)
+    fork = await site.gateway.fork(run, 1, told)
+    assert (await site.gateway.result(fork)).output == "Empty."
+
+
+@pytest.mark.long
+async def test_what_a_run_made_stays_as_long_as_the_run(site: Installation) -> None:
+    stores = site.parts.stores
+    run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+    await site.gateway.result(run)
+    made = await _made(site, run)
+    await _collect(site, now=LATER, dry_run=False)
+    assert await stores.blobs.exists(made.ref)
+    await site.gateway.delete(run)
+    await _collect(site, now=LATER, dry_run=False)
+    assert not await stores.blobs.exists(made.ref)
+
+
+async def test_nothing_is_dropped_where_a_root_cannot_be_read(site: Installation) -> None:
+    """What a damaged blob leads to is unknown; it may be all that an open run has."""
+    blobs = site.parts.stores.blobs
+    stray, leaf = await blobs.put(b"nobody names me"), await blobs.put(b"leaf")
+    root = await blobs.put(f"leads to {leaf}".encode())
+    await _made(site, "somebody", ref=root)
+    [file] = site.home.glob(f"blobs/*/{root.partition(':')[2][2:]}")
+    file.write_bytes(b"damaged")
+    with pytest.raises(StoreError, match="nothing was dropped"):
+        await _collect(site, now=LATER, dry_run=False)
+    assert await blobs.exists(leaf) and await blobs.exists(stray)
+
+
+@pytest.mark.long
+async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installation) -> None:
+    """Its row says ended until the new execution ends; the folder is in use."""
+    run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+    await site.gateway.result(run)
+    released: list[str] = []
+
+    async def release(*, run: str) -> None:
+        released.append(run)
+
+    folders = cast("Workspaces", SimpleNamespace(release=release))
+    held = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+    await site.gateway.result(held)
+    reopened = cast("RunGateway", SimpleNamespace(retained=lambda: _open(run)))
+    await collect(site.parts.stores, reopened, folders, now=LATER, dry_run=False)
+    assert held in released
+    assert run not in released
+
+
+async def _open(run: str) -> AsyncIterator[Retained]:
+    yield Retained(run=run, open=True, busy_since=None, content=frozenset())
+
+
+async def _made(site: Installation, run: str, *, ref: str | None = None) -> Artifact:
+    ref = ref or await site.parts.stores.blobs.put(f"made by {run}".encode())
+    artifact = Artifact(
+        id=f"artifact-{run}",
+        belongs=Membership(scope="project", owner="p"),
+        run=run,
+        name="notes.md",
+        ref=ref,
+        bytes=1,
+        created_at=LATER,
+    )
+    return await site.parts.stores.artifacts.add_artifact(artifact)
+
+
+async def test_the_code_of_a_made_tool_stays(site: Installation) -> None:
+    stores = site.parts.stores
+    code = await stores.blobs.put(b"def handler(*, text: str) -> dict: ...")
+    tool = GeneratedTool(
+        hash="a" * 64,
+        name="text.count",
+        description="Count.",
+        parameters={},
+        code=code,
+        handler="handler",
+        pipeline=1,
+        made_at=LATER,
+    )
+    await stores.made_tools.keep(tool, ToolAuthor(run="d", root="d", worker="w", at=LATER))
+    await _collect(site, now=LATER, dry_run=False)
+    assert await stores.blobs.exists(code)

@@ -1,0 +1,65 @@
+"""Settings without effect are named; those that are off, or have an effect, are not."""
+
+import pytest
+from pydantic import JsonValue
+
+from perdure.submission import Flags, Surroundings, load_data
+from perdure.submission.unused_settings import IDLE, idle_notes
+
+AROUND = Surroundings(folder=None, default_model="claude-x")
+RUBRIC: JsonValue = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 9}}]
+
+
+def notes(**fields: JsonValue) -> tuple[str, ...]:
+    task: JsonValue = {"kind": "refine", "goal": "g", "rubric": RUBRIC, **fields}
+    return load_data(task, surroundings=AROUND).notes
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "value"),
+    [
+        ({"budget": {"depth": 2}}, "budget.depth", "2"),
+        ({"models": {"critic": ["a", "b"]}}, "models.critic", '["a", "b"]'),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_setting_without_effect_is_named_with_its_value(
+    fields: dict[str, JsonValue], path: str, value: str
+) -> None:
+    assert notes(**fields) == (f"{path}: {value} has no effect in this version: {IDLE[path]}.",)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"recall": False, "learn": False},
+        {"refine": {"plan": "on", "classify": "off"}},
+        {"refine": {"skip_eval_confidence": 0.5}},
+        {"models": {"executor": "claude-x", "evaluator": "claude-y", "planner": "claude-z"}},
+        {"tools": {"mcp": ["git"]}},
+    ],
+    ids=["nothing given", "off", "planned", "has an effect", "roles that work", "no servers"],
+)
+def test_nothing_is_said_of_what_is_off_or_works(fields: dict[str, JsonValue]) -> None:
+    assert notes(**fields) == ()
+
+
+def test_flags_are_looked_at_too() -> None:
+    flags = Flags(sets=("models.worker=x", "models.repair=y"))
+    task: JsonValue = {"kind": "refine", "goal": "g", "rubric": RUBRIC}
+    told = load_data(task, flags, surroundings=AROUND).notes
+    assert [note.partition(":")[0] for note in told] == ["models.worker", "models.repair"]
+
+
+def test_several_are_one_line_each() -> None:
+    given: dict[str, JsonValue] = {"models": {"worker": "a", "repair": "b", "critic": "c"}}
+    told = idle_notes(given)
+    assert len(told) == 3
+    assert all("\n" not in note for note in told)
+
+
+def test_what_only_a_refine_run_does_is_idle_in_an_agent_run() -> None:
+    told = idle_notes({"kind": "agent", "goal": "g", "recall": True, "skills": ["s"]})
+    assert [note.partition(":")[0] for note in told] == ["recall", "skills"]
+    assert idle_notes({"kind": "refine", "goal": "g", "recall": True, "skills": ["s"]}) == ()

@@ -1,0 +1,235 @@
+"""What a specification leaves open, and which models it names in vain."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from teams import stage, task, team
+
+from perdure.adapters.checks import check_problems
+from perdure.adapters.definitions import LoopFiles
+from perdure.adapters.llm.embedded_facts import LOCAL_NAME
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.roles.definition import LoopSnapshot
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.run.notifications import ServedModels
+from perdure.domain.run.spec import ModelsSpec
+from perdure.domain.specs import RUN_SPEC
+from perdure.resolve_spec import Resolver
+from perdure.submission.parse_yaml import parse
+
+KNOWN = "claude-known"
+LOOPS = LoopFiles(Path("/nowhere"), parse)
+
+
+class FewModels:
+    """Knows one model, and serves it."""
+
+    def resolve(self, model: str) -> "FewModels":
+        if model != KNOWN:
+            raise InvalidInput(f"No model is called {model}.")
+        return self
+
+    async def card(self, model: str) -> ModelProfile:
+        return ModelProfile(name=model, price=None)
+
+
+class NoTools:
+    async def catalog(self) -> tuple[()]:
+        return ()
+
+
+def resolver(default: str = KNOWN) -> Resolver:
+    return Resolver(FewModels(), default, NoTools(), loops=LOOPS)  # type: ignore[arg-type]
+
+
+async def test_default_and_names_are_those_of_the_workers_where_they_say_them() -> None:
+    spec = RUN_SPEC.validate_python({"kind": "agent", "goal": "g"})
+    found = await resolver("typo").resolve(spec, ServedModels(default=KNOWN))
+    assert found.models.executor == KNOWN
+
+    theirs = spec.model_copy(update={"models": ModelsSpec(executor="ours-1", evaluator="ours-2")})
+    with pytest.raises(InvalidInput, match="ours-2"):
+        await resolver().resolve(theirs, ServedModels(names=("ours-1",)))
+    served = ServedModels(names=("ours-1", "ours-2"))
+    assert (await resolver().resolve(theirs, served)).models == theirs.models
+    assert (await resolver().resolve(theirs, ServedModels(any=True))).models == theirs.models
+
+
+@pytest.mark.parametrize(
+    ("models", "default", "told"),
+    [
+        ({"executor": "typo"}, KNOWN, ["executor: No model is called typo."]),
+        (
+            {"executor": "typo", "evaluator": "other"},
+            KNOWN,
+            ["executor: No model is called typo.", "evaluator: No model is called other."],
+        ),
+        ({"evaluator": "typo", "planner": "typo"}, KNOWN, ["evaluator: No model is called typo."]),
+        ({"executor": [KNOWN, "a", "a"]}, KNOWN, ["executor: No model is called a."]),
+        ({}, "typo", ["executor: No model is called typo."]),
+        ({"evaluator": "typo"}, "typo", ["evaluator: No model is called typo."]),
+    ],
+    ids=["executor", "two", "named twice", "in a chain", "the default", "said before filled in"],
+)
+async def test_every_unknown_model_is_told_once_for_the_role_that_names_it(
+    models: Mapping[str, object], default: str, told: list[str]
+) -> None:
+    spec = RUN_SPEC.validate_python({"kind": "agent", "goal": "g", "models": models})
+    with pytest.raises(InvalidInput) as caught:
+        await resolver(default).resolve(spec)
+    lines = [line.strip() for line in caught.value.message.splitlines()[1:]]
+    assert lines == [f"models.{line}" for line in told]
+
+
+async def test_a_known_model_is_filled_in() -> None:
+    spec = await resolver().resolve(RUN_SPEC.validate_python({"kind": "agent", "goal": "g"}))
+    assert spec.models.executor == KNOWN
+    assert spec.tools.access == "readonly"
+
+
+async def test_settings_of_an_unknown_role_are_told_with_the_nearest() -> None:
+    settings = {"evaluators": {"max_output_tokens": 100}}
+    given = {"kind": "agent", "goal": "g", "models": {"settings": settings}}
+    with pytest.raises(InvalidInput, match=r"settings\.evaluators: .*did you mean evaluator\?"):
+        await resolver().resolve(RUN_SPEC.validate_python(given))
+
+
+async def test_settings_that_the_first_model_cannot_follow_are_told_with_what_it_takes() -> None:
+    class Few(FewModels):
+        async def card(self, model: str) -> ModelProfile:
+            return ModelProfile(name=model, price=None, thinking=("off", "tokens"), sampling=False)
+
+    settings = {"executor": {"thinking": "adaptive"}, "evaluator": {"temperature": 0.1}}
+    given = {"kind": "agent", "goal": "g", "models": {"settings": settings}}
+    resolving = Resolver(Few(), KNOWN, NoTools(), loops=LOOPS)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput) as caught:
+        await resolving.resolve(RUN_SPEC.validate_python(given))
+    lines = [line.strip() for line in caught.value.message.splitlines()[1:]]
+    assert lines == [
+        "models.settings.executor.thinking: claude-known does not take 'adaptive'; "
+        "it takes `off`, a number of tokens",
+        "models.settings.evaluator.temperature: claude-known takes no temperature; leave it out",
+    ]
+
+
+async def test_an_unknown_judge_is_told_with_its_place() -> None:
+    judge = {"name": "tone", "evaluator": {"judge": {"model": "typo"}}}
+    given = {"kind": "refine", "goal": "g", "rubric": [judge]}
+    with pytest.raises(InvalidInput, match=r"rubric\[0\].evaluator.judge.model: No model"):
+        await resolver().resolve(RUN_SPEC.validate_python(given))
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "said"),
+    [
+        (
+            {"check": "regex", "pattern": "(?=a)"},
+            "rubric[0].evaluator.pattern: found the pattern '(?=a)' cannot be used",
+        ),
+        (
+            {"check": "json_schema", "schema": {"type": "nonsense"}},
+            "rubric[0].evaluator.schema: found the JSON schema is not valid",
+        ),
+        (
+            {"check": "telepathy"},
+            'rubric[0].evaluator.check: found "telepathy"; allowed: one of contains, regex',
+        ),
+    ],
+    ids=["pattern", "schema", "check"],
+)
+async def test_checks_that_cannot_be_used_are_refused(evaluator: object, said: str) -> None:
+    given = {"kind": "refine", "goal": "g", "rubric": [{"name": "a", "evaluator": evaluator}]}
+    checking = Resolver(
+        FewModels(),  # type: ignore[arg-type]
+        KNOWN,
+        NoTools(),  # type: ignore[arg-type]
+        loops=LOOPS,
+        rubric_problems=check_problems,
+    )
+    with pytest.raises(InvalidInput) as caught:
+        await checking.resolve(RUN_SPEC.validate_python(given))
+    assert said in caught.value.message
+
+
+ROLES = {"kind": "roles", "goal": "Fix {{what}}."}
+
+
+async def test_a_loop_is_snapshotted_with_the_files_of_its_roles() -> None:
+    given = {"kind": "roles", "goal": "g", "roles": {"definition": "harness"}}
+    spec = await resolver().resolve(RUN_SPEC.validate_python(given))
+    assert isinstance(spec, RolesSpec)
+    assert spec.roles.snapshot is not None
+    roles = spec.roles.snapshot.definition.roles
+    assert [(role.name, role.access) for role in roles] == [
+        ("plan", "readonly"),
+        ("code", "full"),
+        ("review", "readonly"),
+    ]
+    assert all("You are" in role.system for role in roles)
+    assert spec.tools.access == "full"
+    assert await resolver().resolve(spec) == spec
+
+
+async def test_a_fork_with_another_loop_or_parameter_is_resolved_anew() -> None:
+    roles = {"definition": "research", "parameters": {"output_format": "a table"}}
+    given = {"kind": "roles", "goal": "g", "roles": roles}
+    spec = await resolver().resolve(RUN_SPEC.validate_python(given))
+    assert isinstance(spec, RolesSpec)
+    changes = (
+        {"parameters": {"output_format": "a list"}},
+        {"definition": "harness", "parameters": {}},
+    )
+    for change, said in zip(changes, ("as a list", "Carry out the plan"), strict=True):
+        settings = spec.roles.model_copy(update=change)
+        forked = await resolver().resolve(spec.model_copy(update={"roles": settings}))
+        assert isinstance(forked, RolesSpec)
+        assert forked.roles.snapshot is not None
+        assert said in forked.roles.snapshot.definition.roles[1].prompt
+
+
+async def test_every_problem_of_a_loop_is_named_with_the_others() -> None:
+    roles = {"definition": "research", "parameters": {"output_from": "table"}}
+    given = {**ROLES, "roles": roles, "models": {"executor": "typo"}}
+    with pytest.raises(InvalidInput) as caught:
+        await resolver().resolve(RUN_SPEC.validate_python(given))
+    said = caught.value.message
+    assert "No model is called typo." in said
+    assert "roles.parameters.output_from: found the parameter output_from" in said
+    assert "Did you mean output_format?" in said
+    assert "goal: found the placeholder {{what}}; allowed: one of output_format." in said
+
+
+async def test_an_unknown_loop_is_refused_with_the_nearest_name() -> None:
+    given = {"kind": "roles", "goal": "g", "roles": {"definition": "harnes"}}
+    with pytest.raises(InvalidInput) as caught:
+        await resolver().resolve(RUN_SPEC.validate_python(given))
+    assert 'roles.definition: found "harnes"' in caught.value.message
+    assert "Did you mean harness?" in caught.value.message
+
+
+async def test_models_of_loops_inside_a_loop_are_checked_before_anything_starts() -> None:
+    below = LoopSnapshot.model_validate(team(stage("inner", model="typo"), stage("last")))
+    nested = {"name": "build", "loop": {"definition": "team"}, "prompt": "Build."}
+    given = task(team(nested, stage("reviewer"), nested={"build": below}))
+    with pytest.raises(InvalidInput) as caught:
+        await resolver().resolve(RUN_SPEC.validate_python(given))
+    assert "team.roles.inner.model: No model is called typo." in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "tools", [{"access": "full"}, {"allow": ["fs.read"]}], ids=["level", "tool"]
+)
+async def test_without_a_key_it_is_said_that_there_is_none(tools: dict[str, object]) -> None:
+    wanted = AgentSpec.model_validate({"kind": "agent", "goal": "g", "tools": tools})
+    with pytest.raises(InvalidInput) as caught:
+        await resolver(LOCAL_NAME).resolve(wanted)
+    assert "export ANTHROPIC_API_KEY" in caught.value.cure
+    named = AgentSpec.model_validate(
+        {"kind": "agent", "goal": "g", "tools": tools, "models": {"executor": LOCAL_NAME}}
+    )
+    with pytest.raises(InvalidInput) as caught:
+        await resolver(KNOWN).resolve(named)
+    assert "ANTHROPIC_API_KEY" not in caught.value.cure

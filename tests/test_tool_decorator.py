@@ -1,0 +1,146 @@
+"""The `@tool` decorator: facts from the function itself."""
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.tool_decorator import ToolContext, read_docstring, tool
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+@tool(access="network", name="maps.near", timeout_s=5, needs_approval=True, aliases=("near",))
+async def near(
+    point: Point,
+    context: ToolContext,
+    unit: Literal["m", "km"] = "m",
+    limit: Annotated[int, Field(ge=1)] = 3,
+) -> list[str]:
+    """Find places near a point.
+
+    More words.
+
+    Args:
+        point: where to look,
+            in whole degrees.
+        unit (str): of distances.
+
+    Returns:
+        Names of places.
+    """
+    return [context.run]
+
+
+def test_facts_and_schema():
+    fact = near.fact
+    assert (fact.name, fact.access, fact.timeout_s) == ("maps.near", "network", 5)
+    assert (fact.needs_approval, fact.idempotent, fact.aliases) == (True, False, ("near",))
+    assert fact.description == "Find places near a point.\n\nMore words."
+    point = fact.parameters["$defs"]
+    assert fact.parameters == {
+        "$defs": point,
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["point"],
+        "properties": {
+            "point": {
+                "$ref": "#/$defs/Point",
+                "description": "where to look, in whole degrees.",
+            },
+            "unit": {
+                "type": "string",
+                "enum": ["m", "km"],
+                "default": "m",
+                "description": "of distances.",
+            },
+            "limit": {"type": "integer", "default": 3, "minimum": 1},
+        },
+    }
+    assert near.context_name == "context"
+
+
+def test_the_function_stays_callable():
+    @tool()
+    def double(number: int) -> int:
+        """Twice the number."""
+        return 2 * number
+
+    assert double(4) == 8
+    assert double.fact.name == "double"
+
+
+def no_annotation(x):
+    """Nothing."""
+
+
+def positional(x: int, /):
+    """Nothing."""
+
+
+def many(*xs: int):
+    """Nothing."""
+
+
+@pytest.mark.parametrize("function", [no_annotation, positional, many])
+def test_functions_without_a_schema_are_refused(function):
+    with pytest.raises(InvalidInput):
+        tool()(function)
+
+
+@pytest.mark.parametrize("name", ["", "Fs.read", "fs..read", "fs.", "fs read", "fѕ.read"])
+def test_malformed_names_are_refused(name):
+    with pytest.raises(InvalidInput, match="malformed"):
+
+        @tool(name=name or " ")
+        def nothing() -> None:
+            """Nothing."""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ("", {})),
+        ("One line.", ("One line.", {})),
+        ("A.\n\nArgs:\n    a: x: y\n", ("A.", {"a": "x: y"})),
+        ("A.\n\nArgs:\n    a: x\nReturns:\n    b: no\n", ("A.", {"a": "x"})),
+        ("A.\n\nReturns:\n    text", ("A.", {})),
+    ],
+    ids=["empty", "summary", "colon", "other section", "no arguments"],
+)
+def test_docstrings(text, expected):
+    assert read_docstring(text) == expected
+
+
+def test_tools_that_close_over_something_are_read_once():
+    def counting(start: int):
+        @tool(name="numbers.next")
+        def after(step: Annotated[int, Field(ge=1)] = 1) -> int:
+            """The next number."""
+            return start + step
+
+        return after
+
+    one, other = counting(1), counting(10)
+    assert (one(), other(2)) == (2, 12)
+    assert one.arguments is other.arguments
+
+
+def test_classes_of_one_name_stay_apart():
+    def taking(most: int):
+        class Given(BaseModel):
+            value: int = Field(le=most)
+
+        @tool(name="values.take")
+        def take(given: Given) -> str:
+            """Take it."""
+            return str(given.value)
+
+        return take
+
+    told = [str(taking(most).fact.parameters) for most in (3, 7)]
+    assert ["7" in one for one in told] == [False, True]

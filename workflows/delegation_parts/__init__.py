@@ -1,0 +1,1 @@
+"""What a manager's run is made of."""

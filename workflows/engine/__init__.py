@@ -1,0 +1,1 @@
+"""What every loop is made of: steps, people, models, tools, children, limits."""

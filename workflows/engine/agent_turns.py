@@ -1,0 +1,328 @@
+"""The model-and-tools turn loop, used by every kind of run.
+
+It is resumable at each checkpoint: whatever it must remember lies in `TurnState`, so that a run
+may continue as new between any two steps, also in the middle of a batch of approvals.
+"""
+
+from typing import assert_never
+
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.evaluation.outcomes import Outcome
+from perdure.domain.foundation.names import short_model_name
+from perdure.domain.run.activity_messages import ModelCallReport
+from perdure.domain.run.control import Phase
+from perdure.domain.turns import tool_call_rules as callrules
+from perdure.domain.turns.entries import SayEntry
+from perdure.domain.turns.output_schema import NOT_LOOKED_AT
+from perdure.domain.turns.settings import Turns
+from perdure.domain.turns.turn import (
+    SCHEMA_UNMET,
+    AnswerWith,
+    Continue,
+    Ending,
+    ForceText,
+    Limits,
+    Refuse,
+    Reply,
+    RunCalls,
+    TurnState,
+    Why,
+    after_calls,
+    after_reply,
+)
+from perdure.domain.turns.unfinished_reply import note_calls, note_unfinished
+from perdure.workflows.engine.final_answer import CallInput, FinalAnswer, TurnsEnd
+from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.step_attempts import AllModelsFailed, Called
+from perdure.workflows.engine.step_runner import StepFailed
+
+
+class AgentTurns(FinalAnswer):
+    """Adds turns to a loop; the subclass owns the `TurnState` and the iteration count."""
+
+    async def take_turns(
+        self, state: TurnState, turns: Turns, *, role: str, phase: Phase
+    ) -> TurnsEnd:
+        """Turn until the model answers in text or a limit forces it to."""
+        end = await self._turned(state, turns, role=role, phase=phase)
+        await self.paired(state)
+        return end
+
+    async def _turned(self, state: TurnState, turns: Turns, *, role: str, phase: Phase) -> TurnsEnd:
+        if state.batch is not None:
+            forced = await self._carry_on(state, turns, role=role)
+            if forced is not None:
+                return await self.force(state, forced, role=role)
+        while True:
+            ending = await self.checkpoint() or await self._heard(state)
+            if ending is not None:
+                return await self.end(state, ending, role=role)
+            following = await self._turn(state, turns, role=role, phase=phase)
+            if isinstance(following, TurnsEnd):
+                return following
+            if isinstance(following, ForceText):
+                return await self.force(state, following, role=role)
+
+    async def _turn(
+        self, state: TurnState, turns: Turns, *, role: str, phase: Phase
+    ) -> TurnsEnd | ForceText | None:
+        """One iteration: call, account, then tools or text; None goes on."""
+        spent = budgets.exhausted(self.core.budget, wall_time=self.wall_time)
+        if spent is not None and not await self.budget_raised(spent):
+            ending = Ending(
+                outcome=_time_or_budget(spent), reason=spent.dimension, detail=spent.text
+            )
+            return await self.end(state, ending, role=role)
+        budget = self.core.budget
+        last_call = budget.limits.on_exhausted == "abort" and budget.remaining("model_calls") == 1
+        if state.awaiting_results and last_call:
+            # The last permitted call: an answer from what there is, and no call that nobody reads.
+            ending = Ending(outcome="out_of_budget", reason="model_calls")
+            return ForceText(type="force_text", ending=ending)
+        self.begin_iteration(state)
+        self.enter(phase)
+        on_offer = self.on_offer(state)
+        called, sent = await self.recorded_call(
+            state,
+            self._ask(state, turns, on_offer, role=role, phase=phase),
+            tools_offered=len(on_offer),
+        )
+        if not isinstance(called, ModelCallReport):
+            return await self._uncalled(state, called, role=role)
+        return await self._follow(state, turns, called, sent, role=role)
+
+    async def _follow(
+        self, state: TurnState, turns: Turns, called: ModelCallReport, sent: CallInput, *, role: str
+    ) -> TurnsEnd | ForceText | None:
+        if called.calls and called.text is not None and turns.defer_mixed_text:
+            state.deferred, state.deferred_cut = called.text, False
+        reply = Reply(
+            text=called.text,
+            calls=called.calls,
+            stop_reason=called.stop_reason,
+            cut_call=called.cut_call,
+            misfits=called.misfits,
+        )
+        limits = self.limits_of(state, turns, role=role)
+        following = after_reply(reply, state, limits=limits, turns=turns)
+        match following:
+            case RunCalls():
+                note_calls(state, reply)
+                self.plan_batch(state, turns, called.calls)
+                return await self._carry_on(state, turns, role=role)
+            case AnswerWith():
+                return self._answered(state, reply, called, sent, following)
+            case ForceText():
+                if following.drop_calls:
+                    self.drop_reply(state, called, sent)
+                else:
+                    note_unfinished(state, reply, why="cut_call" if reply.cut_call else "cut_text")
+                self.complete_iteration(state, break_reason=following.ending.reason)
+                return following
+            case Continue():
+                self._go_on(state, turns, reply, why=following.why)
+                return None
+            case Refuse():
+                return self._refused(state, called, sent, role=role)
+            case _:
+                assert_never(following)
+
+    async def _carry_on(self, state: TurnState, turns: Turns, *, role: str) -> ForceText | None:
+        """Finish the open batch, then look at strikes, volume and the iteration limit."""
+        trouble = await self.carry_out(state, turns)
+        if trouble is not None:
+            forced = ForceText(type="force_text", ending=trouble)
+        else:
+            limits = self.limits_of(state, turns, role=role)
+            forced = after_calls(state, limits=limits, turns=turns)
+        self.complete_iteration(state, break_reason=forced.ending.reason if forced else None)
+        return forced
+
+    def _answered(
+        self,
+        state: TurnState,
+        reply: Reply,
+        called: ModelCallReport,
+        sent: CallInput,
+        answer: AnswerWith,
+    ) -> TurnsEnd:
+        text = {"reply": called.text, "deferred": state.deferred, "fallback": None}[answer.source]
+        if called.calls:
+            self.drop_reply(state, called, sent)
+        cut = {"reply": reply.unfinished, "deferred": state.deferred_cut, "fallback": False}
+        truncated = cut[answer.source]
+        self.note("text_answered", source=answer.source, truncated=truncated or None)
+        self.complete_iteration(
+            state, break_reason=None if answer.outcome == "accepted" else answer.reason
+        )
+        return TurnsEnd(
+            outcome=answer.outcome,
+            reason=answer.reason,
+            text=text,
+            fallback=text is None,
+            truncated=truncated,
+            partial=truncated or (answer.outcome != "accepted" and answer.source != "reply"),
+            detail="; ".join(state.misfits_of(text)) if answer.reason == SCHEMA_UNMET else "",
+        )
+
+    def _go_on(self, state: TurnState, turns: Turns, reply: Reply, *, why: Why) -> None:
+        """Call again; a text that was said so far is kept, should nothing better come."""
+        prompt = note_unfinished(state, reply, why=why)
+        match why:
+            case "nudge":
+                state.nudged = True
+                state.entries.append(SayEntry(type="say", text=turns.nudge_prompt))
+            case "pause_turn":
+                self.note("context_pressure", stop_reason="pause_turn")
+            case "input":
+                self.note("text_answered", source="reply", continued=True)
+            case "misfit":
+                misfits = "; ".join(reply.misfits or NOT_LOOKED_AT)
+                self.note("text_answered", source="reply", continued=True, misfits=misfits)
+            case _:
+                cure = "asked again" if why == "lost_call" else "asked again with twice the room"
+                self.note("context_pressure", stop_reason=reply.stop_reason, cure=cure)
+        if prompt:
+            state.entries.append(SayEntry(type="say", text=prompt))
+        self.complete_iteration(state, break_reason=why)
+
+    def _refused(
+        self, state: TurnState, called: ModelCallReport, sent: CallInput, *, role: str
+    ) -> TurnsEnd | None:
+        """The next model of the chain gets the same question; without one the run has failed."""
+        self.complete_iteration(state, break_reason="refusal")
+        chain, seat = self.chain(role), self.seat(role)
+        index = self.core.chain_index.get(seat, 0)
+        if index + 1 >= len(chain):
+            return TurnsEnd(
+                outcome="failed",
+                reason="refusal",
+                text=called.text,
+                fallback=called.text is None,
+                truncated=state.answer is not None,
+                detail=f"model_refusal: {short_model_name(called.model)} refused",
+            )
+        self.drop_reply(state, called, sent)
+        self.core.chain_index = {**self.core.chain_index, seat: index + 1}
+        self.note("model_failed_over", failed=called.model, to=chain[index + 1], why="refusal")
+        return None
+
+    async def _uncalled(self, state: TurnState, called: Called, *, role: str) -> TurnsEnd | None:
+        """The iteration's call was not made or not answered; None goes on, with more budget."""
+        match called:
+            case LimitReached() if await self.budget_raised(called):
+                return None
+            case AllModelsFailed() | StepFailed() if called.code != "interrupted":
+                self.complete_iteration(state, break_reason="model_error", error=called.message)
+                return await self.recovered(state, called)
+            case _:
+                return await self.end(state, self.uncalled(called), role=role)
+
+    def on_offer(self, state: TurnState) -> tuple[str, ...]:
+        """The tools that the next call may use."""
+        return callrules.offered(
+            self.core.terms,
+            self.spec.tools.filter,
+            iteration=state.iteration,
+            tallies=state.tallies,
+        )
+
+    def _ask(
+        self,
+        state: TurnState,
+        turns: Turns,
+        on_offer: tuple[str, ...],
+        *,
+        role: str,
+        phase: Phase,
+    ) -> ModelCallSpec:
+        last = self.limits_of(state, turns, role=role).last_iteration
+        whole = len(on_offer) == len(self.core.terms)
+        return ModelCallSpec(
+            role=role,
+            phase=phase,
+            summary=f"{role}: turn {state.iteration} (iteration {self.iteration})",
+            head=state.head,
+            entries=tuple(state.entries),
+            on_offer=None if whole else on_offer,
+            tools_off=state.reasked,
+            # A model with tools is asked in words first: what it says beside them is no answer.
+            shaped=self.structured and state.answer is None and (state.reasked or not on_offer),
+            records=tuple(state.unwritten),
+            max_tokens=self.output_cap(),
+            raised=state.cuts,
+            continues=state.answer,
+            seam=state.seam,
+            followed=False if last else self.begins_again(),
+        )
+
+    def begins_again(self) -> bool | None:
+        """Whether others are sure to begin like this conversation; None: nobody knows."""
+        return None
+
+    def output_cap(self) -> int | None:
+        """The longest reply that a turn asks for, in tokens; None: what settings and model say."""
+        return None
+
+    def continues_cuts(self) -> bool:
+        """Whether a text that was cut short is gone on with."""
+        return True
+
+    async def _heard(self, state: TurnState) -> Ending | None:
+        """Take escalations, input and guidance that arrived meanwhile."""
+        control = self.core.control
+        if control.escalation is not None:
+            # First, because its answer may be guidance for the very next prompt.
+            ending = await self.escalated(state)
+            if ending is not None:
+                return ending
+        for given in control.inputs:
+            state.entries.append(
+                SayEntry(
+                    type="say",
+                    text=given.text,
+                    ref=given.ref.hash if given.ref else None,
+                    tokens=given.ref.tokens.total if given.ref else 0,
+                    pinned=True,
+                )
+            )
+        for text in control.guidance:
+            state.entries.append(SayEntry(type="say", text=f"Guidance: {text}", pinned=True))
+        state.unread = [*state.unread, *control.inputs]
+        control.inputs, control.guidance = [], []
+        return None
+
+    async def escalated(self, state: TurnState) -> Ending | None:
+        """Put an escalation to a person; `continue` goes on with the text as guidance."""
+        control = self.core.control
+        gate = await self.ask("escalation", control.escalation or "", free_text=True)
+        control.escalation = None
+        return self.after_escalation(gate)
+
+    def limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
+        """The limits that decide what follows a reply, as they stand now."""
+        budget, wall = self.core.budget, self.wall_time
+        spent = budgets.exhausted(budget, wall_time=wall, within_iteration=True)
+        whole = budgets.exhausted(budget, wall_time=wall, within_iteration=True, wrap_up=True)
+        control = self.core.control
+        return Limits(
+            last_iteration=state.iteration >= turns.max_iterations,
+            spent=_not_time(spent),
+            spent_whole=_not_time(whole),
+            wrap_up=self.wrap_up_fits(state, role=role),
+            inputs_waiting=bool(control.inputs or control.guidance),
+            continues=self.continues_cuts(),
+            structured=self.structured,
+        )
+
+
+def _not_time(spent: LimitReached | None) -> str | None:
+    # A spent clock is the checkpoint's to see: it ends in `deadline`, not in `out_of_budget`.
+    if spent is None or spent.dimension in budgets.TIME_DIMENSIONS:
+        return None
+    return spent.dimension
+
+
+def _time_or_budget(spent: LimitReached) -> Outcome:
+    return "deadline" if spent.dimension in budgets.TIME_DIMENSIONS else "out_of_budget"

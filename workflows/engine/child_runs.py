@@ -1,0 +1,382 @@
+"""Runs that work for another run: started with a share of its budget, watched, and settled once.
+
+Children are started in waves and awaited before the parent goes on, and a parent never continues as
+new while one is open: that would end it. What people tell the parent is passed on; whatever way
+a child ends, its reservation is replaced by what it used.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import (
+    ApplicationError,
+    ChildWorkflowError,
+    FailureError,
+    WorkflowAlreadyStartedError,
+)
+from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
+
+from perdure.activities.reconcile_child import SettleChild
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.envelope import BudgetLimits, LimitReached
+from perdure.domain.foundation.names import WORKFLOW_TYPES, LoopKind
+from perdure.domain.run import child_runs as rules
+from perdure.domain.run.activity_messages import SettleChildRequest
+from perdure.domain.run.child_runs import ChildStatus
+from perdure.domain.run.messages import AddInput, Amend, AnyMessage, Pause, Resume, Stop
+from perdure.domain.run.result import RunResult, SpendReport
+from perdure.domain.run.spec import LoopInput, Placement
+from perdure.domain.run.spend_breakdown import with_child
+from perdure.domain.turns.guidance import Said
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.model_caller import ModelCaller
+
+GOAL_CHARACTERS = 400
+SUMMARY_CHARACTERS = 150
+# What each level of a tree needs to store its own end after the level below it ended.
+FINISH_S = 3.0
+BY_PARENT = "the run above it"
+
+Handle = ChildWorkflowHandle[object, RunResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSpec:
+    """A child run to start.
+
+    Args:
+        name: who works, for people and for the child's id.
+        kind: which loop.
+        goal: what it is told, for lists.
+        make: its input, given its id, its site and its limits.
+        spawns: it may have children of its own.
+        fraction: its share of what remains; None takes the default, 0 is refused.
+        writable: its tools change files, so that it gets a working copy of its own.
+        role: the role whose models play it.
+        tree: the snapshot that its working copy begins with.
+    """
+
+    name: str
+    kind: LoopKind
+    goal: str
+    make: Callable[[str, Placement, BudgetLimits], LoopInput]
+    spawns: bool = False
+    fraction: float | None = None
+    writable: bool = False
+    role: str = "executor"
+    tree: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOutcome:
+    """How a child ended, and what it used; without a result `error` says why there is none."""
+
+    order: ChildSpec
+    run: str
+    result: RunResult | None
+    spend: SpendReport
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """A child for which there was no budget, or no time left to begin."""
+
+    order: ChildSpec
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What children were told of what people asked of the run above them."""
+
+    paused: bool = False
+    stop: bool = False
+    said: int = 0
+    holds: tuple[Said, ...] = ()
+
+
+@dataclass(slots=True)
+class _Running:
+    """A child at work."""
+
+    order: ChildSpec
+    run: str
+    handle: Handle
+    end: ChildOutcome | None = None
+
+
+class ChildRuns(ModelCaller):
+    """Adds child runs to a loop."""
+
+    async def run_children(
+        self, orders: Sequence[ChildSpec], *, parallel: int = rules.WAVE
+    ) -> list[ChildOutcome | NotStarted]:
+        """Start the children, at most `parallel` at once, and wait for all; order is kept."""
+        ended: list[ChildOutcome | NotStarted] = []
+        for first in range(0, len(orders), parallel):
+            wave = orders[first : first + parallel]
+            if await self.hold() or self._ending() is not None:
+                ended += [NotStarted(order, "the run was to end") for order in wave]
+                continue
+            ended += await self._child_wave(wave)
+        return ended
+
+    async def _child_wave(self, orders: Sequence[ChildSpec]) -> list[ChildOutcome | NotStarted]:
+        self.enter("working")
+        ordered = self._heard_now()
+        begun = [self._reserve_child(order, siblings=len(orders)) for order in orders]
+        started = await asyncio.gather(*(self._begin_child(one) for one in begun))
+        running = [one for one in started if isinstance(one, _Running)]
+        self.show(f"{len(running)} child runs")
+        await self._watch_children(running, ordered)
+        self.show(None)
+        ended = [_end_of(one) for one in started]
+        longest = max(
+            (one.spend.active_time_s for one in ended if isinstance(one, ChildOutcome)), default=0.0
+        )
+        self.charge(budgets.work(self.core.budget, longest))
+        return ended
+
+    def _reserve_child(
+        self, order: ChildSpec, *, siblings: int
+    ) -> "tuple[ChildSpec, str, LoopInput] | NotStarted":
+        core = self.core
+        run = rules.child_id(self.run_id, core.children_started + 1, order.name)
+        reserved = rules.reserve_run(
+            core.budget,
+            run,
+            spawns=order.spawns,
+            fraction=order.fraction,
+            siblings=siblings,
+            wall_time=self.wall_time,
+        )
+        if isinstance(reserved, LimitReached):
+            return NotStarted(order, f"no budget: {reserved.text}")
+        core.children_started += 1
+        core.budget, limits = reserved
+        child = ChildStatus(
+            id=run,
+            name=order.name,
+            kind=order.kind,
+            token_limit=limits.tokens,
+            cost_limit_usd=limits.cost_usd,
+        )
+        core.children = rules.noted(core.children, child)
+        return order, run, order.make(run, self._site_of(order), limits)
+
+    def _site_of(self, order: ChildSpec) -> Placement:
+        """A child that writes begins with the parent's files; one that reads, reads them there."""
+        own_copy = self.core.base_tree is not None
+        reads = own_copy and not order.writable
+        return self.site.model_copy(
+            update={
+                "root": self.site.root or self.run_id,
+                "parent": self.run_id,
+                "folder": self.core.root if reads else self.site.folder,
+                "writable": order.writable,
+                "role": order.role,
+                "worker": order.name,
+                "tree": order.tree if order.writable else None,
+                # A worker is told in its briefing, as it has no loop that would tell it again.
+                "said": () if order.kind == "agent" else tuple(self.core.control.standing),
+            }
+        )
+
+    async def _begin_child(
+        self, begun: "tuple[ChildSpec, str, LoopInput] | NotStarted"
+    ) -> "_Running | ChildOutcome | NotStarted":
+        if isinstance(begun, NotStarted):
+            return begun
+        order, run, given = begun
+        try:
+            handle: Handle = await workflow.start_child_workflow(
+                WORKFLOW_TYPES[order.kind],
+                given,
+                id=run,
+                task_queue=self.site.loops,
+                result_type=RunResult,
+                # When this run is gone its children hear of it, end with what they have, and close
+                # their books; terminated ones could not.
+                parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
+                cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+                static_summary=f"{order.name}: {' '.join(order.goal.split())}"[:SUMMARY_CHARACTERS],
+                memo={
+                    "goal": " ".join(order.goal.split())[:GOAL_CHARACTERS],
+                    "parent": self.run_id,
+                },
+            )
+        except (WorkflowAlreadyStartedError, FailureError) as error:
+            self.core.budget = budgets.release(self.core.budget, run)
+            self._note_child_end(run, None, SpendReport(), error=str(error))
+            return NotStarted(order, f"it could not be started: {error}"[:300])
+        self.note("child_started", child=run, name=order.name, kind=order.kind)
+        return _Running(order, run, handle)
+
+    async def _watch_children(self, running: Sequence[_Running], ordered: Heard) -> None:
+        """Wait for all; pass on what people ask of this run meanwhile.
+
+        `ordered` is what people had said when the children were ordered.
+        """
+        told = Heard(said=ordered.said, holds=ordered.holds)
+        deadline: datetime | None = None
+        while open_ones := [one for one in running if one.end is None]:
+            if self.interruption is not None:
+                await self._cancel_children(open_ones)
+                return
+            now = self._heard_now()
+            if now != told:
+                await self._pass_on(open_ones, told, now)
+                if now.stop:
+                    deadline = workflow.now() + timedelta(seconds=self.site.timing.child_grace)
+                told = now
+            left = None if deadline is None else (deadline - workflow.now()).total_seconds()
+            if not await self._next_child(open_ones, told, timeout=left):
+                # The grace of a polite stop is over.
+                self.core.control.stop = "now"
+                continue
+            for one in open_ones:
+                if one.handle.done():
+                    await self._settle_child(one)
+
+    async def _next_child(
+        self, open_ones: Sequence[_Running], told: Heard, *, timeout: float | None
+    ) -> bool:
+        """Wait until a child ended or people said something; False when the time is up first."""
+        heard = asyncio.create_task(
+            workflow.wait_condition(
+                lambda: self.interruption is not None or self._heard_now() != told
+            )
+        )
+        done, _ = await workflow.wait(
+            [heard, *(one.handle for one in open_ones)],
+            timeout=None if timeout is None else max(0.01, timeout),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        heard.cancel()
+        return bool(done)
+
+    async def _pass_on(self, open_ones: Sequence[_Running], told: Heard, now: Heard) -> None:
+        await self._pass_on_said(open_ones, after=told.said)
+        await self._pass_on_taken_back(open_ones, told.holds)
+        message: AnyMessage | None = None
+        if now.stop and not told.stop:
+            message, verb = Stop(by=BY_PARENT), "stop"
+        elif now.paused != told.paused:
+            message = Pause(by=BY_PARENT) if now.paused else Resume(by=BY_PARENT)
+            verb = "pause" if now.paused else "resume"
+        else:
+            return
+        self.publish()
+        await asyncio.gather(*(_signal(one.handle, verb, message) for one in open_ones))
+
+    def _heard_now(self) -> Heard:
+        control = self.core.control
+        stop, holds = control.stop is not None, tuple(control.standing)
+        return Heard(control.paused, stop, control.said_count, holds)
+
+    async def _pass_on_said(self, open_ones: Sequence[_Running], *, after: int) -> None:
+        """What people say to a run holds in the loops below it; a worker has no later prompt."""
+        loops = [one for one in open_ones if one.order.kind != "agent"]
+        for said in self.core.control.standing:
+            if said.number > after:
+                added = AddInput(text=said.text, by=said.by)
+                await asyncio.gather(*(_signal(one.handle, "add_input", added) for one in loops))
+
+    async def _pass_on_taken_back(
+        self, open_ones: Sequence[_Running], held: Sequence[Said]
+    ) -> None:
+        """What no longer holds here holds no longer below; there it has numbers of its own."""
+        holds = {said.number for said in self.core.control.standing}
+        gone = tuple(said.text for said in held if said.number not in holds)
+        if not gone:
+            return
+        amend = Amend(remove_texts=gone, by=BY_PARENT)
+        loops = [one for one in open_ones if one.order.kind != "agent"]
+        await asyncio.gather(*(_signal(one.handle, "amend", amend) for one in loops))
+
+    async def _cancel_children(self, open_ones: Sequence[_Running]) -> None:
+        """End the children at once; each has a bound to stop what it does and to report."""
+        for one in open_ones:
+            one.handle.cancel()
+        timing, levels = self.site.timing, self.core.budget.limits.depth + 1
+        patience = timing.heartbeat + timing.stop_grace + FINISH_S * levels
+        await workflow.wait([one.handle for one in open_ones], timeout=patience)
+        for one in open_ones:
+            await self._settle_child(one)
+
+    async def _settle_child(self, one: _Running) -> None:
+        """Replace the reservation by what was used: from its result, else from the journal."""
+        result, error = await _read(one.handle)
+        if result is None:
+            spend = (
+                await workflow.execute_activity_method(
+                    SettleChild.settle_child,
+                    SettleChildRequest(child=one.run, root=self.site.root or self.run_id),
+                    **activity_options.store_step(self.site, summary=f"settle {one.run}"),
+                )
+            ).spend
+        else:
+            spend = result.spend
+        spawned = one.order.kind == "delegation"
+        with_child(self.core, one.run, spend)
+        self.charge(rules.settle_run(self.core.budget, one.run, spend, spawned=spawned))
+        self._note_child_end(one.run, result, spend, error=error)
+        one.end = ChildOutcome(one.order, one.run, result, spend, error)
+
+    def _note_child_end(
+        self, run: str, result: RunResult | None, spend: SpendReport, *, error: str
+    ) -> None:
+        known = next(child for child in self.core.children if child.id == run)
+        ended = known.model_copy(
+            update={
+                "state": "ended",
+                "outcome": result.outcome if result else "failed",
+                "reason": result.reason if result else error[:200],
+                "tokens": spend.tokens,
+                "cost_usd": spend.cost_usd,
+            }
+        )
+        self.core.children = rules.noted(self.core.children, ended)
+        self.core.below = {child: asked for child, asked in self.core.below.items() if child != run}
+        self.note(
+            "child_finished",
+            child=run,
+            name=known.name,
+            outcome=ended.outcome,
+            reason=ended.reason,
+            tokens=spend.tokens,
+            cost_usd=None if spend.cost_usd is None else str(spend.cost_usd),
+        )
+
+
+def _end_of(started: "_Running | ChildOutcome | NotStarted") -> ChildOutcome | NotStarted:
+    if not isinstance(started, _Running):
+        return started
+    if started.end is None:
+        raise ApplicationError(f"{started.run} was not settled", type="internal")
+    return started.end
+
+
+async def _read(handle: Handle) -> tuple[RunResult | None, str]:
+    """The result of a child that ended; else in words why there is none."""
+    if not handle.done():
+        return None, "it did not end when it was told to"
+    try:
+        return await handle, ""
+    except ChildWorkflowError as error:
+        cause = error.cause
+        return None, f"{type(cause).__name__}: {cause}"[:300] if cause else str(error)[:300]
+    except asyncio.CancelledError:
+        return None, "it was cancelled before it began"
+
+
+async def _signal(handle: Handle, verb: str, message: AnyMessage) -> None:
+    try:
+        await handle.signal(verb, message)
+    except FailureError:
+        # It ended in this very moment; how is in its result.
+        return

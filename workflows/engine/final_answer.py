@@ -1,0 +1,230 @@
+"""How a turn loop comes to its last text: forced, recovered, deferred, or the fallback.
+
+Every call that a turn makes is recorded here too, with all its attempts.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+from perdure.activities.call_model import CallModel
+from perdure.domain.evaluation.outcomes import Outcome
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.llm.requests import UNFINISHED
+from perdure.domain.llm.transcript import TranscriptRef
+from perdure.domain.run.activity_messages import ModelCallReport, PairRequest
+from perdure.domain.run.iteration_record import spent_since, with_account, with_reply
+from perdure.domain.specs import output_schema_of
+from perdure.domain.turns.entries import Entry, ResultsEntry, SayEntry
+from perdure.domain.turns.guidance import PendingInput
+from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.settings import FINISH_PROMPT, FORCED_TEXT_PROMPT
+from perdure.domain.turns.turn import Ending, ForceText, TurnState, must_end
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.model_caller import REFUSED
+from perdure.workflows.engine.step_attempts import AllModelsFailed, Called
+from perdure.workflows.engine.step_runner import StepFailed
+from perdure.workflows.engine.tool_calls import ToolCalls
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsEnd:
+    """How a turn loop ended; `text` is None when only the fallback text is left."""
+
+    outcome: Outcome
+    reason: str
+    text: BlobRef | None = None
+    fallback: bool = False
+    truncated: bool = False
+    partial: bool = False
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallInput:
+    """What a call was made of, for the case that its reply is dropped."""
+
+    head: TranscriptRef | None
+    entries: tuple[Entry, ...]
+    unread: tuple[PendingInput, ...]
+
+
+class FinalAnswer(ToolCalls):
+    """Adds the endings of a turn loop to its tool calls."""
+
+    @property
+    def structured(self) -> bool:
+        """Whether the answer is to fit a schema."""
+        return output_schema_of(self.spec) is not None
+
+    async def recorded_call(
+        self, state: TurnState, ask: ModelCallSpec, *, tools_offered: int
+    ) -> tuple[Called, CallInput]:
+        """Make a call and put it on the open record; what it was made of comes back beside it."""
+        sent = CallInput(state.head, tuple(state.entries), tuple(state.unread))
+        seat = self.seat(ask.role)
+        before, index = self.core.budget.spent, self.core.chain_index.get(seat, 0)
+        called = await self.call_model(ask)
+        record = self._open_record(state)
+        record = with_account(record, spent_since(before, self.core.budget.spent))
+        if self.core.chain_index.get(seat, 0) != index:
+            why = f"model_failed_over from {self.chain(ask.role)[index]}"
+            said = f"{record.adaptation}; {why}" if record.adaptation else why
+            record = record.model_copy(update={"adaptation": said})
+        if isinstance(called, ModelCallReport):
+            record = with_reply(record, called, tools_offered=tools_offered)
+            state.head, state.entries = called.head, []
+            state.unread, state.unwritten = [], []
+            state.looked_at(called.text, called.misfits)
+        state.record = record
+        return called, sent
+
+    def drop_reply(self, state: TurnState, called: ModelCallReport, sent: CallInput) -> None:
+        """Forget a reply whose calls are not carried out: a transcript has no open calls."""
+        state.entries, state.unread = list(sent.entries), list(sent.unread)
+        state.head = sent.head
+        if called.before is not None:
+            # The prompt was made shorter for this call, and its entries are part of it.
+            state.head, state.entries, state.unread = called.before, [], []
+
+    async def end(self, state: TurnState, ending: Ending, *, role: str) -> TurnsEnd:
+        """End without another ordinary call: wrap up if that helps and fits."""
+        allowed = (
+            self.interruption is None
+            and ending.outcome != "deadline"
+            and not self.core.budget.complete_output
+        )
+        following = must_end(state, ending, wrap_up=allowed and self.wrap_up_fits(state, role=role))
+        if isinstance(following, ForceText):
+            return await self.force(state, following, role=role)
+        self.complete_iteration(state, break_reason=ending.reason)
+        return _with_text(ending, state.deferred, truncated=state.deferred_cut)
+
+    async def force(self, state: TurnState, forced: ForceText, *, role: str) -> TurnsEnd:
+        """One call with tools off, recorded as an iteration of its own; else the fallback text."""
+        text, truncated = None, False
+        if state.awaiting_results or forced.anyway:
+            self.begin_iteration(state)
+            self.enter("wrapping_up")
+            what = "closing text, tools off"
+            ask = self._closing_ask(state, role=role, what=what, finish=forced.finish)
+            called, sent = await self.recorded_call(state, ask, tools_offered=0)
+            text, truncated = self._closing_text(state, called, sent)
+        self.complete_iteration(state, break_reason=forced.ending.reason)
+        self.note("text_answered", source="forced" if text else _source(state))
+        if text is None:
+            text, truncated = state.deferred, state.deferred_cut
+        return _with_text(forced.ending, text, truncated=truncated)
+
+    def _closing_text(
+        self, state: TurnState, called: Called, sent: CallInput
+    ) -> tuple[BlobRef | None, bool]:
+        """What a closing call said, and whether that was cut short; a refusal is no answer."""
+        if not isinstance(called, ModelCallReport):
+            return None, False
+        if called.stop_reason == REFUSED:
+            self.drop_reply(state, called, sent)
+            return None, False
+        return called.text, called.stop_reason in UNFINISHED
+
+    async def recovered(self, state: TurnState, failed: AllModelsFailed | StepFailed) -> TurnsEnd:
+        """All models failed: a recovery model may write the closing text, if work was done.
+
+        With its text the run has something to show, so that it has not failed.
+        """
+        ending = Ending(
+            outcome="failed", reason="model_error", detail=f"{failed.code}: {failed.message}"
+        )
+        if not state.tools_succeeded or not self.spec.models.chain("recovery"):
+            return _with_text(ending, state.deferred, truncated=state.deferred_cut)
+        self.begin_iteration(state)
+        self.enter("wrapping_up")
+        ask = self._closing_ask(state, role="recovery", what="recovery text")
+        called, sent = await self.recorded_call(state, ask, tools_offered=0)
+        text, truncated = self._closing_text(state, called, sent)
+        self.complete_iteration(state, break_reason=ending.reason)
+        if text is None:
+            return _with_text(ending, state.deferred, truncated=state.deferred_cut)
+        self.note("text_answered", source="recovery", truncated=truncated or None)
+        written = Ending(outcome="best_effort", reason="recovered", detail=ending.detail)
+        return _with_text(written, text, truncated=truncated)
+
+    def wrap_up_fits(self, state: TurnState, *, role: str) -> bool:
+        """Whether a closing call of the role's present model fits, the reserve opened."""
+        ask = self._closing_ask(state, role=role, what="closing text")
+        return self.closing_fits(ask, model=self.model_of(role))
+
+    async def paired(self, state: TurnState) -> None:
+        """Put results that no call has taken along into the transcript, which ends with them.
+
+        What the store has lost cannot be put there: the run then ends as it was to end, and its
+        transcript as it stands.
+        """
+        results = tuple(entry for entry in state.entries if isinstance(entry, ResultsEntry))
+        if not results or state.head is None:
+            return
+        try:
+            state.head = await workflow.execute_activity_method(
+                CallModel.pair_results,
+                PairRequest(frame=self.core.frame or "", head=state.head, append=results),
+                **activity_options.store_step(self.site, summary="keep the last results"),
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            return
+        state.entries = [entry for entry in state.entries if not isinstance(entry, ResultsEntry)]
+
+    @abstractmethod
+    def begin_iteration(self, state: TurnState) -> None:
+        """Count an iteration and open its record."""
+
+    @abstractmethod
+    def complete_iteration(
+        self, state: TurnState, *, break_reason: str | None, error: str | None = None
+    ) -> None:
+        """Close the record of the iteration in progress."""
+
+    def _open_record(self, state: TurnState) -> IterationRecord:
+        return state.record or IterationRecord(index=max(1, self.iteration))
+
+    def _closing_ask(
+        self, state: TurnState, *, role: str, what: str, finish: bool = False
+    ) -> ModelCallSpec:
+        return ModelCallSpec(
+            role=role,
+            phase="wrapping_up",
+            summary=f"{what} (iteration {self.iteration})",
+            head=state.head,
+            entries=_closing_entries(state, FINISH_PROMPT if finish else FORCED_TEXT_PROMPT),
+            tools_off=True,
+            wrap_up=True,
+            records=tuple(state.unwritten),
+            continues=state.answer if finish else None,
+            seam=state.seam,
+            closes=True,
+            shaped=self.structured and not finish,
+        )
+
+
+def _closing_entries(state: TurnState, prompt: str) -> tuple[Entry, ...]:
+    return (*state.entries, SayEntry(type="say", text=prompt))
+
+
+def _source(state: TurnState) -> str:
+    return "deferred" if state.deferred is not None else "fallback"
+
+
+def _with_text(ending: Ending, text: BlobRef | None, *, truncated: bool = False) -> TurnsEnd:
+    return TurnsEnd(
+        outcome=ending.outcome,
+        reason=ending.reason,
+        text=text,
+        fallback=text is None,
+        truncated=truncated,
+        partial=ending.outcome != "accepted",
+        detail=ending.detail,
+    )

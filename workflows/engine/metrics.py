@@ -1,0 +1,43 @@
+"""Counters of what workflows decide; replays do not count twice."""
+
+from temporalio import workflow
+
+from perdure.domain.run.metrics import DECISIONS, GATE_WAIT_SECONDS, MADE_TOOLS, STAGES, VERDICTS
+
+
+def count_decision(kind: str, decision: str) -> None:
+    """Count one decision after an evaluation."""
+    counter = workflow.metric_meter().create_counter(
+        DECISIONS.name, DECISIONS.description, DECISIONS.unit
+    )
+    counter.add(1, {"kind": kind, "decision": decision})
+
+
+def record_gate_wait(gate_kind: str, seconds: float) -> None:
+    """Record how long a person let a gate wait."""
+    histogram = workflow.metric_meter().create_histogram_float(
+        GATE_WAIT_SECONDS.name, GATE_WAIT_SECONDS.description, GATE_WAIT_SECONDS.unit
+    )
+    histogram.record(seconds, {"kind": gate_kind})
+
+
+def count_tool(event: str) -> None:
+    """Count one step in the life of a tool that a worker asked for."""
+    counter = workflow.metric_meter().create_counter(
+        MADE_TOOLS.name, MADE_TOOLS.description, MADE_TOOLS.unit
+    )
+    counter.add(1, {"event": event})
+
+
+def count_stage(role: str, status: str) -> None:
+    """Count one stage of a loop of roles that is over."""
+    counter = workflow.metric_meter().create_counter(STAGES.name, STAGES.description, STAGES.unit)
+    counter.add(1, {"role": role, "status": status})
+
+
+def count_verdict(verdict: str, *, rework: bool) -> None:
+    """Count one verdict; `rework`: the same findings came back."""
+    counter = workflow.metric_meter().create_counter(
+        VERDICTS.name, VERDICTS.description, VERDICTS.unit
+    )
+    counter.add(1, {"verdict": verdict, "rework": str(rework).lower()})

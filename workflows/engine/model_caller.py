@@ -1,0 +1,334 @@
+"""A logical model call as the loop sees it: reserve, call, settle, and fail over when it must.
+
+Whatever happens to the activity, what it used is settled: from its report, from its failure's
+details, or from the journal.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from temporalio import workflow
+
+from perdure.activities.call_model import CallModel
+from perdure.activities.run_lifecycle import Reconcile
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.call_allowance import Allowance
+from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.budget.presumed_usage import typical_output
+from perdure.domain.foundation.names import short_model_name
+from perdure.domain.foundation.retry_policies import LOST_WORKERS
+from perdure.domain.foundation.tokens import calibrate
+from perdure.domain.llm.requests import CUT_SHORT
+from perdure.domain.llm.usage import AttemptTotals
+from perdure.domain.run.activity_messages import ModelCallReport, ModelCallRequest, StructuredReport
+from perdure.domain.run.bookkeeping_messages import ReconcileRequest
+from perdure.domain.run.iteration_record import thin
+from perdure.domain.run.spend_breakdown import charged
+from perdure.domain.turns import compaction
+from perdure.domain.turns.failover import OVERFLOW_CODE, next_model, unpriced
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.fitting import Fitting
+from perdure.workflows.engine.model_call_spec import ModelCallSpec as ModelCallSpec
+from perdure.workflows.engine.step_attempts import (
+    AllModelsFailed,
+    Called,
+    ModelAttempts,
+    Reported,
+    Tried,
+    Unpriced,
+)
+from perdure.workflows.engine.step_runner import LOST, Completed, StepFailed
+
+RESERVATION_TRIES = 4
+REPLY_TRIES = 2
+REFUSED = "refusal"
+MODEL_REFUSED = "the model refused to answer"
+CUT_REPLY = "it was cut off at its output limit: say it in fewer words"
+
+
+Performed = Completed[ModelCallReport] | Completed[StructuredReport] | StepFailed
+
+
+class ModelCaller(Fitting):
+    """Adds model calls to a loop."""
+
+    async def call_model(self, ask: ModelCallSpec) -> Called:
+        """Call the role's models until one answers, the budget refuses, or all have failed.
+
+        Returns a report with status `replied`, a `Refused`, a `Broken` with code `interrupted`, or
+        `Unanswered`.
+        """
+        own, seat = ask.model, self.seat(ask.role)
+        chain = (own,) if own else self.chain(ask.role)
+        compacted = False
+        while True:
+            index = 0 if own else self.core.chain_index.get(seat, 0)
+            model = chain[min(index, len(chain) - 1)]
+            tries = ModelAttempts(fallback=index + 1 < len(chain))
+            called = await self._on_model(ask, model, compact=compacted, tries=tries)
+            if isinstance(called, Unpriced):
+                # Nothing was asked of it, and the next one may be known.
+                called = (
+                    StepFailed("", "unpriced_model", called.model) if tries.fallback else called
+                )
+            if not isinstance(called, StepFailed) or called.code == "interrupted":
+                return called
+            overflow = called.code == OVERFLOW_CODE
+            if overflow and not compacted:
+                compacted = True
+                self.note("context_pressure", model=model, cure="compacted once")
+                continue
+            following = next_model(chain, index, self.core.cards, overflow=overflow)
+            if following is None:
+                return AllModelsFailed(called.code, called.message)
+            # The next model gets the conversation whole: the shorter form was for this one.
+            compacted = False
+            self.core.chain_index = {**self.core.chain_index, seat: following}
+            self.note(
+                "model_failed_over",
+                failed=model,
+                to=chain[following],
+                why=called.code,
+                left_out=self.left_out(ask.role, chain[following]) or None,
+            )
+
+    async def call_structured(
+        self, asked: Callable[[tuple[str, ...]], ModelCallSpec | LimitReached]
+    ) -> Called:
+        """A reply with a structure, asked for once more with what was wrong with the first.
+
+        Args:
+            asked: makes the question, given the problems of the reply before it, or says that there
+                is no budget for it.
+
+        Returns:
+            What `call_model` returns; a structured report still has its problems when the second
+            reply was no better. One that is usable in spite of them is not lost over the second.
+        """
+        called: Called = AllModelsFailed("internal", "nothing was asked")
+        usable: StructuredReport | None = None
+        problems: tuple[str, ...] = ()
+        tries, raised = REPLY_TRIES, 0
+        while tries:
+            ask = asked(problems)
+            if isinstance(ask, LimitReached):
+                return usable or ask
+            called = await self.call_model(replace(ask, raised=raised))
+            if (
+                isinstance(called, LimitReached)
+                and usable is None
+                and await self.budget_raised(called)
+            ):
+                continue
+            if not isinstance(called, StructuredReport):
+                return usable or called
+            if called.call.stop_reason == REFUSED:
+                if self._past_refusal(ask, called.call.model):
+                    continue
+                return usable or called.model_copy(update={"problems": (MODEL_REFUSED,)})
+            if not called.problems:
+                return called
+            usable = called if called.usable else usable
+            problems, tries = called.problems, tries - 1
+            if called.call.stop_reason in CUT_SHORT:
+                problems, raised = (CUT_REPLY, *problems), 1
+        return usable or called
+
+    def _past_refusal(self, ask: ModelCallSpec, refused: str) -> bool:
+        """Whether another model is asked what one refused: the same would refuse again."""
+        chain, seat = self.chain(ask.role), self.seat(ask.role)
+        index = self.core.chain_index.get(seat, 0)
+        if ask.model is not None or index + 1 >= len(chain):
+            return False
+        self.core.chain_index = {**self.core.chain_index, seat: index + 1}
+        self.note("model_failed_over", failed=refused, to=chain[index + 1], why=REFUSED)
+        return True
+
+    async def _on_model(
+        self, ask: ModelCallSpec, model: str, *, compact: bool, tries: ModelAttempts
+    ) -> Called:
+        """One model of the chain; a call that did not fit is reserved anew.
+
+        A prompt may outgrow its estimate a few times. Attempts that the provider failed count
+        over all reservations; those that died with their worker are no fault of the call, until a
+        person is asked whether its input breaks them.
+        """
+        while tries.outgrown < RESERVATION_TRIES:
+            if await self.hold():
+                return StepFailed("", "interrupted", "the run was stopped while it was paused")
+            called = await self._reserved(ask, model, compact=compact, tries=tries)
+            ended = tries.ended(called)
+            if ended is not None:
+                return ended
+            if tries.pause_s is not None:
+                await self._pause(tries.pause_s)
+            if tries.lost >= LOST_WORKERS:
+                if not await self.wanted_again(ask.summary):
+                    return StepFailed("", LOST, f"{tries.lost} workers were lost over this call")
+                tries.lost = 0
+        return tries.cause or StepFailed(
+            "", "does_not_fit", "the prompt kept outgrowing its reservation"
+        )
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait as long as the provider wants before it is asked again; an interruption ends it."""
+        with contextlib.suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self.core.control.stop is not None or self.interruption is not None,
+                timeout=seconds,
+                timeout_summary="the provider is asked again",
+            )
+
+    async def _reserved(
+        self, ask: ModelCallSpec, model: str, *, compact: bool, tries: ModelAttempts
+    ) -> Tried:
+        card, core = self.core.cards[model], self.core
+        if unpriced(core.budget, card):
+            return Unpriced(model)
+        factor = core.factors.get(model, 1.0)
+        prompt = max(tries.counted, self.prompt_of(ask, model))
+        fit, room = self.fitted(ask, card, prompt=prompt, outgrown=tries.outgrown)
+        if isinstance(fit, LimitReached):
+            return fit
+        if not compact and ask.head and not room and compaction.is_due(prompt, window=card.window):
+            compact = True
+            self.note("context_pressure", model=model, cure="compacted near the window")
+        calls, output = (
+            core.budget.remaining(name, wrap_up=ask.wrap_up)
+            for name in ("model_calls", "output_tokens")
+        )
+        activity_id = self.next_activity_id()
+        asked_first, tries.first_step = tries.first_step, tries.first_step or activity_id
+        core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)
+        request = ModelCallRequest(
+            frame=core.frame or "",
+            role=ask.role,
+            phase=ask.phase,
+            iteration=self.iteration,
+            model=model,
+            head=ask.head,
+            append=tuple(ask.entries),
+            on_offer=ask.on_offer,
+            tools_off=ask.tools_off,
+            allowance=Allowance(
+                max_tokens=fit.max_tokens,
+                tokens=fit.amounts.tokens,
+                cost_usd=fit.amounts.cost_usd or None,  # what costs nothing has no bound
+                factor=factor,
+                active_time_s=self.active_time_left,
+                attempts=None if calls is None else int(calls),
+                output_tokens=None if output is None else int(output),
+                tries=self.provider_tries(ask, fallback=tries.fallback),
+                tried=tries.failed,
+                patience_s=self.site.timing.failover_after if tries.fallback else None,
+                waited_s=tries.failing_s,
+                typical_output=self._typical_output(ask.role),
+                first_step=asked_first,
+            ),
+            records=tuple(thin(record, model=model, head=ask.head) for record in ask.records),
+            compact=compact,
+            worker=ask.worker or self.site.worker,
+            continues=ask.continues.hash if ask.continues else None,
+            seam=ask.seam if ask.continues else "",
+            room=room,
+            state=self.iteration_state() if ask.records else None,
+            settings=self.manner_of(ask, model),
+            shaped=ask.shaped,
+            followed=ask.followed,
+        )
+        self.note("model_call_started", model=model, role=ask.role)
+        called = await self._perform(ask, request, activity_id)
+        return await self._settled(called, ask, model=model, activity_id=activity_id)
+
+    async def _perform(
+        self, ask: ModelCallSpec, request: ModelCallRequest, activity_id: str
+    ) -> Performed:
+        summary = f"{ask.summary} · {short_model_name(request.model)}"
+        config = activity_options.model_call(
+            self.site, summary=summary, role=ask.role, activity_id=activity_id
+        )
+        self.show(summary)
+        if ask.structured is not None:
+            reading = ask.structured.start(request, config)
+            return await self.watched(reading, activity_id=activity_id)
+        plain = workflow.start_activity_method(CallModel.call_model, request, **config)
+        return await self.watched(plain, activity_id=activity_id)
+
+    async def _settled(
+        self,
+        called: Performed,
+        ask: ModelCallSpec,
+        *,
+        model: str,
+        activity_id: str,
+    ) -> Tried:
+        self.show(None)
+        if isinstance(called, StepFailed):
+            account = (
+                called.failure.account
+                if called.failure is not None
+                else await self._reconciled(activity_id)
+            )
+            self._charge(activity_id, account, ask, model=model)
+            stopped = called.code in {"cancelled", "unresponsive"}
+            return StepFailed(activity_id, "interrupted", called.message) if stopped else called
+        report = _named(called.report, model)
+        call = report.call if isinstance(report, StructuredReport) else report
+        self._charge(activity_id, call.account, ask, model=model)
+        if call.status == "replied":
+            self._learn_from(call, model=model, role=ask.role)
+        return report
+
+    def _charge(
+        self, activity_id: str, account: AttemptTotals, ask: ModelCallSpec, *, model: str
+    ) -> None:
+        core = self.core
+        settled = budgets.settle(core.budget, activity_id, account)
+        self.charge(budgets.work(settled, account.seconds))
+        core.by_phase = charged(core.by_phase, ask.phase, account)
+        core.by_model = charged(core.by_model, model, account)
+
+    def _typical_output(self, role: str) -> int:
+        """What the run's replies in a role so far let expect of the next."""
+        replies, tokens = self.core.replies.get(role, (0, 0))
+        return typical_output(replies=replies, tokens=tokens)
+
+    def _learn_from(self, call: ModelCallReport, *, model: str, role: str) -> None:
+        core = self.core
+        if call.account.attempts == 1 and call.account.usage.output_tokens:
+            replies, tokens = core.replies.get(role, (0, 0))
+            said = call.account.usage.output_tokens
+            core.replies = {**core.replies, role: (replies + 1, tokens + said)}
+        core.factors = {
+            **core.factors,
+            model: calibrate(
+                factor=core.factors.get(model, 1.0),
+                estimated=call.prompt_estimate,
+                reported=call.prompt_tokens,
+            ),
+        }
+        if call.model and call.model not in core.models_used:
+            core.models_used = [*core.models_used, call.model]
+        self.note(
+            "model_replied",
+            model=call.model,
+            tokens=call.account.total_usage.counted_tokens(),
+            stop_reason=call.stop_reason,
+            text=call.excerpt or None,
+        )
+
+    async def _reconciled(self, activity_id: str) -> AttemptTotals:
+        return await workflow.execute_activity_method(
+            Reconcile.reconcile,
+            ReconcileRequest(activity_id=activity_id),
+            **activity_options.store_step(self.site, summary=f"reconcile step {activity_id}"),
+        )
+
+
+def _named(report: Reported, model: str) -> Reported:
+    """The report with the model that answered, also where that went without saying."""
+    if isinstance(report, ModelCallReport):
+        return report.model_copy(update={"model": report.model or model})
+    call = report.call.model_copy(update={"model": report.call.model or model})
+    return report.model_copy(update={"call": call})

@@ -1,0 +1,70 @@
+"""Steps that outlast their workers: a lost worker counts against nobody, up to a point.
+
+Where one step has taken its last worker with it (`perdure.domain.foundation.retry_policies` says how many those
+are), its input may be what breaks them. The run then names the step and asks a person; it never
+fails for that by itself, and other runs keep their workers.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from temporalio.workflow import ActivityHandle
+
+from perdure.domain.foundation.retry_policies import LOST_WORKERS
+from perdure.workflows.engine.human_input import HumanInput
+from perdure.workflows.engine.step_runner import Completed, StepFailed
+
+R = TypeVar("R")
+
+
+class LostWorkerRetries(HumanInput):
+    """Adds the question whether a step that breaks its workers is to be made again.
+
+    While `in_one_piece` something is under way that would begin anew after a roll.
+    """
+
+    in_one_piece: bool = False
+
+    async def outlasting(
+        self, start: Callable[[str], ActivityHandle[R]], *, what: str, patience: float = 0.0
+    ) -> Completed[R] | StepFailed:
+        """Make a step, and again where a person wants that after it broke its workers.
+
+        Args:
+            start: schedules it under an activity id.
+            what: names it in the question.
+            patience: as for `watched`.
+        """
+        while True:
+            activity_id = self.next_activity_id()
+            handle = start(activity_id)
+            ended = await self.watched(handle, activity_id=activity_id, patience=patience)
+            if isinstance(ended, Completed) or not ended.lost:
+                return ended
+            if not await self.goes_on_after(ended, what):
+                return ended
+
+    async def goes_on_after(self, lost: StepFailed, what: str) -> bool:
+        """Whether a step that lost its worker is made again: always, where that was planned."""
+        if lost.stopped:
+            return self.interruption is None
+        return await self.wanted_again(what)
+
+    async def wanted_again(self, what: str) -> bool:
+        """Ask a person whether a step is made again that lost so many workers."""
+        shown = self.core.step
+        gate = self.open_gate(
+            "blocked",
+            f"The step {what!r} lost {LOST_WORKERS} workers in a row: what it is given may break"
+            " them. Look at the workers' logs; `retry` makes it again, `end` gives it up.",
+            subject=what,
+        )
+        # The step is in no state that a new execution could take up: no roll before the answer.
+        before, self.in_one_piece = self.in_one_piece, True
+        try:
+            answered = await self.answered(gate.id)
+        finally:
+            self.in_one_piece = before
+        self.show(shown)
+        answer = None if answered is None else answered.answer
+        return answer is not None and answer.choice == "retry"

@@ -1,0 +1,226 @@
+"""Scoring a stored output by a rubric: checks, programs, judges and people, each in a step."""
+
+from abc import abstractmethod
+from dataclasses import replace
+from functools import partial
+
+from temporalio import workflow
+
+from perdure.activities.run_checks import Check
+from perdure.activities.run_verification import Verify
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.evaluation.human_scores import BadScores, read_scores, review_prompt
+from perdure.domain.evaluation.judge_cache import JudgeSettings
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.scores import DimensionScore
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.refine.state import CheckReport, CheckRequest, VerifyReport, VerifyRequest
+from perdure.domain.run.activity_messages import JudgeReport
+from perdure.domain.run.gates import Gate
+from perdure.domain.scoring.combine import next_finding
+from perdure.domain.scoring.judging import Question, Verdict, judge_room, share_spent
+from perdure.domain.turns.entries import JudgeEntry
+from perdure.domain.turns.guidance import in_force
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.base import expired_to_end
+from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.model_caller import REPLY_TRIES, ModelCaller
+from perdure.workflows.engine.step_runner import Completed, StepFailed
+from perdure.workflows.engine.structured_replies import Judgement
+
+JUDGE_TOKENS = 4_096
+JUDGE_PROMPT_TOKENS = 400
+LEAST_JUDGE_TOKENS = 256
+NO_VERDICT = "no usable verdict"
+
+
+class Scorer(ModelCaller):
+    """Adds the parts of an evaluation; a failed one is never a number.
+
+    The rubric that they go by is the one in the run's frame. `unshared` are tokens of evaluating
+    that do not count towards the judges' share.
+    """
+
+    unshared: int = 0
+
+    @property
+    @abstractmethod
+    def evaluator_share(self) -> float:
+        """How much of the token budget the judges may use."""
+
+    @property
+    @abstractmethod
+    def pass_score(self) -> float | None:
+        """The score from which on an output is good enough, None for no such score."""
+
+    @property
+    @abstractmethod
+    def judge_settings(self) -> JudgeSettings:
+        """How the task wants its judges to be asked."""
+
+    @property
+    def share_setting(self) -> str:
+        """The setting that a person raises when the share is used up."""
+        return "refine.evaluator_share"
+
+    async def check_output(self, request: CheckRequest) -> CheckReport | StepFailed:
+        """What code says of the text."""
+        summary = f"checks (iteration {self.iteration})"
+        self.show(summary)
+        outcome = await self.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                Check.check,
+                request,
+                **activity_options.workspace_step(
+                    self.site, activity_id=activity_id, summary=summary
+                ),
+            ),
+            what=summary,
+        )
+        self.show(None)
+        if isinstance(outcome, Completed):
+            self.charge(budgets.work(self.core.budget, outcome.report.seconds))
+            return outcome.report
+        return outcome
+
+    async def verify_tree(
+        self, rubric: Rubric, tree: str | None, output: BlobRef | None
+    ) -> tuple[DimensionScore, ...] | StepFailed:
+        """What commands, tests and linters say of a snapshot."""
+        if not rubric.verified:
+            return ()
+        summary = f"verify (iteration {self.iteration})"
+        self.show(summary)
+        request = VerifyRequest(
+            frame=self.core.frame or "",
+            output=output.hash if output else None,
+            tree=tree,
+            active_time_s=self.active_time_left,
+        )
+        outcome = await self.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                Verify.verify,
+                request,
+                **activity_options.verification(
+                    self.site, activity_id=activity_id, summary=summary
+                ),
+            ),
+            what=summary,
+        )
+        self.show(None)
+        return self._verified(outcome)
+
+    def _verified(
+        self, outcome: Completed[VerifyReport] | StepFailed
+    ) -> tuple[DimensionScore, ...] | StepFailed:
+        if isinstance(outcome, StepFailed):
+            return outcome
+        report = outcome.report
+        self.charge(budgets.work(self.core.budget, report.seconds))
+        if report.interrupted is not None:
+            return StepFailed("", "interrupted", f"ended early: {report.interrupted}")
+        return report.dimensions
+
+    async def ask_judges(self, rubric: Rubric, question: Question) -> Verdict:
+        """All that was asked, from each judge that the rubric names for a part of it."""
+        verdict = Verdict()
+        for part in question.by_judge(rubric):
+            said = await self._ask_judge(replace(part, numbered=verdict.findings))
+            if isinstance(said, Ending):
+                return replace(verdict, ending=said)
+            verdict = verdict.with_report(said)
+        return verdict
+
+    async def _ask_judge(self, question: Question) -> JudgeReport | Ending:
+        """The verdict, asked for again once with what was wrong; else why there is none.
+
+        A judge that gives no usable one is followed by the next evaluator of the run, where one is
+        given. The rubric's own judges have no substitute: they are what it names.
+        """
+        called = await self.call_structured(lambda problems: self._asked(question, problems))
+        for other in self._other_judges(question):
+            if not isinstance(called, JudgeReport) or not called.problems or called.usable:
+                break
+            self.note("model_failed_over", failed=called.call.model, to=other, why=NO_VERDICT)
+            instead = replace(question, model=other)
+            called = await self.call_structured(partial(self._asked, instead))
+        if not isinstance(called, JudgeReport):
+            return self.uncalled(called)
+        if not called.problems or called.usable:
+            return called
+        detail = f"no usable verdict in {REPLY_TRIES} replies: {'; '.join(called.problems)}"
+        return Ending(outcome="failed", reason="evaluator_failed", detail=detail[:500])
+
+    def _other_judges(self, question: Question) -> tuple[str, ...]:
+        if question.model is not None:
+            return ()
+        index = self.core.chain_index.get(self.seat("evaluator"), 0)
+        return tuple(self.chain("evaluator")[index + 1 :])
+
+    def _asked(self, question: Question, problems: tuple[str, ...]) -> ModelCallSpec | LimitReached:
+        """The judge's question, in a context of its own, within the evaluator's share."""
+        findings, share = question.findings, self.evaluator_share
+        said = in_force(self.core.control.standing)
+        entry = JudgeEntry(
+            type="judge",
+            output=question.output.hash,
+            dimensions=question.asked,
+            open_findings=findings,
+            problems=problems,
+            changed=question.changed,
+            earlier=question.earlier,
+            said=tuple(said),
+            cut=question.cut,
+        )
+        extra = question.output.tokens.total + self.core.task_tokens + JUDGE_PROMPT_TOKENS
+        extra += estimate("\n".join(said)).total
+        prompt = self.estimated(extra, role="evaluator", model=question.model)
+        room = judge_room(self.core, share=share, prompt_tokens=prompt, apart=self.unshared)
+        if room is not None and room < LEAST_JUDGE_TOKENS:
+            return share_spent(self.core, share, setting=self.share_setting, apart=self.unshared)
+        wanted = self.reply_tokens("evaluator", JUDGE_TOKENS)
+        return ModelCallSpec(
+            role="evaluator",
+            phase="evaluating",
+            summary=f"judge (iteration {self.iteration})",
+            entries=[entry],
+            extra_tokens=extra,
+            max_tokens=wanted if room is None else min(wanted, room),
+            most_tokens=room,
+            tools_off=True,
+            model=question.model,
+            structured=Judgement(
+                dimensions=question.asked,
+                open_findings=tuple(finding.id for finding in findings),
+                next_finding=next_finding(question.before) + question.numbered,
+                pass_score=self.pass_score or 1.0,
+                cache=self.judge_settings.cache,
+            ),
+        )
+
+    async def score_by_person(
+        self, rubric: Rubric, *, output: BlobRef | None, tree: str | None
+    ) -> tuple[DimensionScore, ...] | Ending:
+        """The scores that a person gives, asked for until they can be read."""
+        names = tuple(item.name for item in rubric.human)
+        prompt = review_prompt(rubric, iteration=self.iteration, output=output, files=tree)
+        gate = await self.ask("review", prompt, free_text=True, scores=names)
+        return self._scores_in(gate, names)
+
+    def _scores_in(
+        self, gate: Gate | None, names: tuple[str, ...]
+    ) -> tuple[DimensionScore, ...] | Ending:
+        if gate is None or gate.answer is None:
+            return self._ending() or Ending(outcome="stopped", reason="stopped")
+        if expired_to_end(gate):
+            return Ending(outcome="unanswered", reason="gate_expired")
+        answer = gate.answer
+        read = read_scores(" ".join(filter(None, (answer.choice, answer.text))), names)
+        if isinstance(read, BadScores):
+            # Only a default of the settings comes here: people are told at the door.
+            detail = f"{answer.by} answered {gate.name} without scores: {read.problem}"
+            return Ending(outcome="failed", reason="evaluator_failed", detail=detail)
+        return read

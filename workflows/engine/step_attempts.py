@@ -1,0 +1,80 @@
+"""What happened to the tries of one model call so far, over all of its reservations."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.foundation.retry_policies import LOST_WORKERS
+from perdure.domain.run.activity_messages import ModelCallReport, StructuredReport
+from perdure.workflows.engine.step_runner import StepFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Unpriced:
+    """A cost limit forbids a model whose price nobody knows."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllModelsFailed:
+    """No model of the chain answered; `code` says why the last one did not."""
+
+    code: str
+    message: str
+
+
+Reported = ModelCallReport | StructuredReport
+Called = Reported | LimitReached | Unpriced | StepFailed | AllModelsFailed
+Tried = ModelCallReport | StructuredReport | LimitReached | Unpriced | StepFailed
+
+
+@dataclass(slots=True)
+class ModelAttempts:
+    """Counts that never mix: outgrown estimates, failures of the provider, lost workers.
+
+    `counted` is the prompt as the provider counted it, `cause` the newest failure of the provider,
+    `pause_s` how long it is left alone now, `failing_s` how long ago it failed first. `first_step`
+    is the step that asked first; with a `fallback` another model can be asked instead.
+    """
+
+    fallback: bool = False
+    first_step: str = ""
+    counted: int = 0
+    outgrown: int = 0
+    lost: int = 0
+    failed: int = 0
+    failing_s: float = 0.0
+    cause: StepFailed | None = None
+    pause_s: float | None = None
+
+    def ended(self, called: Tried) -> Tried | None:
+        """What the call has come to with this try; None when another one may be made."""
+        self.pause_s = None
+        if isinstance(called, StepFailed) and (failed := called.wants_again) is not None:
+            self.cause, self.pause_s = called, failed.again_after_s
+            self.failed = failed.failures
+            self.failing_s = failed.failing_for_s + (failed.again_after_s or 0.0)
+            return None
+        if isinstance(called, LimitReached) and self.cause is not None:
+            note = f"{called.text}, after {self.cause.message}"
+            return called.model_copy(update={"note": note})
+        report = called.call if isinstance(called, StructuredReport) else called
+        if not isinstance(report, ModelCallReport):
+            return called
+        match report.status:
+            case "replied":
+                return called
+            case "does_not_fit":
+                self.counted = max(self.counted, report.prompt_tokens)
+                self.lost += report.account.lost_attempts
+                self.outgrown += 0 if report.account.lost_attempts else 1
+            case "lost_workers":
+                self.lost = LOST_WORKERS
+            case "interrupted":
+                return StepFailed("", "interrupted", "the call was ended early")
+            case "sealed":
+                return StepFailed("", "sealed", "this execution may not spend any more")
+            case _:
+                assert_never(report.status)
+        return None

@@ -1,0 +1,144 @@
+"""What a model call may be asked to reply in, and the activity that reads such a reply."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from temporalio import workflow
+from temporalio.workflow import ActivityConfig, ActivityHandle
+
+from perdure.activities.ask_reviewer import AskVerdict
+from perdure.activities.judge import Judge
+from perdure.activities.learn import Extract
+from perdure.activities.manage import Manage
+from perdure.activities.plan import Plan
+from perdure.activities.repair_tool import RepairTool
+from perdure.activities.review_work import ReviewWork
+from perdure.domain.delegation.messages import ManageRequest, ReviewRequest
+from perdure.domain.evaluation.judge_cache import CacheScope
+from perdure.domain.generated_tools.messages import RepairToolRequest
+from perdure.domain.memory.learn_messages import ExtractRequest
+from perdure.domain.refine.planning import PlanRequest
+from perdure.domain.roles.messages import GoalRequest, VerdictRequest
+from perdure.domain.run.activity_messages import JudgeRequest, ModelCallRequest, StructuredReport
+
+
+class StructuredReplies(Protocol):
+    """What a call is to reply in."""
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
+        """Schedule the call with its reader."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What makes a call a judgement: what to score, and what is known already."""
+
+    dimensions: tuple[str, ...]
+    open_findings: tuple[str, ...] = ()
+    next_finding: int = 1
+    pass_score: float = 1.0
+    cache: CacheScope = "run"
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
+        """Schedule the call with its reader."""
+        request = JudgeRequest(
+            call=call,
+            dimensions=self.dimensions,
+            open_findings=self.open_findings,
+            next_finding=self.next_finding,
+            pass_score=self.pass_score,
+            cache=self.cache,
+        )
+        return workflow.start_activity_method(Judge.judge, request, **config)
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What makes a call a plan."""
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
+        """Schedule the call with its reader."""
+        return workflow.start_activity_method(Plan.plan, PlanRequest(call=call), **config)
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What makes a call a look back at an ended run."""
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
+        """Schedule the call with its reader."""
+        return workflow.start_activity_method(Extract.extract, ExtractRequest(call=call), **config)
+
+
+@dataclass(frozen=True, slots=True)
+class Repairing:
+    """What makes a call the repair of a tool: the address of its draft."""
+
+    draft: str
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
+        """Schedule the call with its reader."""
+        request = RepairToolRequest(call=call, draft=self.draft)
+        return workflow.start_activity_method(RepairTool.repair_tool, request, **config)
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictAsking:
+    """What makes a call the second question for a verdict."""
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
+        """Schedule the call with its reader."""
+        return workflow.start_activity_method(
+            AskVerdict.ask_verdict, VerdictRequest(call=call), **config
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GoalJudging:
+    """What makes a call the question whether the goal is achieved."""
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
+        """Schedule the call with its reader."""
+        return workflow.start_activity_method(
+            AskVerdict.judge_goal, GoalRequest(call=call), **config
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Managing:
+    """What makes a call a manager's decision."""
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
+        """Schedule the call with its reader."""
+        return workflow.start_activity_method(Manage.manage, ManageRequest(call=call), **config)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkReviewing:
+    """What makes a call a review: of one result, or of each of some criteria."""
+
+    criteria: tuple[str, ...] = ()
+
+    def start(
+        self, call: ModelCallRequest, config: ActivityConfig
+    ) -> ActivityHandle[StructuredReport]:
+        """Schedule the call with its reader."""
+        request = ReviewRequest(call=call, criteria=self.criteria)
+        return workflow.start_activity_method(ReviewWork.review_work, request, **config)

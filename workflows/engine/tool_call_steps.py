@@ -1,0 +1,104 @@
+"""Single tool calls as steps: looking at one, running one, and what became of a lost one."""
+
+from temporalio import workflow
+
+from perdure.activities.call_tool import CallTool
+from perdure.activities.check_call import CheckCall
+from perdure.domain.run.activity_messages import ToolCallReport, ToolCallRequest
+from perdure.domain.tools.definitions import CheckCallReport
+from perdure.domain.turns.tool_call_rules import PlannedCall, ToolPolicy
+from perdure.domain.turns.turn import CallOutcome, TurnState
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.model_caller import ModelCaller
+from perdure.workflows.engine.step_runner import StepFailed
+
+# The tool had begun, and what it gave was not stored.
+UNCERTAIN = frozenset({"timeout", "effect_uncertain"})
+
+
+class ToolCallSteps(ModelCaller):
+    """Adds single tool calls to a loop."""
+
+    @property
+    def stage_name(self) -> str:
+        """The stage of the iteration that calls tools; empty where there are none."""
+        return ""
+
+    def start_look(
+        self, state: TurnState, entry: PlannedCall
+    ) -> tuple[str, workflow.ActivityHandle[CheckCallReport]]:
+        activity_id = self.next_activity_id()
+        timeout_s = self.terms_of(entry).timeout_s
+        handle = workflow.start_activity_method(
+            CheckCall.check_call,
+            self._request(state, entry, timeout_s=timeout_s),
+            **activity_options.tool_call(
+                self.site,
+                activity_id=activity_id,
+                summary=f"look at {entry.call.name} {entry.call.label} before it is approved",
+                timeout_s=timeout_s,
+                idempotent=True,
+            ),
+        )
+        return activity_id, handle
+
+    def start_call(
+        self, state: TurnState, entry: PlannedCall
+    ) -> tuple[str, workflow.ActivityHandle[ToolCallReport]]:
+        terms, activity_id = self.terms_of(entry), self.next_activity_id()
+        self.note("tool_started", tool=entry.call.name, label=entry.call.label or None)
+        handle = workflow.start_activity_method(
+            CallTool.call_tool,
+            self._request(
+                state, entry, timeout_s=terms.timeout_s, active_time_s=self.active_time_left
+            ),
+            **activity_options.tool_call(
+                self.site,
+                activity_id=activity_id,
+                summary=f"{entry.call.name} {entry.call.label} (iteration {self.iteration})",
+                timeout_s=terms.timeout_s,
+                idempotent=terms.idempotent,
+            ),
+        )
+        return activity_id, handle
+
+    def _request(
+        self,
+        state: TurnState,
+        entry: PlannedCall,
+        *,
+        timeout_s: float,
+        active_time_s: float | None = None,
+    ) -> ToolCallRequest:
+        return ToolCallRequest(
+            frame=self.core.frame or "",
+            head=state.head.hash if state.head else "",
+            call_id=entry.call.id,
+            name=entry.call.name,
+            iteration=self.iteration,
+            args_hash=entry.call.args_hash,
+            timeout_s=timeout_s,
+            active_time_s=active_time_s,
+            stage=self.stage_name,
+        )
+
+    def lost_call(self, entry: PlannedCall, broken: StepFailed, *, ran: bool = True) -> CallOutcome:
+        """A call that ended without a report: said plainly, never repeated blindly."""
+        if broken.code in {"cancelled", "unresponsive"}:
+            return CallOutcome(call_id=entry.call.id, outcome="interrupted", note=broken.message)
+        lost = broken.lost or broken.code in UNCERTAIN
+        if ran and lost and not self.terms_of(entry).idempotent:
+            note = (
+                f"{entry.call.name} was lost while it ran. Its effect is uncertain: look before "
+                "you call it again."
+            )
+            return CallOutcome(call_id=entry.call.id, outcome="effect_uncertain", note=note)
+        return CallOutcome(
+            call_id=entry.call.id, outcome="error", note=f"{broken.code}: {broken.message}"
+        )
+
+    def terms_of(self, entry: PlannedCall) -> ToolPolicy:
+        return next(
+            (term for term in self.core.terms if term.name == entry.call.name),
+            ToolPolicy(name=entry.call.name),
+        )

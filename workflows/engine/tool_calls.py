@@ -1,0 +1,358 @@
+"""The tool calls of one reply: refused, approved, asked or run, in waves, each with one result.
+
+A batch lies in the turn state, so a run may wait days for an approval, or continue as new while it
+waits, and go on with what is still open.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.run.activity_messages import ToolCallReport
+from perdure.domain.run.child_runs import hold_started
+from perdure.domain.run.gates import Gate
+from perdure.domain.tools.definitions import UNKNOWN_TOOL, CheckCallReport
+from perdure.domain.turns import tool_call_rules as callrules
+from perdure.domain.turns.entries import ResultsEntry, SayEntry, ToolResultEntry
+from perdure.domain.turns.records import ToolCallRecord
+from perdure.domain.turns.settings import Turns
+from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall, VolumeLevel
+from perdure.domain.turns.tool_questions import approval_prompt, question_of
+from perdure.domain.turns.turn import Batch, CallOutcome, Ending, TurnState
+from perdure.domain.turns.unfinished_reply import told_of_cut
+from perdure.workflows.engine.base import expired_to_end
+from perdure.workflows.engine.step_runner import Completed, StepFailed
+from perdure.workflows.engine.tool_call_steps import ToolCallSteps
+
+WAVE = 16
+
+
+class ToolCalls(ToolCallSteps):
+    """Adds tool calls to a loop."""
+
+    def plan_batch(self, state: TurnState, turns: Turns, asked: Sequence[RequestedCall]) -> None:
+        """Decide on every call of a reply; refused ones have their result at once."""
+        on_offer = callrules.offered(
+            self.core.terms,
+            self.spec.tools.filter,
+            iteration=state.iteration,
+            tallies=state.tallies,
+        )
+        planned = callrules.plan_calls(
+            asked,
+            terms=self.core.terms,
+            on_offer=on_offer,
+            tallies=state.tallies,
+            max_repeat=turns.max_tool_repeat,
+        )
+        state.batch = Batch(planned=list(planned))
+        for entry in planned:
+            if entry.verdict in {"illegal", "repeat"}:
+                self.note("tool_refused", tool=entry.call.name, why=entry.verdict)
+                self._settle(
+                    state,
+                    entry,
+                    CallOutcome(call_id=entry.call.id, outcome="error", note=entry.message),
+                )
+
+    async def carry_out(self, state: TurnState, turns: Turns) -> Ending | None:
+        """Work through the open batch and append its results; returns why the loop must end."""
+        batch = state.batch or Batch()
+        await self._open_gates(state)
+        await self._run_ready(state, turns)
+        ended = await self._await_people(state, turns)
+        for entry in batch.open:
+            self._settle(
+                state,
+                entry,
+                CallOutcome(
+                    call_id=entry.call.id,
+                    outcome="interrupted",
+                    note="not run: the run was stopped",
+                ),
+            )
+        looping = self._finish_batch(state, turns)
+        return ended or looping
+
+    async def _open_gates(self, state: TurnState) -> None:
+        """Ask people about the calls that need it; those that could not run are told at once."""
+        batch = state.batch or Batch()
+        waiting = [entry for entry in batch.open if entry.call.id not in batch.gates]
+        await self._ask_approvals(state, [one for one in waiting if one.verdict == "approve"])
+        for entry in waiting:
+            if entry.verdict == "ask":
+                question = question_of(entry.call)
+                gate = self.open_gate(
+                    "question", question.text, choices=question.choices, free_text=True
+                )
+                batch.gates[entry.call.id] = gate.id
+
+    async def _ask_approvals(self, state: TurnState, entries: list[PlannedCall]) -> None:
+        """Nobody is asked about a call whose arguments are wrong, or that its grant forbids."""
+        for start in range(0, len(entries), WAVE):
+            wave = entries[start : start + WAVE]
+            await self.rest()
+            if self.core.control.stop is not None or self.interruption is not None:
+                return
+            started = [self.start_look(state, entry) for entry in wave]
+            looks = await asyncio.gather(
+                *(self.watched(handle, activity_id=name) for name, handle in started)
+            )
+            for entry, look in zip(wave, looks, strict=True):
+                self._ask_or_refuse(state, entry, await self._looked(state, entry, look))
+
+    async def _looked(
+        self, state: TurnState, entry: PlannedCall, look: Completed[CheckCallReport] | StepFailed
+    ) -> Completed[CheckCallReport] | StepFailed:
+        """A look whose worker was stopped, again: it is no fault of the call."""
+        while isinstance(look, StepFailed) and look.stopped and self.interruption is None:
+            activity_id, handle = self.start_look(state, entry)
+            look = await self.watched(handle, activity_id=activity_id)
+        return look
+
+    def _ask_or_refuse(
+        self, state: TurnState, entry: PlannedCall, look: Completed[CheckCallReport] | StepFailed
+    ) -> None:
+        call = entry.call
+        if isinstance(look, StepFailed):
+            self._settle(state, entry, self.lost_call(entry, look, ran=False))
+            return
+        report = look.report
+        if report.refused is not None:
+            self.note("tool_refused", tool=call.name, why="it could not run")
+            settled = CallOutcome(call_id=call.id, outcome=report.refused, ref=report.ref)
+            self._settle(state, entry, settled)
+            return
+        gate = self.open_gate(
+            "tool_approval",
+            approval_prompt(call, report.shown, left_out=report.left_out, run=self.run_id),
+            free_text=True,
+            args_hash=call.args_hash,
+            subject=call.name,
+            details=report.ref,
+        )
+        (state.batch or Batch()).gates[call.id] = gate.id
+
+    async def _run_ready(self, state: TurnState, turns: Turns) -> None:
+        batch = state.batch or Batch()
+        ready = [entry for entry in batch.open if entry.verdict == "run"]
+        for wave in self._waves(ready, turns):
+            await self.rest()
+            if self.core.control.stop is not None or self.interruption is not None:
+                return
+            allowed = self._permitted(state, wave)
+            self.show(f"tools: {', '.join(entry.call.name for entry in allowed)}"[:180])
+            started = [self.start_call(state, entry) for entry in allowed]
+            finished = await asyncio.gather(
+                *(self.watched(handle, activity_id=name) for name, handle in started)
+            )
+            self.show(None)
+            for entry, done in zip(allowed, finished, strict=True):
+                self._take_result(state, entry, await self._again(state, entry, done))
+            longest = max((_seconds(done) for done in finished), default=0.0)
+            self.charge(budgets.work(self.core.budget, longest))
+
+    def _waves(self, ready: list[PlannedCall], turns: Turns) -> list[list[PlannedCall]]:
+        waves: list[list[PlannedCall]] = []
+        size = WAVE if turns.parallel_tools else 1
+        for entry in ready:
+            alone = self.terms_of(entry).exclusive
+            if (
+                not waves
+                or len(waves[-1]) >= size
+                or alone
+                or self.terms_of(waves[-1][-1]).exclusive
+            ):
+                waves.append([])
+            waves[-1].append(entry)
+        return waves
+
+    def _permitted(self, state: TurnState, wave: list[PlannedCall]) -> list[PlannedCall]:
+        """The calls that the budget still allows; the others are told so."""
+        left = self.core.budget.remaining("tool_calls")
+        room = len(wave) if left is None else int(left)
+        for entry in wave[room:]:
+            note = "not run: the budget of tool calls is used up"
+            self._settle(
+                state, entry, CallOutcome(call_id=entry.call.id, outcome="error", note=note)
+            )
+        allowed = wave[:room]
+        self.core.budget = budgets.count(self.core.budget, tool_calls=len(allowed))
+        return allowed
+
+    async def _again(
+        self, state: TurnState, entry: PlannedCall, done: Completed[ToolCallReport] | StepFailed
+    ) -> Completed[ToolCallReport] | StepFailed:
+        """A harmless call that broke its workers, again as often as a person wants that."""
+        terms = self.terms_of(entry)
+        while isinstance(done, StepFailed) and done.lost and terms.idempotent:
+            if not await self.goes_on_after(done, entry.call.name):
+                break
+            activity_id, handle = self.start_call(state, entry)
+            done = await self.watched(handle, activity_id=activity_id)
+        return done
+
+    def _take_result(
+        self, state: TurnState, entry: PlannedCall, done: Completed[ToolCallReport] | StepFailed
+    ) -> None:
+        if isinstance(done, Completed):
+            report = done.report
+            if report.held is not None:
+                self.charge(hold_started(self.core.budget, report.held))
+            settled = CallOutcome(
+                call_id=entry.call.id,
+                outcome=report.outcome,
+                ref=report.ref,
+                ms=round(report.seconds * 1000),
+                number=report.number,
+                gone=report.code == UNKNOWN_TOOL,
+            )
+        else:
+            settled = self.lost_call(entry, done)
+        self.note(
+            "tool_finished",
+            tool=entry.call.name,
+            label=entry.call.label or None,
+            outcome=settled.outcome,
+            ms=settled.ms,
+        )
+        self._settle(state, entry, settled)
+
+    async def _await_people(self, state: TurnState, turns: Turns) -> Ending | None:
+        """Wait for approvals and answers; each approved call runs as soon as it may."""
+        batch = state.batch or Batch()
+        while True:
+            waiting = [entry for entry in batch.open if entry.call.id in batch.gates]
+            if not waiting or self.interruption is not None:
+                return None
+            gate = await self.answered(*(batch.gates[entry.call.id] for entry in waiting))
+            if gate is None:
+                return None
+            if expired_to_end(gate):
+                return Ending(outcome="unanswered", reason="gate_expired", detail=gate.prompt[:200])
+            entry = next(e for e in waiting if batch.gates[e.call.id] == gate.id)
+            self._apply_answer(state, entry, gate)
+            await self._run_ready(state, turns)
+
+    def _apply_answer(self, state: TurnState, entry: PlannedCall, gate: Gate) -> None:
+        answer, batch = gate.answer, state.batch or Batch()
+        if answer is None:
+            return
+        if entry.verdict == "approve" and answer.choice == "approve":
+            place = batch.planned.index(entry)
+            batch.planned[place] = entry.model_copy(update={"verdict": "run"})
+        elif entry.verdict == "approve":
+            why = f": {answer.text}" if answer.text else ""
+            note = f"a person denied this call{why}"
+            self._settle(
+                state, entry, CallOutcome(call_id=entry.call.id, outcome="denied", note=note)
+            )
+        else:
+            said = " ".join(part for part in (answer.choice, answer.text) if part)
+            self._settle(
+                state,
+                entry,
+                CallOutcome(
+                    call_id=entry.call.id, outcome="ok", note=f"The person answered: {said}"
+                ),
+            )
+
+    def _settle(self, state: TurnState, entry: PlannedCall, settled: CallOutcome) -> None:
+        if state.batch is not None:
+            state.batch.settled[entry.call.id] = settled
+
+    def _finish_batch(self, state: TurnState, turns: Turns) -> Ending | None:
+        """Append all results in call order; count strikes and volume."""
+        batch = state.batch or Batch()
+        results: list[ToolResultEntry] = []
+        for entry in batch.planned:
+            settled = batch.settled[entry.call.id]
+            results.append(self._result_entry(state, entry, settled, turns))
+        state.entries = [ResultsEntry(type="results", results=tuple(results))]
+        if cut := told_of_cut(state):
+            state.entries.append(SayEntry(type="say", text=cut))
+        state.awaiting_results = True
+        succeeded = [e.call.name for e in batch.planned if batch.settled[e.call.id].outcome == "ok"]
+        meta = {term.name for term in self.core.terms if term.meta}
+        callrules.note_iteration(
+            state.tallies,
+            is_illegal=any(
+                entry.verdict == "illegal" or batch.settled[entry.call.id].gone
+                for entry in batch.planned
+            ),
+            succeeded=succeeded,
+            meta=meta,
+        )
+        state.tools_succeeded = state.tools_succeeded or bool(succeeded)
+        self._record_batch(state, batch)
+        state.batch = None
+        return self._volume(state, turns)
+
+    def _result_entry(
+        self, state: TurnState, entry: PlannedCall, settled: CallOutcome, turns: Turns
+    ) -> ToolResultEntry:
+        note = settled.note
+        if settled.ref is not None:
+            callrules.note_number(state.tallies, entry.call.name, settled.number)
+        if settled.ref is not None and not self.terms_of(entry).repeat_exempt:
+            warning = callrules.note_result(
+                state.tallies,
+                entry,
+                result_hash=settled.ref.hash,
+                max_repeat=turns.max_tool_repeat,
+            )
+            note = "\n".join(part for part in (note, warning and f"[{warning}]") if part)
+        return ToolResultEntry(
+            call_id=entry.call.id,
+            name=entry.call.name,
+            outcome=settled.outcome,
+            ref=settled.ref,
+            note=note,
+        )
+
+    def _record_batch(self, state: TurnState, batch: Batch) -> None:
+        if state.record is None:
+            return
+        rows = tuple(
+            ToolCallRecord(
+                id="" if entry.verdict == "repeat" else entry.call.id,
+                name=entry.call.name,
+                outcome="repeat"
+                if entry.verdict == "repeat"
+                else batch.settled[entry.call.id].outcome,
+                ms=batch.settled[entry.call.id].ms,
+            )
+            for entry in batch.planned
+        )
+        counted = sum(1 for entry in batch.planned if entry.verdict != "repeat")
+        blocked = any(entry.verdict == "repeat" for entry in batch.planned)
+        state.record = state.record.model_copy(
+            update={
+                "calls": (*state.record.calls, *rows),
+                "tool_calls": state.record.tool_calls + counted,
+                "break_reason": "tool_loop" if blocked else state.record.break_reason,
+            }
+        )
+
+    def _volume(self, state: TurnState, turns: Turns) -> Ending | None:
+        level = callrules.volume_level(state.tallies, turns.tool_loop)
+        if level is None:
+            return None
+        self.note(
+            "tool_refused", tool=level.tool, why=f"tool_loop {level.level}", count=level.count
+        )
+        if level.level == "circuit_breaker":
+            detail = f"{level.tool} brought nothing new in {level.count} calls"
+            return Ending(outcome="tool_misuse", reason="tool_loop", detail=detail)
+        return self.on_critical_loop(level) if level.level == "critical" else None
+
+    def on_critical_loop(self, level: VolumeLevel) -> Ending | None:
+        """A tool that brings nothing new: ask a person before the next turn."""
+        self.core.control.escalation = (
+            f"{level.tool} was called {level.count} times without bringing anything new"
+        )
+        return None
+
+
+def _seconds(done: Completed[ToolCallReport] | StepFailed) -> float:
+    return done.report.seconds if isinstance(done, Completed) else 0.0

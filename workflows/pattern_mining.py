@@ -1,0 +1,37 @@
+"""`PatternMining`: the scheduled look at what an installation is asked to do again and again."""
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+
+from perdure.activities.mine_patterns import Mine
+from perdure.domain.foundation.names import MINING_WORKFLOW
+from perdure.domain.memory.pattern_mining import MineReport, MineRequest, MiningInput
+from perdure.workflows.engine.activity_options import NEVER_RETRIED
+from perdure.workflows.engine.input import Given
+
+
+@workflow.defn(name=MINING_WORKFLOW)
+class PatternMining(Given):
+    """One look: a single step over memory, which proposes and approves nothing."""
+
+    @workflow.init
+    def __init__(self, given: MiningInput) -> None:
+        del given  # taken by `run`, once it is known to be one
+
+    @workflow.run
+    async def run(self, given: MiningInput) -> MineReport:
+        """Mine once; the schedule says when the next look is."""
+        report = await workflow.execute_activity_method(
+            Mine.mine,
+            MineRequest(now=workflow.now()),
+            task_queue=given.queue,
+            start_to_close_timeout=timedelta(seconds=given.timeout_s),
+            retry_policy=RetryPolicy(non_retryable_error_types=NEVER_RETRIED),
+            summary="look for patterns",
+        )
+        workflow.set_current_details(
+            f"{report.events} events, {report.found} patterns, {report.proposed} new proposals"
+        )
+        return report

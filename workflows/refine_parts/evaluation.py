@@ -1,0 +1,202 @@
+"""The evaluate step of the refine loop: checks as one activity, then the judge for the rest."""
+
+from dataclasses import replace
+
+from perdure.domain.evaluation.scores import DimensionScore, Evaluation
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.outputs.compression import UNCOMPRESSED_CHARACTERS
+from perdure.domain.outputs.parts import bind_findings
+from perdure.domain.refine.decision import NO_OUTPUT
+from perdure.domain.refine.incremental import Scope, evidence_of, look_at, noted
+from perdure.domain.refine.state import CheckReport, CheckRequest, Draft
+from perdure.domain.scoring.combine import combined, completed, unscored
+from perdure.domain.scoring.judging import Question, Verdict
+from perdure.domain.turns.failover import OVERFLOW_CODE
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.engine.step_runner import StepFailed
+from perdure.workflows.refine_parts.rubric_source import RubricSource
+
+SLIPS_KEPT = 8
+
+
+class EvaluationStage(RubricSource):
+    """Adds evaluation to a loop."""
+
+    async def evaluate(self) -> None:
+        """Score the draft; what cannot be scored is a failure of the iteration, never a number."""
+        draft = self.core.draft
+        if draft.failure is not None or not (draft.pieces or draft.replies):
+            return
+        self.enter("evaluating")
+        if not draft.reviewing:
+            await self._evaluate(draft)
+        if draft.reviewing:
+            await self._review(draft)
+        scores = draft.evaluation.scores() if draft.evaluation else {}
+        self.note(
+            "evaluated",
+            kind=draft.kind,
+            scores=scores,
+            error=draft.failure,
+            unexplained=list(draft.slips) or None,
+        )
+
+    async def _evaluate(self, draft: Draft) -> None:
+        """What code, programs and models say; `reviewing` is set when a person is to be asked."""
+        checked = await self.check_output(self._check_request(draft))
+        if isinstance(checked, StepFailed):
+            self._unchecked(draft, checked)
+        elif checked.output_hash is None:
+            draft.pieces, draft.failure = [], "the model wrote nothing"
+            draft.failure_reason = NO_OUTPUT
+        else:
+            draft.output, draft.output_hash = checked.output, checked.output_hash
+            await self._score(draft, checked)
+
+    async def _review(self, draft: Draft) -> None:
+        """Add a person's scores; an evaluation that waits for them survives a roll."""
+        given = await self.score_by_person(self.rubric, output=draft.output, tree=draft.tree)
+        draft.reviewing = False
+        if not isinstance(given, Ending) and draft.evaluation is not None:
+            draft.evaluation = completed(self.rubric, draft.evaluation, given)
+        elif isinstance(given, Ending) and given.outcome == "failed":
+            self._fail(draft, given.detail)
+        elif isinstance(given, Ending):
+            draft.cut, draft.kind = given, "none"
+
+    async def _score(self, draft: Draft, checked: CheckReport) -> None:
+        """Checks and programs as they are; of the judge only what the change calls for."""
+        previous, rubric = self.core.newest, self.rubric
+        before = previous.evaluation if previous else None
+        identical = previous is not None and previous.output_hash == draft.output_hash
+        if not identical:
+            verified = await self.verify(draft)
+            if isinstance(verified, StepFailed):
+                return self._unchecked(draft, verified)
+            every = (*checked.dimensions, *verified)
+            checked = checked.model_copy(update={"dimensions": every})
+        look = look_at(
+            rubric,
+            previous=previous,
+            follows=previous is not None and previous.iteration == self.iteration - 1,
+            checks=checked.dimensions,
+            changes=checked.changes,
+            identical=identical,
+            is_long=checked.output.bytes > UNCOMPRESSED_CHARACTERS,
+            confidence=self.spec.refine.skip_eval_confidence,
+            threshold=self.spec.refine.quality_threshold,
+        )
+        draft.kind, draft.asked, draft.changes = look.kind, look.asked, checked.changes
+        if look.kind == "skipped_identical":
+            draft.evaluation = before
+        elif look.asked:
+            await self._judge(draft, checked, before, look)
+        else:
+            draft.evaluation = combined(
+                rubric, checks=checked.dimensions, judged=(), before=before, asked=()
+            )
+        draft.evaluation = noted(draft.evaluation, look, before, checked.changes)
+        missing = unscored(draft.evaluation, rubric) if draft.evaluation else None
+        if missing and draft.failure is None and draft.cut is None:
+            self._fail(draft, missing)
+        afresh = draft.failure is None and draft.cut is None and "skipped" not in draft.kind
+        draft.reviewing = bool(rubric.human) and afresh
+        return None
+
+    async def _judge(
+        self, draft: Draft, checked: CheckReport, before: Evaluation | None, look: Scope
+    ) -> None:
+        excerpt = checked.changes.spans if look.excerpt and checked.changes else ()
+        verdict = await self._verdict(
+            Question(
+                output=checked.output,
+                asked=look.asked,
+                before=before,
+                changed=excerpt,
+                cut=draft.truncated,
+            )
+        )
+        draft.evaluation = combined(
+            self.rubric,
+            checks=checked.dimensions,
+            judged=None if verdict.ending else verdict.scores,
+            before=before,
+            resolved=verdict.resolved,
+            asked=look.asked,
+        )
+        draft.cached, draft.judge_prompt = verdict.cached, verdict.prompt_tokens
+        draft.slips = verdict.slips[:SLIPS_KEPT]
+        if verdict.cached:
+            draft.kind = "cached"
+        match verdict.ending:
+            case None:
+                pass
+            case Ending(outcome="failed", detail=detail):
+                draft.kind, draft.overflow = "failed", OVERFLOW_CODE in detail
+                self._fail(draft, detail)
+            case cut:
+                draft.kind, draft.asked, draft.cut = "none", (), cut
+
+    async def _verdict(self, question: Question) -> Verdict:
+        """What the judges say, each finding bound to the part that it is about."""
+        verdict = await self.ask_judges(self.rubric, question)
+        kind = self.spec.refine.output.parts
+        return replace(verdict, scores=bind_findings(verdict.scores, self.rubric, kind))
+
+    def _check_request(self, draft: Draft) -> CheckRequest:
+        kept, newest, frame = self.core.kept, self.core.newest, self.core.frame or ""
+        if draft.replies and kept is not None:
+            return CheckRequest(
+                frame=frame,
+                kept=kept.output.hash,
+                kept_evaluation=kept.evaluation,
+                replies=draft.replies,
+                previous=newest.output.hash if newest else None,
+                evidence=evidence_of(newest.evaluation if newest else None),
+            )
+        return CheckRequest(
+            frame=frame,
+            pieces=tuple(piece.hash for piece in draft.pieces),
+            known=newest.output_hash if newest and newest.evaluation else None,
+            previous=newest.output.hash if newest else None,
+            evidence=evidence_of(newest.evaluation if newest else None),
+            tree=draft.tree,
+        )
+
+    def _unchecked(self, draft: Draft, broken: StepFailed) -> None:
+        draft.kind = "failed"
+        if self.interruption is not None:
+            draft.kind, draft.cut = "none", self._ending()
+        else:
+            self._fail(draft, f"the checks could not run: {broken.code}: {broken.message}")
+
+    def _fail(self, draft: Draft, why: str) -> None:
+        draft.failure = f"the evaluator failed: {why}"[:1_000]
+        draft.failure_reason = "evaluator_failed"
+        draft.kind = "failed"
+
+    async def rescore(self, output: BlobRef) -> Evaluation | None:
+        """The evaluation of a stored output under the rubric in force; None without checks."""
+        request = CheckRequest(frame=self.core.frame or "", pieces=(output.hash,), stored=True)
+        checked = await self.check_output(request)
+        if isinstance(checked, StepFailed):
+            return None
+        tree = self.core.kept.tree if self.core.kept else None
+        verified = await self.verify_tree(self.rubric, tree, output)
+        if isinstance(verified, StepFailed):
+            return None
+        names = tuple(item.name for item in self.rubric.judged)
+        verdict = await self._verdict(Question(output=output, asked=names))
+        return combined(
+            self.rubric,
+            checks=(*checked.dimensions, *verified, *self._given_before()),
+            judged=None if verdict.ending else verdict.scores,
+            before=None,
+        )
+
+    def _given_before(self) -> tuple[DimensionScore, ...]:
+        """What a person said of the best output stands under another rubric too."""
+        kept = self.core.kept
+        known = kept.evaluation if kept else None
+        given = (known.get(item.name) for item in self.rubric.human) if known else ()
+        return tuple(score for score in given if score is not None and score.source == "human")

@@ -1,0 +1,1 @@
+"""The stages of the role loop."""

@@ -1,0 +1,132 @@
+"""Stages that run a loop of their own: as child runs, within depth and budget.
+
+A run does not continue as new while a child is open; the stage before it and the one after may.
+"""
+
+from collections.abc import Callable
+
+from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.delegation.state import DelegationInput
+from perdure.domain.foundation.names import LoopKind
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.roles.definition import RoleDefinition
+from perdure.domain.roles.nested_loops import (
+    nested_delegation,
+    nested_spec,
+    status_of_child,
+    tree_of,
+    with_limits,
+)
+from perdure.domain.roles.state import RoleInput
+from perdure.domain.run.spec import CommonSpec, LoopInput, Placement
+from perdure.domain.turns.guidance import in_force
+from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.turn import TurnState
+from perdure.workflows.engine.child_runs import ChildOutcome, ChildSpec, NotStarted
+from perdure.workflows.engine.step_runner import StepFailed
+from perdure.workflows.role_parts.stages import BASE, Stages
+
+NO_DEFINITION = "its loop has no definition here, so it cannot be run as a stage"
+
+
+class NestedLoops(Stages):
+    """Adds stages that are child runs."""
+
+    async def run_stage(self) -> None:
+        """A stage with a role, or one with a loop."""
+        if self.role.loop is None:
+            await super().run_stage()
+        else:
+            await self._run_nested(self.role)
+
+    async def _run_nested(self, role: RoleDefinition) -> None:
+        core = self.core
+        self.sit(BASE)
+        # What holds goes down by itself; here is what was said for this once.
+        holds = in_force(core.control.standing)
+        core.notes = [t for t in (*core.notes, *core.control.guidance) if t not in holds]
+        core.control.guidance = []
+        core.turn = TurnState(
+            unwritten=core.turn.unwritten, record=IterationRecord(index=core.iteration)
+        )
+        self.note_stage(role)
+        order = self._order(role)
+        if order is None:
+            await self.end_stage(role, "failed", error=NO_DEFINITION)
+            return
+        core.control.inputs = []
+        before = core.budget.spent.tokens
+        (end,) = await self.run_children([order])
+        if isinstance(end, NotStarted):
+            ending = self._ending()
+            core.cut = core.cut or ending
+            await self.end_stage(role, "cut" if ending else "failed", error=end.why)
+            return
+        self._take_spend(core.budget.spent.tokens - before)
+        await self._take_child(role, end)
+
+    def _order(self, role: RoleDefinition) -> ChildSpec | None:
+        """The child to start; None for a loop that the snapshot does not hold."""
+        if role.loop is not None and role.loop.kind == "delegation":
+            managed = nested_delegation(self.spec, role, state=self.core)
+
+            def manager(run: str, site: Placement, limits: BudgetLimits) -> LoopInput:
+                return DelegationInput(run=run, site=site, spec=with_limits(managed, limits))
+
+            return self._ordered(role, managed, manager, kind="delegation")
+        snapshot = self.snapshot_of.nested.get(role.name)
+        if snapshot is None:
+            return None
+        team = nested_spec(self.spec, role, snapshot, state=self.core)
+
+        def made(run: str, site: Placement, limits: BudgetLimits) -> LoopInput:
+            return RoleInput(run=run, site=site, spec=with_limits(team, limits))
+
+        return self._ordered(role, team, made, kind="roles")
+
+    def _ordered(
+        self,
+        role: RoleDefinition,
+        spec: CommonSpec,
+        make: Callable[[str, Placement, BudgetLimits], LoopInput],
+        *,
+        kind: LoopKind,
+    ) -> ChildSpec:
+        return ChildSpec(
+            name=role.name,
+            kind=kind,
+            goal=spec.goal,
+            make=make,
+            spawns=True,
+            fraction=role.budget,
+            writable=spec.tools.access == "full",
+            tree=self.core.tree or self.core.base_tree,
+        )
+
+    def _take_spend(self, tokens: int) -> None:
+        turn = self.core.turn
+        if turn.record is not None:
+            usage = turn.record.usage.model_copy(update={"input_tokens": tokens})
+            turn.record = turn.record.model_copy(update={"usage": usage})
+
+    async def _take_child(self, role: RoleDefinition, end: ChildOutcome) -> None:
+        """The child's text is the stage's, and its files are the run's from now on."""
+        core, result = self.core, end.result
+        status = status_of_child(result, stopping=self._ending() is not None)
+        if status != "completed" or result is None or result.output_ref is None:
+            core.cut = core.cut or self._ending()
+            why = result.explanation if result else end.error
+            await self.end_stage(role, status, error=why, child=end.run)
+            return
+        read = await self.read_stage(role, BlobRef(hash=result.output_ref), measure=True)
+        tree = tree_of(result)
+        if tree is not None and core.base_tree is not None and not isinstance(read, StepFailed):
+            core.tree = tree
+            restored = await self._open_workspace()
+            read = restored if isinstance(restored, StepFailed) else read
+        if isinstance(read, StepFailed):
+            await self.end_stage(role, "failed", error=read.message, child=end.run)
+            return
+        core.review = read.review or core.review
+        output = read.text or BlobRef(hash=result.output_ref)
+        await self.end_stage(role, "completed", output=output, read=read, child=end.run)
