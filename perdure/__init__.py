@@ -39,17 +39,17 @@ __all__ = [
 
 # Loaded at first use: a module of tools needs neither the client nor Temporal.
 _HOMES = {
-    "AgentSpec": "perdure.domain.run.spec",
+    "AgentSpec": "perdure.domain.agent.spec",
     "CheckResult": "perdure.check_decorator",
     "Client": "perdure.client",
-    "DelegationSpec": "perdure.domain.run.spec",
+    "DelegationSpec": "perdure.domain.delegation.spec",
     "Event": "perdure.domain.run.events",
     "PerdureError": "perdure.domain.foundation.errors",
-    "RefineSpec": "perdure.domain.run.spec",
-    "RolesSpec": "perdure.domain.run.spec",
+    "RefineSpec": "perdure.domain.refine.spec",
+    "RolesSpec": "perdure.domain.roles.spec",
     "RunHandle": "perdure.client",
     "RunResult": "perdure.domain.run.result",
-    "RunSpec": "perdure.domain.run.spec",
+    "RunSpec": "perdure.domain.specs",
     "RunStatus": "perdure.domain.run.status",
     "check": "perdure.check_decorator",
     "tool": "perdure.tool_decorator",

@@ -20,7 +20,6 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 # Before all that it finds.
-import perdure.own_packages  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 # isort: split
 

@@ -14,7 +14,5 @@ WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, DelegationLoop, LearnLoop, Pattern
 
 def workflow_runner() -> SandboxedWorkflowRunner:
     """The sandbox stays on; our own pure packages pass through, so that types are one."""
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(
-        "perdure", "activities", "workflows"
-    )
+    restrictions = SandboxRestrictions.default.with_passthrough_modules("perdure")
     return SandboxedWorkflowRunner(restrictions=restrictions)

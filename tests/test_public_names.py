@@ -9,9 +9,9 @@ PROBE = """
 import sys
 import perdure
 {first}
-print(sorted(name.split('.')[0] for name in sys.modules
-             if name.split('.')[0] in {{'workflows', 'activities', 'temporalio', 'anthropic',
-                                        'sqlalchemy'}}))
+print(sorted(name for name in sys.modules
+             if name in {{'perdure.workflows', 'perdure.activities', 'temporalio', 'anthropic',
+                         'sqlalchemy'}}))
 """
 
 

@@ -111,10 +111,8 @@ class Gateway:
         why_not: WhyNot = nothing_known,
     ) -> None:
         self._facts, self._records, self._why_not = facts, records, why_not
-        self._resolve, self._now, self._waits = resolve, now, waits or Waits()
-        self._server = TemporalGateway(
-            connect, address=facts.address, waits=self._waits, prepare=prepare
-        )
+        self._resolve, self._now, self._waits = resolve, now, (waits := waits or Waits())
+        self._server = TemporalGateway(connect, address=facts.address, waits=waits, prepare=prepare)
         self._starter = Starter(
             server=self._server,
             readiness=Readiness(self._server, facts=facts, waits=self._waits),

@@ -1,6 +1,6 @@
 """Tie a command to its parent: when the parent dies, however it dies, the command gets SIGTERM.
 
-Run as a script, `python -I -S tether.py PARENT_PID COMMAND…`, without importing anything of
+Run as a script, `python -I -S die_with_parent.py PID COMMAND…`, without importing anything of
 Perdure: it asks the kernel for the signal and then becomes the command, keeping the process id.
 """
 

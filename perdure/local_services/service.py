@@ -24,7 +24,7 @@ READY_POLL_S = 0.05
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 30.0
 STEADY_AFTER_S = 30.0
-TETHER = Path(__file__).with_name("tether.py")
+TETHER = Path(__file__).with_name("die_with_parent.py")
 _log = structlog.get_logger(__name__)
 
 

@@ -87,7 +87,8 @@ def tracked_files() -> list[Path]:
 
 def _name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(part for part in parts if part != "__init__")
+    inside = () if parts[0] in ("perdure", "benchmarks", "tests") else ("perdure",)
+    return ".".join((*inside, *(part for part in parts if part != "__init__")))
 
 
 def _known_names(tree: ast.AST) -> dict[str, str]:

@@ -10,8 +10,8 @@ from perdure.domain.foundation.base import ActivityMessage
 from tests.architecture.sources import modules
 
 REQUIRED = "required"
-TEAMS = re.compile(r"perdure\.domain\.(roles|delegation|child_steps)\b")
-SINGLE = re.compile(r"perdure\.domain\.(?!(roles|delegation|child_steps)\b)")
+TEAMS = re.compile(r"perdure\.domain\.(roles|delegation|generated_tools)\b")
+SINGLE = re.compile(r"perdure\.domain\.(?!(roles|delegation|generated_tools)\b)")
 
 
 def step_messages() -> dict[str, type[ActivityMessage]]:

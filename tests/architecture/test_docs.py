@@ -92,7 +92,7 @@ def test_the_picture_of_the_loops_names_every_class_that_they_are_made_of() -> N
         for _, found in inspect.getmembers(importlib.import_module(module.name), inspect.isclass)
         if found.__module__ == module.name
         for base in found.__mro__
-        if base.__module__.startswith("workflows.") and issubclass(base, Given)
+        if base.__module__.startswith("perdure.workflows.") and issubclass(base, Given)
     }
     assert len(bases) > 30
     assert [name for name in sorted(bases) if not re.search(rf"\b{name}\b", text)] == []

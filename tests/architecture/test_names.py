@@ -1,4 +1,4 @@
-"""Names that outsiders use: each is spelled as `perdure.domain.foundation.names` spells it, or not at all."""
+"""Names that outsiders use are spelled as `perdure.domain.foundation.names` spells them."""
 
 import re
 

@@ -166,7 +166,7 @@ GUARDS = {
 def _changed(folder: Path, changes: tuple[Change, ...]) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "histories")
     for name in COPIED:
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored, symlinks=True)
     shutil.copy(ROOT / "pyproject.toml", folder)
     for change in changes:
         source = folder / change.file

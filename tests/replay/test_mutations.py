@@ -174,7 +174,7 @@ PATCHED = Mutation(
 
 def _copied(folder: Path) -> None:
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, folder / package)
+        shutil.copytree(ROOT / package, folder / package, symlinks=True)
 
 
 def _departed(folder: Path) -> dict[str, str]:

@@ -12,14 +12,15 @@ GROWN = {
     "perdure/domain/run/spec.py": (
         "class ModelsSpec",
         "class CommonSpec",
-        "class Site",
+        "class Placement",
         "class LoopInput",
     ),
-    "perdure/domain/run/state.py": ("class CoreState",),
+    "perdure/domain/run/state.py": ("class LoopState",),
     "perdure/domain/run/status.py": ("class RunStatus",),
-    "perdure/domain/run/result.py": ("class IterationRecord", "class RunResult"),
+    "perdure/domain/turns/records.py": ("class IterationRecord",),
+    "perdure/domain/run/result.py": ("class RunResult",),
     "perdure/domain/run/activity_messages.py": ("class Frame",),
-    "perdure/domain/llm/transcript.py": ("class Link", "class Head"),
+    "perdure/domain/llm/transcript.py": ("class Link", "class TranscriptRef"),
     "perdure/domain/llm/requests.py": ("class ModelReply",),
 }
 
@@ -28,13 +29,13 @@ def next_version(folder: Path) -> Path:
     """Copy the sources and let every durable value grow; the folder is for `PYTHONPATH`."""
     for name in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored, symlinks=True)
     for name, classes in GROWN.items():
         for opening in classes:
             _grow(folder / name, opening)
     _replace(folder / "perdure/composition.py", 'version("perdure")', repr(VERSION))
     # Step messages travel without their defaults: theirs is written all the same.
-    _grow(folder / "perdure/domain/foundation/base.py", "class StepMessage")
+    _grow(folder / "perdure/domain/foundation/base.py", "class ActivityMessage")
     _replace(
         folder / "perdure/adapters/temporal/data_converter.py",
         "data=value.model_dump_json(exclude_defaults=True).encode()",

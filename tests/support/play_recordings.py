@@ -8,12 +8,14 @@ from pathlib import Path
 from recordings import departures, recordings
 
 import perdure
+import perdure.workflows
 
 
 async def main(folder: Path) -> None:
     """Print what departs; the code must come from `folder`, or nothing would be proved."""
-    for package in (perdure, workflows):
-        found = Path(str(package.__file__)).parent.parent
+    for package in (perdure, perdure.workflows):
+        place = package.__name__.count(".") + 1
+        found = Path(str(package.__file__)).parents[place]
         if found != folder:
             raise SystemExit(f"{package.__name__} was loaded from {found}, not from {folder}")
     departed = {name: why async for name, why in departures(recordings())}

@@ -1,8 +1,8 @@
 """Steps that outlast their workers: a lost worker counts against nobody, up to a point.
 
-Where one step has taken its last worker with it (`perdure.domain.foundation.retry_policies` says how many those
-are), its input may be what breaks them. The run then names the step and asks a person; it never
-fails for that by itself, and other runs keep their workers.
+Where one step has taken its last worker with it (how many those are is said by
+`perdure.domain.foundation.retry_policies`), its input may be what breaks them. The run then names
+the step and asks a person; it never fails for that by itself, and other runs keep their workers.
 """
 
 from collections.abc import Callable

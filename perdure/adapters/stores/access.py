@@ -1,4 +1,7 @@
-"""Tokens, starts and the signing key as rows; the port is `perdure.domain.installation.access.AccessStore`."""
+"""Tokens, starts and the signing key as rows.
+
+The port is `perdure.domain.installation.access.AccessStore`.
+"""
 
 import secrets
 from datetime import datetime

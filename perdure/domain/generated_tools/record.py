@@ -88,7 +88,11 @@ def may_use(tool: GeneratedTool, makers: Iterable[ToolAuthor], *, root: str) -> 
 
 
 def approved(
-    tool: GeneratedTool, makers: Iterable[ToolAuthor], outcomes: Mapping[str, str | None], *, by: str,
+    tool: GeneratedTool,
+    makers: Iterable[ToolAuthor],
+    outcomes: Mapping[str, str | None],
+    *,
+    by: str,
     now: datetime,
 ) -> GeneratedTool:  # fmt: skip
     """The tool, open to later runs.

@@ -9,7 +9,7 @@ from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run.result import Origin
 from perdure.domain.run.resume import fork_of, slim, with_records
-from perdure.domain.specs import Spec
+from perdure.domain.run.spec import CommonSpec
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import TurnState
 
@@ -102,7 +102,7 @@ def first_state(spec: RolesSpec, *, at: datetime) -> RoleState:
 
 
 def role_fork(
-    state: RoleState, spec: RolesSpec, *, before: Spec, now: datetime, origin: Origin
+    state: RoleState, spec: RolesSpec, *, before: CommonSpec, now: datetime, origin: Origin
 ) -> RoleState:
     """The first state of a fork; rejections and grants of the run it comes from do not count."""
     say = None if spec.goal == before.goal else f"The goal is now: {spec.goal}"

@@ -13,8 +13,8 @@ from perdure.interfaces.rest.http_hints import cure_of, over_http
 SOURCES = Path(perdure.__file__).parent
 # What errors that reach the REST door are made of.
 PARTS = (
-    "interfaces/gateway", "interfaces/submission", "interfaces/api", "interfaces/saying.py",
-    "adapters/definitions", "adapters/stores", "resolution.py", "loop_resolution.py",
+    "gateway", "submission", "interfaces/rest", "interfaces/transcripts.py",
+    "adapters/definitions", "adapters/stores", "resolve_spec.py",
 )  # fmt: skip
 # Only who has a shell on the operator's machine can do these.
 OPERATORS = frozenset(
