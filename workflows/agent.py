@@ -44,7 +44,7 @@ class AgentLoop(AgentTurns):
     @workflow.run
     async def run(self, given: AgentInput) -> RunResult:
         """Live to the end; the input is taken by `__init__`."""
-        return await self.live()
+        return await self.run_to_end()
 
     @property
     def iteration(self) -> int:
@@ -77,7 +77,7 @@ class AgentLoop(AgentTurns):
         """A run that asks for it; never the worker of another."""
         return self.site.parent is None and asks_for_loops(self.spec.tools)
 
-    async def drive(self) -> RunResult:
+    async def loop(self) -> RunResult:
         """Open, turn, end."""
         if self.core.frame is None:
             turn = self.core.turn
@@ -102,7 +102,7 @@ class AgentLoop(AgentTurns):
         """Take the last snapshot, and return what there is."""
         settled = self.settled(Ending(outcome=end.outcome, reason=end.reason, detail=end.detail))
         end = replace(end, outcome=settled.outcome, reason=settled.reason, detail=settled.detail)
-        last = await self.deliver(None)
+        last = await self.final_snapshot(None)
         self.core.tree = last.tree.hash if last else self.core.tree
         result = agent_result(
             self.core,
@@ -124,9 +124,9 @@ class AgentLoop(AgentTurns):
             # The closing text after the last permitted iteration is not one more of them.
             self.core.budget = budgets.count(self.core.budget, iterations=1)
         state.record = IterationRecord(index=state.iteration, started_at=workflow.now())
-        self.note("iteration_started")
+        self.record_event("iteration_started")
         if state.iteration % PUBLISH_EVERY == 0:
-            self.publish()
+            self.sync_visibility()
 
     def complete_iteration(
         self, state: TurnState, *, break_reason: str | None, error: str | None = None
@@ -143,4 +143,4 @@ class AgentLoop(AgentTurns):
         )
         state.record = None
         state.unwritten = [*state.unwritten, record]
-        self.keep(record)
+        self.append_record(record)

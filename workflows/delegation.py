@@ -81,7 +81,7 @@ class DelegationLoop(ManagerDecisions):
     @workflow.run
     async def run(self, given: DelegationInput) -> RunResult:
         """Live to the end; the input is taken by `__init__`."""
-        return await self.live()
+        return await self.run_to_end()
 
     @property
     def iteration(self) -> int:
@@ -105,7 +105,7 @@ class DelegationLoop(ManagerDecisions):
         """The state after the last iteration."""
         return as_stored(between_decisions(self.core, ended=True))
 
-    async def drive(self) -> RunResult:
+    async def loop(self) -> RunResult:
         """Open, then decide and obey until a decision or a limit ends it."""
         if self.core.frame is None:
             opened = await self.open(converses=False, extra=self.frame_extra())
@@ -132,7 +132,7 @@ class DelegationLoop(ManagerDecisions):
                 self.core.stage = "obey"
                 return None
             case "obey":
-                verdict = await self.whole(self._obey())
+                verdict = await self.without_continue_as_new(self._obey())
                 return None if self._goes_on() else await self._conclude(verdict)
             case "ask":
                 await self._ask_person()
@@ -186,7 +186,9 @@ class DelegationLoop(ManagerDecisions):
         core.course, directive = decide(
             core.course, decision, settings=self.spec.delegation, phase=phase, unheard=self.unheard
         )
-        self.note("decided", decision=decision.decision, why=decision.reason[:300] or NO_REASON)
+        self.record_event(
+            "decided", decision=decision.decision, why=decision.reason[:300] or NO_REASON
+        )
         return await self._follow(directive)
 
     async def _follow(self, directive: Directive) -> StallVerdict | None:
@@ -203,9 +205,11 @@ class DelegationLoop(ManagerDecisions):
             case End(verdict=verdict):
                 core.turnover.ending = self.ended_by(verdict)
             case Planned():
-                self.note("planned", steps=[node.title[:60] for node in core.course.plan.nodes])
+                self.record_event(
+                    "planned", steps=[node.title[:60] for node in core.course.plan.nodes]
+                )
             case CompletionRefused(why=why):
-                self.note("decided", decision="refused", why=why[:300])
+                self.record_event("decided", decision="refused", why=why[:300])
             case AskAgain(problems=problems):
                 self.inform(*problems)
             case _:
@@ -231,7 +235,7 @@ class DelegationLoop(ManagerDecisions):
 
     async def _after(self, following: AfterCheck) -> StallVerdict | None:
         if isinstance(following, Repair):
-            return await self.whole(self._delegated((following.envelope,)))
+            return await self.without_continue_as_new(self._delegated((following.envelope,)))
         if isinstance(following, End) and following.verdict.outcome == "accepted" and self.unheard:
             self.inform(UNHEARD)
         elif isinstance(following, End):
@@ -256,9 +260,9 @@ class DelegationLoop(ManagerDecisions):
         )
         self._note_confidences()
         if verdict.signal == "warn":
-            self.note("stall_warned", why=verdict.why)
+            self.record_event("stall_warned", why=verdict.why)
         if verdict.signal == "switch_strategy":
-            self.note("strategy_switched", strategy=verdict.strategy, why=verdict.why)
+            self.record_event("strategy_switched", strategy=verdict.strategy, why=verdict.why)
             if verdict.strategy == "escalate":
                 core.question = f"The work is stuck: {verdict.why}. How should it go on?"
                 core.choices, core.stage = (), "ask"
@@ -331,8 +335,8 @@ class DelegationLoop(ManagerDecisions):
         record = record_of(core)
         core.unwritten = [*core.unwritten, record]
         core.turnover.record = None
-        self.keep(record)
-        self.publish()
+        self.append_record(record)
+        self.sync_visibility()
 
     async def _cut_short(self, ending: Ending) -> RunResult:
         """End inside an iteration: what was done still takes part in the choice of the best."""
@@ -348,7 +352,7 @@ class DelegationLoop(ManagerDecisions):
             await self.wrap_up()
         ending = self.settled(ending)
         kept = returned(core, ending)
-        tree = await self.deliver(kept.tree if kept else None)
+        tree = await self.final_snapshot(kept.tree if kept else None)
         result = delegation_result(
             core,
             run=self.run_id,

@@ -52,7 +52,7 @@ class LearnLoop(ModelCaller):
     @workflow.run
     async def run(self, given: LearnInput) -> RunResult:
         """Live to the end; the input is taken by `__init__`."""
-        return await self.live()
+        return await self.run_to_end()
 
     @property
     def iteration(self) -> int:
@@ -64,11 +64,11 @@ class LearnLoop(ModelCaller):
         """One."""
         return 1
 
-    async def drive(self) -> RunResult:
+    async def loop(self) -> RunResult:
         """Review by rule, ask a model where that is worth it, and say what was learned."""
         if not self.core.reviewed:
-            self.note("run_started", kind=self.kind)
-            self.publish()
+            self.record_event("run_started", kind=self.kind)
+            self.sync_visibility()
             broken = await self._review()
             if broken is not None:
                 return await self._close(broken)
@@ -80,7 +80,7 @@ class LearnLoop(ModelCaller):
 
     async def _review(self) -> Ending | None:
         """Let the rules look; what they found is kept, whatever comes after."""
-        self.enter("working")
+        self.set_phase("working")
         activity_id = self.next_activity_id()
         handle = workflow.start_activity_method(
             Review.review,
@@ -93,7 +93,7 @@ class LearnLoop(ModelCaller):
                 self.site, activity_id=activity_id, summary="review the run"
             ),
         )
-        reviewed = await self.watched(handle, activity_id=activity_id)
+        reviewed = await self.await_step(handle, activity_id=activity_id)
         if isinstance(reviewed, StepFailed):
             detail = f"{reviewed.code}: {reviewed.message}"
             return self._ending() or Ending(outcome="failed", reason="internal", detail=detail)
@@ -132,7 +132,7 @@ class LearnLoop(ModelCaller):
     async def _close(self, ending: Ending) -> RunResult:
         """Say what was learned, and end."""
         core, ending = self.core, self.settled(ending)
-        self.note(
+        self.record_event(
             "learned",
             source=self.spec.source.id,
             kept=core.kept,

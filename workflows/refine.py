@@ -62,7 +62,7 @@ class RefineLoop(PlanningStage):
     @workflow.run
     async def run(self, given: RefineInput) -> RunResult:
         """Live to the end; the input is taken by `__init__`."""
-        return await self.live()
+        return await self.run_to_end()
 
     @property
     def iteration(self) -> int:
@@ -91,7 +91,7 @@ class RefineLoop(PlanningStage):
         """The state after the last iteration."""
         return as_stored(between_iterations(self.core, ended=True))
 
-    async def drive(self) -> RunResult:
+    async def loop(self) -> RunResult:
         """Open, then execute, evaluate, decide, refine until a decision ends it."""
         if self.core.frame is None:
             opened = await self.open(converses=False, extra=self._extra(self.rubric))
@@ -154,7 +154,7 @@ class RefineLoop(PlanningStage):
 
     async def _decide(self) -> RunResult | None:
         """Obey the table."""
-        self.enter("deciding")
+        self.set_phase("deciding")
         facts = self._facts()
         if await self._raised(facts):
             facts = self._facts()
@@ -178,7 +178,7 @@ class RefineLoop(PlanningStage):
         if asking:
             self.core.question = self.core.control.escalation or decision.explanation
         self.core.stage = "ask" if asking else "execute"
-        self.enter("refining")
+        self.set_phase("refining")
         return None
 
     async def _raised(self, facts: Facts) -> bool:
@@ -201,16 +201,18 @@ class RefineLoop(PlanningStage):
         """Say what was decided, and close the iteration's record; the next step writes it."""
         core = self.core
         count_decision(self.kind, decision.decision)
-        self.note("decided", decision=decision.decision, row=decision.row, why=decision.explanation)
+        self.record_event(
+            "decided", decision=decision.decision, row=decision.row, why=decision.explanation
+        )
         base = core.turn.record or IterationRecord(index=core.iteration)
         record = record_of(
             core, base, decision=decision, rubric=self.rubric, settings=self.spec.refine
         )
         core.turn.record = None
         core.turn.unwritten = [*core.turn.unwritten, record]
-        self.keep(record)
+        self.append_record(record)
         if decision.ends and decision.row in CONDITION_ROWS:
-            self.note("condition_met", condition=decision.row, reason=decision.reason)
+            self.record_event("condition_met", condition=decision.row, reason=decision.reason)
 
     async def _ask_person(self) -> RunResult | None:
         """Escalate; `continue` goes on with the text as guidance, while iterations are left."""
@@ -269,7 +271,9 @@ class RefineLoop(PlanningStage):
             return
         core.rubric = rubric
         rescored(core, await self.rescore(core.kept.output) if core.kept else None, rubric)
-        self.note("amended", rubric=rubric.digest, score=core.best.score if core.best else None)
+        self.record_event(
+            "amended", rubric=rubric.digest, score=core.best.score if core.best else None
+        )
 
     async def _cut_short(self, ending: Ending) -> RunResult:
         """End inside an iteration: what was written still takes part in the choice of the best."""
@@ -291,7 +295,7 @@ class RefineLoop(PlanningStage):
         core, kept = self.core, returned or self.core.kept
         settled = self.settled(ending)
         ending, explanation = settled, explanation if settled is ending else None
-        tree = await self.deliver(kept.tree if kept else None)
+        tree = await self.final_snapshot(kept.tree if kept else None)
         result = refine_result(
             core,
             run=self.run_id,

@@ -52,7 +52,7 @@ class RoleLoop(Verdicts):
     @workflow.run
     async def run(self, given: RoleInput) -> RunResult:
         """Live to the end; the input is taken by `__init__`."""
-        return await self.live()
+        return await self.run_to_end()
 
     @property
     def iteration(self) -> int:
@@ -99,7 +99,7 @@ class RoleLoop(Verdicts):
         if message.goal is not None:
             self.core.control.goal = message.goal
 
-    async def drive(self) -> RunResult:
+    async def loop(self) -> RunResult:
         """Open, then stages, review and decision until a decision ends it."""
         if self.core.frame is None:
             opened = await self.open(converses=False, extra=self._extra())
@@ -107,7 +107,7 @@ class RoleLoop(Verdicts):
                 return await self._close(opened)
             self.take_seats(opened)
         while True:
-            await self.rest()
+            await self.wait_or_continue_as_new()
             await self._adopt_goal()
             ending = None if self.core.doing == "decide" else self._ending()
             if ending is not None:
@@ -152,8 +152,8 @@ class RoleLoop(Verdicts):
 
     def _begin(self) -> None:
         rules.begin_iteration(self.core, now=workflow.now())
-        self.note("iteration_started")
-        self.publish()
+        self.record_event("iteration_started")
+        self.sync_visibility()
 
     async def _decide(self) -> RunResult | None:
         """Obey the table, unless a person or a question without an answer ended the iteration."""
@@ -163,7 +163,7 @@ class RoleLoop(Verdicts):
             cut = await self._escalation()
         if core.failure is None and cut is not None and cut.outcome not in _TABLED:
             return await self._cut_short(cut)
-        self.enter("deciding")
+        self.set_phase("deciding")
         facts = self._facts()
         if await self._raised(facts):
             facts = self._facts()
@@ -218,12 +218,14 @@ class RoleLoop(Verdicts):
         """Say what was decided, and close the iteration's record; the next step writes it."""
         core = self.core
         count_decision(self.kind, decision.decision)
-        self.note("decided", decision=decision.decision, row=decision.row, why=decision.explanation)
+        self.record_event(
+            "decided", decision=decision.decision, row=decision.row, why=decision.explanation
+        )
         record = rules.close_iteration(core, decision, now=workflow.now())
         core.turn.unwritten = [*core.turn.unwritten, record]
-        self.keep(record)
+        self.append_record(record)
         if decision.ends and decision.row in {"success", "condition"}:
-            self.note("condition_met", condition=decision.row, reason=decision.reason)
+            self.record_event("condition_met", condition=decision.row, reason=decision.reason)
 
     async def _ask_person(self) -> RunResult | None:
         """Ask whether to go on after so many reworks; `retry` grants another iteration."""
@@ -265,7 +267,7 @@ class RoleLoop(Verdicts):
         ending, explanation = settled, explanation if settled is ending else None
         core, gate = self.core, rules.reviewer(self.definition, self.condition)
         kept = returned(core, gate=gate)
-        tree = await self.deliver(kept.tree if kept else None)
+        tree = await self.final_snapshot(kept.tree if kept else None)
         result = role_result(
             core,
             run=self.run_id,

@@ -48,7 +48,7 @@ QUICK = {
     ),
     "the roll is dropped": Mutation(
         "workflows/engine/base.py",
-        "        if not self.roll_due():\n            return\n",
+        "        if not self.continue_as_new_due():\n            return\n",
         "        return\n",
         "agent_rolled-1",
     ),
@@ -94,8 +94,8 @@ SLOW = {
     ),
     "a timer is added": Mutation(
         "workflows/refine_parts/evaluation.py",
-        '        self.enter("evaluating")\n',
-        '        self.enter("evaluating")\n        await workflow.sleep(0.001)\n',
+        '        self.set_phase("evaluating")\n',
+        '        self.set_phase("evaluating")\n        await workflow.sleep(0.001)\n',
         "refine_plateau",
     ),
     "the snapshot is skipped": Mutation(

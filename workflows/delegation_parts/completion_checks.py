@@ -41,7 +41,7 @@ class CompletionChecks(WorkerRuns):
     async def check(self, complete: Complete) -> AfterCheck | Rate:
         """Pass gate after gate; the first that refuses says what follows."""
         settings, core = self.spec.delegation, self.core
-        self.enter("evaluating")
+        self.set_phase("evaluating")
         self._claim(complete)
         facts = CompletionFacts(critique=core.course.reviews.mean)
         while True:
@@ -101,7 +101,7 @@ class CompletionChecks(WorkerRuns):
     def _rejected(
         self, complete: Complete, facts: CompletionFacts, rejection: Rejection
     ) -> AfterCheck:
-        self.note("verdict", gate=rejection.gate, missing=list(rejection.named))
+        self.record_event("verdict", gate=rejection.gate, missing=list(rejection.named))
         self.core.course, following = after_rejection(
             self.core.course,
             rejection,
@@ -160,7 +160,7 @@ class CompletionChecks(WorkerRuns):
         )
         if isinstance(inspected, StepFailed):
             return None
-        self.charge(budgets.work(self.core.budget, inspected.report.seconds))
+        self.apply_budget(budgets.work(self.core.budget, inspected.report.seconds))
         return inspected.report
 
     async def _unmet(self, report: InspectReport | None) -> tuple[str, ...]:

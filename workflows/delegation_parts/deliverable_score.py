@@ -66,8 +66,8 @@ class DeliverableScore(CompletionChecks, Scorer):  # pyright: ignore[reportIncom
     async def rate(self, rubric: Rubric) -> AfterCheck | Ending:
         """Score what is handed over; an ending when a limit or a person came first."""
         core, turnover = self.core, self.core.turnover
-        self.enter("evaluating")
-        said = turnover.evaluation or await self.whole(self._evaluated(rubric))
+        self.set_phase("evaluating")
+        said = turnover.evaluation or await self.without_continue_as_new(self._evaluated(rubric))
         if isinstance(said, Evaluation):
             turnover.evaluation = said
             said = await self._reviewed(rubric, said)
@@ -75,7 +75,7 @@ class DeliverableScore(CompletionChecks, Scorer):  # pyright: ignore[reportIncom
             turnover.evaluation = None
             return self._unrated(said)
         turnover.evaluation = said
-        self.note("evaluated", kind=said.mode, scores=said.scores())
+        self.record_event("evaluated", kind=said.mode, scores=said.scores())
         core.course, following = after_rating(
             core.course,
             rubric,
@@ -93,7 +93,7 @@ class DeliverableScore(CompletionChecks, Scorer):  # pyright: ignore[reportIncom
             return ending
         core = self.core
         core.turnover.unrated = ending.detail or ending.reason
-        self.note("evaluated", kind="failed", scores={}, error=core.turnover.unrated)
+        self.record_event("evaluated", kind="failed", scores={}, error=core.turnover.unrated)
         core.course, following = unrated(core.course, core.turnover.unrated)
         return following
 

@@ -35,8 +35,8 @@ class ManagerDecisions(DeliverableScore):
         core = self.core
         if core.turnover.record is None:  # else the run continued as new while people were asked
             self._begin()
-        self.enter("managing")
-        self.publish()
+        self.set_phase("managing")
+        self.sync_visibility()
         problems: tuple[str, ...] = ()
         await self._add_inputs()
         while core.turnover.decision is None and core.turnover.ending is None:
@@ -54,7 +54,7 @@ class ManagerDecisions(DeliverableScore):
             elif not isinstance(called, budgets.LimitReached) or not await self.budget_raised(
                 called
             ):
-                core.turnover.ending = self.uncalled(called)
+                core.turnover.ending = self.ending_of(called)
 
     def _heard_by_manager(self, inputs: int, guidance: int) -> None:
         """What its prompt told is read; what came during the call is for the next one."""
@@ -83,7 +83,7 @@ class ManagerDecisions(DeliverableScore):
         core.budget = budgets.count(core.budget, iterations=1)
         record = IterationRecord(index=self.iteration, started_at=workflow.now())
         core.turnover = CurrentIteration(began=began, record=record)
-        self.note("iteration_started")
+        self.record_event("iteration_started")
 
     def _asking(self, problems: tuple[str, ...], *, wrap_up: bool = False) -> ModelCallSpec:
         core = self.core
@@ -131,7 +131,7 @@ class ManagerDecisions(DeliverableScore):
         claimed = core.claimed is not None and core.claimed.complete
         if core.frame is None or not core.course.usable or claimed or self.interruption is not None:
             return
-        self.enter("wrapping_up")
+        self.set_phase("wrapping_up")
         called = await self.call_model(self._asking((), wrap_up=True))
         if isinstance(called, ManageReport) and called.final is not None and core.kept is not None:
             core.kept = core.kept.model_copy(update={"output": called.final})

@@ -66,12 +66,12 @@ class ToolFactory(ModelCaller):
         self.keep_toolbox(self.toolbox.begun())
         repairs = 0
         while True:
-            if await self.hold():
+            if await self.wait_while_paused():
                 return self._ending()
             done = await self._validate_draft(worker, draft)
             if isinstance(done, StepFailed):
                 lost = f"a tool of {worker}"
-                self.note("tool_refused", worker=worker, tool=lost, why=done.message[:200])
+                self.record_event("tool_refused", worker=worker, tool=lost, why=done.message[:200])
                 return self._ending()
             report = done.report
             if report.refused is None:
@@ -88,7 +88,7 @@ class ToolFactory(ModelCaller):
     async def _validate_draft(
         self, worker: str, draft: str
     ) -> Completed[MakeToolReport] | StepFailed:
-        self.show(f"make a tool for {worker}")
+        self.set_step(f"make a tool for {worker}")
         request = MakeToolRequest(
             run=self.run_id,
             root=self.site.root or self.run_id,
@@ -109,9 +109,9 @@ class ToolFactory(ModelCaller):
             ),
             what=summary,
         )
-        self.show(None)
+        self.set_step(None)
         if isinstance(done, Completed):
-            self.charge(budgets.work(self.core.budget, done.report.seconds))
+            self.apply_budget(budgets.work(self.core.budget, done.report.seconds))
         return done
 
     async def _repair(self, worker: str, draft: str, report: MakeToolReport) -> str | None:
@@ -148,7 +148,7 @@ class ToolFactory(ModelCaller):
         )
         count_tool("cached" if report.cached else "created")
         if new:
-            self.note(
+            self.record_event(
                 "tool_created",
                 tool=report.name,
                 hash=report.hash,
@@ -180,13 +180,15 @@ class ToolFactory(ModelCaller):
             return None, True
         why = gate.answer.text or f"denied by {gate.answer.by}"
         self.keep_toolbox(self.toolbox.failed("freeze"))
-        self.note("tool_refused", worker=worker, tool=report.name, stage="freeze", why=why[:200])
+        self.record_event(
+            "tool_refused", worker=worker, tool=report.name, stage="freeze", why=why[:200]
+        )
         return None, False
 
     def _note_refusal(self, worker: str, name: str, refused: ToolRefused) -> None:
         self.keep_toolbox(self.toolbox.failed(refused.stage))
         count_tool("refused")
-        self.note(
+        self.record_event(
             "tool_refused",
             worker=worker,
             tool=name,

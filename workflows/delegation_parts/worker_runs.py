@@ -87,7 +87,9 @@ class WorkerRuns(WorkerSkills, WorkerTools):
         for text in piece.read.unread:
             self.inform(f"{worker}: {text}")
         for why in piece.read.unread_tools:
-            self.note("tool_refused", worker=worker, tool="a tool", stage="draft", why=why[:200])
+            self.record_event(
+                "tool_refused", worker=worker, tool="a tool", stage="draft", why=why[:200]
+            )
 
     async def _run_pieces(
         self,
@@ -209,7 +211,7 @@ class WorkerRuns(WorkerSkills, WorkerTools):
                 self.inform(f"The files of {worker} were not taken over: {merged.message}")
                 continue
             report = merged.report
-            self.charge(budgets.work(self.core.budget, report.seconds))
+            self.apply_budget(budgets.work(self.core.budget, report.seconds))
             if report.tree is not None:
                 self.core.tree = report.tree.hash
             if report.conflicts:

@@ -36,7 +36,7 @@ class WorkerSkills(WorkerInputs):
         if report.recalled is not None:
             self.core.recalled = report.recalled.text
             left_out = list(report.recalled.left_out) or None
-            self.note("recalled", text=report.recalled.summary, left_out=left_out)
+            self.record_event("recalled", text=report.recalled.summary, left_out=left_out)
 
     async def take_over_skills(self, names: Sequence[str]) -> None:
         """Know what managers below this one had written down."""
@@ -81,7 +81,7 @@ class WorkerSkills(WorkerInputs):
     def _shelved(self, saved: Sequence[SavedSkill]) -> None:
         self.core.shelf = self.core.shelf.with_saved(saved)
         for skill in saved:
-            self.note("skill_saved", name=skill.name, version=skill.version)
+            self.record_event("skill_saved", name=skill.name, version=skill.version)
 
     async def _offered(
         self,

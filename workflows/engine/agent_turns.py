@@ -81,7 +81,7 @@ class AgentTurns(FinalAnswer):
             ending = Ending(outcome="out_of_budget", reason="model_calls")
             return ForceText(type="force_text", ending=ending)
         self.begin_iteration(state)
-        self.enter(phase)
+        self.set_phase(phase)
         on_offer = self.on_offer(state)
         called, sent = await self.recorded_call(
             state,
@@ -152,7 +152,7 @@ class AgentTurns(FinalAnswer):
             self.drop_reply(state, called, sent)
         cut = {"reply": reply.unfinished, "deferred": state.deferred_cut, "fallback": False}
         truncated = cut[answer.source]
-        self.note("text_answered", source=answer.source, truncated=truncated or None)
+        self.record_event("text_answered", source=answer.source, truncated=truncated or None)
         self.complete_iteration(
             state, break_reason=None if answer.outcome == "accepted" else answer.reason
         )
@@ -174,15 +174,15 @@ class AgentTurns(FinalAnswer):
                 state.nudged = True
                 state.entries.append(SayEntry(type="say", text=turns.nudge_prompt))
             case "pause_turn":
-                self.note("context_pressure", stop_reason="pause_turn")
+                self.record_event("context_pressure", stop_reason="pause_turn")
             case "input":
-                self.note("text_answered", source="reply", continued=True)
+                self.record_event("text_answered", source="reply", continued=True)
             case "misfit":
                 misfits = "; ".join(reply.misfits or NOT_LOOKED_AT)
-                self.note("text_answered", source="reply", continued=True, misfits=misfits)
+                self.record_event("text_answered", source="reply", continued=True, misfits=misfits)
             case _:
                 cure = "asked again" if why == "lost_call" else "asked again with twice the room"
-                self.note("context_pressure", stop_reason=reply.stop_reason, cure=cure)
+                self.record_event("context_pressure", stop_reason=reply.stop_reason, cure=cure)
         if prompt:
             state.entries.append(SayEntry(type="say", text=prompt))
         self.complete_iteration(state, break_reason=why)
@@ -205,7 +205,9 @@ class AgentTurns(FinalAnswer):
             )
         self.drop_reply(state, called, sent)
         self.core.chain_index = {**self.core.chain_index, seat: index + 1}
-        self.note("model_failed_over", failed=called.model, to=chain[index + 1], why="refusal")
+        self.record_event(
+            "model_failed_over", failed=called.model, to=chain[index + 1], why="refusal"
+        )
         return None
 
     async def _uncalled(self, state: TurnState, called: Called, *, role: str) -> TurnsEnd | None:
@@ -217,7 +219,7 @@ class AgentTurns(FinalAnswer):
                 self.complete_iteration(state, break_reason="model_error", error=called.message)
                 return await self.recovered(state, called)
             case _:
-                return await self.end(state, self.uncalled(called), role=role)
+                return await self.end(state, self.ending_of(called), role=role)
 
     def on_offer(self, state: TurnState) -> tuple[str, ...]:
         """The tools that the next call may use."""

@@ -54,7 +54,7 @@ class Loop(Setup):
         self.published = {}
 
     @abstractmethod
-    async def drive(self) -> RunResult:
+    async def loop(self) -> RunResult:
         """Everything from the opening to the result."""
 
     def next_input(self) -> LoopInput:
@@ -70,10 +70,10 @@ class Loop(Setup):
         """What an ended run can be taken up from; None for kinds that cannot."""
         return None
 
-    async def live(self) -> RunResult:
+    async def run_to_end(self) -> RunResult:
         """Run to the end; a cancellation from outside is a stop, never a lost result."""
         self.watch_for_resets()
-        task = asyncio.create_task(self.drive())
+        task = asyncio.create_task(self.loop())
         deadline = asyncio.create_task(self._deadline())
         telling = [asyncio.create_task(one) for one in (self._keep_shown(), self.tell_above())]
         while not task.done():
@@ -99,26 +99,26 @@ class Loop(Setup):
 
     async def checkpoint(self) -> Ending | None:
         """Pass between two steps: roll, pause, stop, clocks; returns why the run must end."""
-        await self.rest()
+        await self.wait_or_continue_as_new()
         return self._ending()
 
-    async def rest(self) -> None:
+    async def wait_or_continue_as_new(self) -> None:
         """Wait while paused, and continue as new when it is due, also in the middle of the wait."""
         while True:
             await self.take_over()
-            await self.roll_if_due()
+            await self.continue_as_new_if_due()
             if not self.core.control.paused or self._ending() is not None:
                 return
-            self.publish()
+            self.sync_visibility()
             await workflow.wait_condition(
                 lambda: (
                     not self.core.control.paused
                     or self.core.control.stop is not None
                     or self.interruption is not None
-                    or self.roll_due()
+                    or self.continue_as_new_due()
                 )
             )
-            self.publish()
+            self.sync_visibility()
 
     def _told_to_end(self) -> Ending | None:
         if self.core.control.stop is not None:
@@ -162,7 +162,7 @@ class Loop(Setup):
         left = self.core.budget.remaining("active_time")
         return None if left is None else float(left)
 
-    def roll_due(self) -> bool:
+    def continue_as_new_due(self) -> bool:
         """Whether this execution's history has grown enough to continue as new."""
         info, timing = workflow.info(), self.site.timing
         if self.in_one_piece:
@@ -176,7 +176,7 @@ class Loop(Setup):
             or self.handled >= timing.roll_messages
         )
 
-    async def whole(self, stage: Awaitable[T]) -> T:
+    async def without_continue_as_new(self, stage: Awaitable[T]) -> T:
         """Carry out what must not be done twice: there is no roll before its end."""
         before, self.in_one_piece = self.in_one_piece, True
         try:
@@ -184,9 +184,9 @@ class Loop(Setup):
         finally:
             self.in_one_piece = before
 
-    async def roll_if_due(self) -> None:
+    async def continue_as_new_if_due(self) -> None:
         """Continue as new when it is due; callers have no open activity or child."""
-        if not self.roll_due():
+        if not self.continue_as_new_due():
             return
         await workflow.wait_condition(workflow.all_handlers_finished)
         self.core.rolls += 1
@@ -213,22 +213,22 @@ class Loop(Setup):
     def _limit_moved(self, limit: float | None) -> Callable[[], bool]:
         return lambda: self.core.budget.limits.wall_time != limit
 
-    def enter(self, phase: Phase) -> None:
+    def set_phase(self, phase: Phase) -> None:
         """Change the phase that people see."""
         self.core.phase = phase
         self.show_panel()
 
-    def charge(self, budget: budgets.Budget) -> None:
+    def apply_budget(self, budget: budgets.Budget) -> None:
         """Take a changed budget, and say so once when a dimension passes 80 %."""
         self.core.budget, passed = budgets.new_warnings(budget, wall_time=self.wall_time)
         for dimension in passed:
-            self.note("budget_warning", dimension=dimension)
+            self.record_event("budget_warning", dimension=dimension)
 
-    def keep(self, record: IterationRecord) -> None:
+    def append_record(self, record: IterationRecord) -> None:
         """Remember a finished iteration among the newest."""
         self.core.records = [*self.core.records, record][-RECORDS_KEPT:]
         self.core.record_count = max(self.core.record_count, record.index)
-        self.note(
+        self.record_event(
             "iteration_completed",
             decision=record.decision,
             score=record.score,
@@ -238,7 +238,7 @@ class Loop(Setup):
             missing=lacking(record) or None,
         )
 
-    def publish(self) -> None:
+    def sync_visibility(self) -> None:
         """Bring search attributes and panel up to date; only what changed costs an event."""
         label = told_label(self.spec.metadata.label, mark=self.site.label_mark)
         wanted = search_attributes(self.core, kind=self.kind, label=label, iteration=self.iteration)
@@ -286,7 +286,7 @@ class Loop(Setup):
         )
         return outcome.report if isinstance(outcome, Completed) else None
 
-    async def deliver(self, tree: str | None) -> SnapshotReport | None:
+    async def final_snapshot(self, tree: str | None) -> SnapshotReport | None:
         """Store the folder as it stands, and the patch from its beginning to `tree`.
 
         Without a tree the patch leads to the folder as it stands.
@@ -300,8 +300,8 @@ class Loop(Setup):
         self.core.phase, self.core.step = "ended", None
         self.core.outcome, self.core.reason = ended.outcome, ended.reason
         self.core.explanation = ended.explanation
-        self.note("ended", outcome=ended.outcome, reason=ended.reason)
-        self.publish()
+        self.record_event("ended", outcome=ended.outcome, reason=ended.reason)
+        self.sync_visibility()
         # A run above this one reads the store: its own history does not grow by what these say.
         alone = self.site.parent is None
         finished = await workflow.execute_activity_method(

@@ -26,7 +26,7 @@ class ChildQuestions(ControlHandlers):
     """Adds questions of children to the control surface."""
 
     @abstractmethod
-    def publish(self) -> None:
+    def sync_visibility(self) -> None:
         """Bring search attributes and panel up to date."""
 
     @workflow.signal(name=TOLD, description="Sent by the runs below: what waits for a person.")
@@ -54,10 +54,10 @@ class ChildQuestions(ControlHandlers):
             return child_questions.refused_below(found, message)
         return super()._refusal(message)
 
-    def _take(self, message: AnyMessage, *, request_id: str | None) -> None:
+    def _apply_verb(self, message: AnyMessage, *, request_id: str | None) -> None:
         found = self._asked_below(message)
         if not found or not isinstance(message, Answer):
-            super()._take(message, request_id=request_id)
+            super()._apply_verb(message, request_id=request_id)
             return
         name = message.request_id or request_id
         rules.remember(self.core.control, name)
@@ -78,7 +78,7 @@ class ChildQuestions(ControlHandlers):
                 self.core.forward = self.core.forward[1:]
 
     async def _tell_parent(self, asked: tuple[Question, ...]) -> None:
-        self.publish()
+        self.sync_visibility()
         if self.site.parent is not None:
             message = QuestionsBelow(run=self.run_id, questions=asked)
             await _send(self.site.parent, TOLD, message)

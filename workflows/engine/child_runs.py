@@ -119,26 +119,26 @@ class ChildRuns(ModelCaller):
         ended: list[ChildOutcome | NotStarted] = []
         for first in range(0, len(orders), parallel):
             wave = orders[first : first + parallel]
-            if await self.hold() or self._ending() is not None:
+            if await self.wait_while_paused() or self._ending() is not None:
                 ended += [NotStarted(order, "the run was to end") for order in wave]
                 continue
             ended += await self._child_wave(wave)
         return ended
 
     async def _child_wave(self, orders: Sequence[ChildSpec]) -> list[ChildOutcome | NotStarted]:
-        self.enter("working")
+        self.set_phase("working")
         ordered = self._heard_now()
         begun = [self._reserve_child(order, siblings=len(orders)) for order in orders]
         started = await asyncio.gather(*(self._begin_child(one) for one in begun))
         running = [one for one in started if isinstance(one, _Running)]
-        self.show(f"{len(running)} child runs")
+        self.set_step(f"{len(running)} child runs")
         await self._watch_children(running, ordered)
-        self.show(None)
+        self.set_step(None)
         ended = [_end_of(one) for one in started]
         longest = max(
             (one.spend.active_time_s for one in ended if isinstance(one, ChildOutcome)), default=0.0
         )
-        self.charge(budgets.work(self.core.budget, longest))
+        self.apply_budget(budgets.work(self.core.budget, longest))
         return ended
 
     def _reserve_child(
@@ -213,7 +213,7 @@ class ChildRuns(ModelCaller):
             self.core.budget = budgets.release(self.core.budget, run)
             self._note_child_end(run, None, SpendReport(), error=str(error))
             return NotStarted(order, f"it could not be started: {error}"[:300])
-        self.note("child_started", child=run, name=order.name, kind=order.kind)
+        self.record_event("child_started", child=run, name=order.name, kind=order.kind)
         return _Running(order, run, handle)
 
     async def _watch_children(self, running: Sequence[_Running], ordered: Heard) -> None:
@@ -270,7 +270,7 @@ class ChildRuns(ModelCaller):
             verb = "pause" if now.paused else "resume"
         else:
             return
-        self.publish()
+        self.sync_visibility()
         await asyncio.gather(*(_signal(one.handle, verb, message) for one in open_ones))
 
     def _heard_now(self) -> Heard:
@@ -323,7 +323,7 @@ class ChildRuns(ModelCaller):
             spend = result.spend
         spawned = one.order.kind == "delegation"
         with_child(self.core, one.run, spend)
-        self.charge(rules.settle_run(self.core.budget, one.run, spend, spawned=spawned))
+        self.apply_budget(rules.settle_run(self.core.budget, one.run, spend, spawned=spawned))
         self._note_child_end(one.run, result, spend, error=error)
         one.end = ChildOutcome(one.order, one.run, result, spend, error)
 
@@ -342,7 +342,7 @@ class ChildRuns(ModelCaller):
         )
         self.core.children = rules.noted(self.core.children, ended)
         self.core.below = {child: asked for child, asked in self.core.below.items() if child != run}
-        self.note(
+        self.record_event(
             "child_finished",
             child=run,
             name=known.name,

@@ -33,5 +33,5 @@ async def reframed(
         ReframeRequest(frame=frame, extra=extra, goal=goal),
         **activity_options.store_step(loop.site, activity_id=activity_id, summary=summary),
     )
-    done = await loop.watched(handle, activity_id=activity_id)
+    done = await loop.await_step(handle, activity_id=activity_id)
     return None if isinstance(done, StepFailed) else done.report

@@ -108,13 +108,13 @@ class FinalAnswer(ToolCalls):
         text, truncated = None, False
         if state.awaiting_results or forced.anyway:
             self.begin_iteration(state)
-            self.enter("wrapping_up")
+            self.set_phase("wrapping_up")
             what = "closing text, tools off"
             ask = self._closing_ask(state, role=role, what=what, finish=forced.finish)
             called, sent = await self.recorded_call(state, ask, tools_offered=0)
             text, truncated = self._closing_text(state, called, sent)
         self.complete_iteration(state, break_reason=forced.ending.reason)
-        self.note("text_answered", source="forced" if text else _source(state))
+        self.record_event("text_answered", source="forced" if text else _source(state))
         if text is None:
             text, truncated = state.deferred, state.deferred_cut
         return _with_text(forced.ending, text, truncated=truncated)
@@ -141,14 +141,14 @@ class FinalAnswer(ToolCalls):
         if not state.tools_succeeded or not self.spec.models.chain("recovery"):
             return _with_text(ending, state.deferred, truncated=state.deferred_cut)
         self.begin_iteration(state)
-        self.enter("wrapping_up")
+        self.set_phase("wrapping_up")
         ask = self._closing_ask(state, role="recovery", what="recovery text")
         called, sent = await self.recorded_call(state, ask, tools_offered=0)
         text, truncated = self._closing_text(state, called, sent)
         self.complete_iteration(state, break_reason=ending.reason)
         if text is None:
             return _with_text(ending, state.deferred, truncated=state.deferred_cut)
-        self.note("text_answered", source="recovery", truncated=truncated or None)
+        self.record_event("text_answered", source="recovery", truncated=truncated or None)
         written = Ending(outcome="best_effort", reason="recovered", detail=ending.detail)
         return _with_text(written, text, truncated=truncated)
 

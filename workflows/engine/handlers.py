@@ -58,7 +58,7 @@ class ControlHandlers(Given):
     def iteration_limit(self) -> int | None:
         """The loop's own limit."""
 
-    def note(self, event: EventType, **data: object) -> None:
+    def record_event(self, event: EventType, **data: object) -> None:
         """Put an event on the ring."""
         self.core.ring = self.core.ring.note(
             event,
@@ -90,17 +90,17 @@ class ControlHandlers(Given):
         if why is not None:
             raise _refused(verb, why)
 
-    def _receive(self, verb: str, given: Sequence[object]) -> Receipt:
+    def _on_update(self, verb: str, given: Sequence[object]) -> Receipt:
         """Apply a validated update; a repeated request id has no second effect."""
         message = _readable(verb, given)
         self.handled += 1
         self.told = True
         if rules.seen(self.core.control, message, _update_id()):
             return Receipt(verb=verb, lifecycle=self.core.control.lifecycle, note="had its effect")
-        self._take(message, request_id=_update_id())
+        self._apply_verb(message, request_id=_update_id())
         return Receipt(verb=verb, lifecycle=self.core.control.lifecycle)
 
-    def _hear(self, verb: str, given: Sequence[object]) -> None:
+    def _on_signal(self, verb: str, given: Sequence[object]) -> None:
         """Apply a signal where it is allowed, else note why not; nothing sent fails a task."""
         self.handled += 1
         message = forms.read_message(verb, given)
@@ -120,14 +120,14 @@ class ControlHandlers(Given):
         if why is not None:
             self._note_refused(verb, why)
             return
-        self._take(message, request_id=None)
+        self._apply_verb(message, request_id=None)
         self.told = True
 
     def _note_refused(self, verb: str, why: str) -> None:
         rules.note_refused(self.core.control, verb, why)
         self.told = True
 
-    def _take(self, message: AnyMessage, *, request_id: str | None) -> None:
+    def _apply_verb(self, message: AnyMessage, *, request_id: str | None) -> None:
         before, unread = self.core.control.standing, self.core.control.unread
         taken = rules.take(
             self.core.control,
@@ -147,7 +147,7 @@ class ControlHandlers(Given):
             gone = [said.text for said in before if said.number not in holds]
             self.take_back([text for text in gone if text not in unread])
         if taken.event is not None:
-            self.note(taken.event, **taken.data)
+            self.record_event(taken.event, **taken.data)
 
     def take_back(self, texts: Sequence[str]) -> None:
         """Act on what no longer holds; prompts that are made anew simply leave it out."""
@@ -160,58 +160,58 @@ class ControlHandlers(Given):
     @workflow.signal(name="pause", description='Start no new step. {"by": "me"}')
     def on_pause(self, *given: object) -> None:
         """Signal form of `pause`."""
-        self._hear("pause", given)
+        self._on_signal("pause", given)
 
     @workflow.signal(name="resume", description='Go on after a pause. {"by": "me"}')
     def on_resume(self, *given: object) -> None:
         """Signal form of `resume`."""
-        self._hear("resume", given)
+        self._on_signal("resume", given)
 
     @workflow.signal(
         name="stop", description='End with the best result. {"mode": "graceful" or "now"}'
     )
     def on_stop(self, *given: object) -> None:
         """Signal form of `stop`."""
-        self._hear("stop", given)
+        self._on_signal("stop", given)
 
     @workflow.signal(name="escalate", description='Ask a person to look. {"note": "why"}')
     def on_escalate(self, *given: object) -> None:
         """Signal form of `escalate`."""
-        self._hear("escalate", given)
+        self._on_signal("escalate", given)
 
     @workflow.signal(
         name="answer", description='Answer a gate. {"gate": "g1", "choice": "continue"}'
     )
     def on_answer(self, *given: object) -> None:
         """Signal form of `answer`."""
-        self._hear("answer", given)
+        self._on_signal("answer", given)
 
     @workflow.signal(name="approve", description='Approve a call by its gate. "g1-7f3a"')
     def on_approve(self, *given: object) -> None:
         """Short form of `answer`, for one field of the Web UI."""
-        self._hear("approve", given)
+        self._on_signal("approve", given)
 
     @workflow.signal(name="deny", description='Deny a call by its gate. "g1-7f3a"')
     def on_deny(self, *given: object) -> None:
         """Short form of `answer`, for one field of the Web UI."""
-        self._hear("deny", given)
+        self._on_signal("deny", given)
 
     @workflow.signal(
         name="amend", description='Change limits or guide. {"budget": {"cost_usd": 3}}'
     )
     def on_amend(self, *given: object) -> None:
         """Signal form of `amend`."""
-        self._hear("amend", given)
+        self._on_signal("amend", given)
 
     @workflow.signal(name="add_input", description='Say something. {"text": "also mention …"}')
     def on_add_input(self, *given: object) -> None:
         """Signal form of `add_input`."""
-        self._hear("add_input", given)
+        self._on_signal("add_input", given)
 
     @workflow.signal(name="retry", description='Try a blocked step again. {"note": "why"}')
     def on_retry(self, *given: object) -> None:
         """Signal form of `retry`; a failed run is retried through a door."""
-        self._hear("retry", given)
+        self._on_signal("retry", given)
 
     @workflow.signal(
         dynamic=True, description="Any other name: type it as Custom. It is noted as refused."
@@ -225,7 +225,7 @@ class ControlHandlers(Given):
     @workflow.update(name="pause", description="Start no new step.")
     def do_pause(self, *given: object) -> Receipt:
         """Update form of `pause`."""
-        return self._receive("pause", given)
+        return self._on_update("pause", given)
 
     @do_pause.validator
     def _check_pause(self, *given: object) -> None:
@@ -234,7 +234,7 @@ class ControlHandlers(Given):
     @workflow.update(name="resume", description="Go on after a pause.")
     def do_resume(self, *given: object) -> Receipt:
         """Update form of `resume`."""
-        return self._receive("resume", given)
+        return self._on_update("resume", given)
 
     @do_resume.validator
     def _check_resume(self, *given: object) -> None:
@@ -243,7 +243,7 @@ class ControlHandlers(Given):
     @workflow.update(name="stop", description="End with the best result.")
     def do_stop(self, *given: object) -> Receipt:
         """Update form of `stop`."""
-        return self._receive("stop", given)
+        return self._on_update("stop", given)
 
     @do_stop.validator
     def _check_stop(self, *given: object) -> None:
@@ -252,7 +252,7 @@ class ControlHandlers(Given):
     @workflow.update(name="escalate", description="Ask a person to look.")
     def do_escalate(self, *given: object) -> Receipt:
         """Update form of `escalate`."""
-        return self._receive("escalate", given)
+        return self._on_update("escalate", given)
 
     @do_escalate.validator
     def _check_escalate(self, *given: object) -> None:
@@ -261,7 +261,7 @@ class ControlHandlers(Given):
     @workflow.update(name="answer", description="Answer a gate.")
     def do_answer(self, *given: object) -> Receipt:
         """Update form of `answer`."""
-        return self._receive("answer", given)
+        return self._on_update("answer", given)
 
     @do_answer.validator
     def _check_answer(self, *given: object) -> None:
@@ -270,7 +270,7 @@ class ControlHandlers(Given):
     @workflow.update(name="amend", description="Change limits, the rubric, or give guidance.")
     def do_amend(self, *given: object) -> Receipt:
         """Update form of `amend`."""
-        return self._receive("amend", given)
+        return self._on_update("amend", given)
 
     @do_amend.validator
     def _check_amend(self, *given: object) -> None:
@@ -279,7 +279,7 @@ class ControlHandlers(Given):
     @workflow.update(name="add_input", description="Say something to the model.")
     def do_add_input(self, *given: object) -> Receipt:
         """Update form of `add_input`."""
-        return self._receive("add_input", given)
+        return self._on_update("add_input", given)
 
     @do_add_input.validator
     def _check_add_input(self, *given: object) -> None:
@@ -288,7 +288,7 @@ class ControlHandlers(Given):
     @workflow.update(name="retry", description="Try a blocked step again.")
     def do_retry(self, *given: object) -> Receipt:
         """Update form of `retry`; a failed run is retried through a door."""
-        return self._receive("retry", given)
+        return self._on_update("retry", given)
 
     @do_retry.validator
     def _check_retry(self, *given: object) -> None:

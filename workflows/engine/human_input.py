@@ -24,15 +24,15 @@ class HumanInput(TakingOver):
     """Adds gates to a loop."""
 
     @abstractmethod
-    def publish(self) -> None:
+    def sync_visibility(self) -> None:
         """Bring search attributes and panel up to date."""
 
     @abstractmethod
-    def roll_due(self) -> bool:
+    def continue_as_new_due(self) -> bool:
         """Whether the history has grown enough to continue as new."""
 
     @abstractmethod
-    async def roll_if_due(self) -> None:
+    async def continue_as_new_if_due(self) -> None:
         """Continue as new when it is due."""
 
     async def ask(
@@ -85,13 +85,13 @@ class HumanInput(TakingOver):
             details=details,
             scores=scores,
         )
-        self.note("gate_opened", gate=gate.name, kind=kind, prompt=prompt[:200])
+        self.record_event("gate_opened", gate=gate.name, kind=kind, prompt=prompt[:200])
         return gate
 
     async def answered(self, *gate_ids: str) -> Gate | None:
         """Wait until one of the gates is answered; None when the run must end first."""
-        self.show(None)
-        self.publish()
+        self.set_step(None)
+        self.sync_visibility()
         while True:
             await self._tell(gate_ids)
             for gate_id in gate_ids:
@@ -99,11 +99,11 @@ class HumanInput(TakingOver):
                 if gate is not None and not gate.open:
                     waited = workflow.now() - gate.opened_at
                     record_gate_wait(gate.kind, waited.total_seconds())
-                    self.publish()
+                    self.sync_visibility()
                     return gate
             if self.core.control.stop is not None or self.interruption is not None:
                 return None
-            await self.roll_if_due()
+            await self.continue_as_new_if_due()
             await self._wait_for_answer(gate_ids)
 
     async def _wait_for_answer(self, gate_ids: tuple[str, ...]) -> None:
@@ -115,14 +115,14 @@ class HumanInput(TakingOver):
                     any(not control.gates[gate.id].open for gate in waited)
                     or control.stop is not None
                     or self.interruption is not None
-                    or self.roll_due()
+                    or self.continue_as_new_due()
                 ),
                 timeout=max(0.01, min(waits)) if waits else None,
                 timeout_summary="remind people, or the gate's deadline",
             )
         except TimeoutError:
             for gate in rules.close_expired(control, now=workflow.now()):
-                self.note("gate_answered", gate=gate.name, kind=gate.kind, by="deadline")
+                self.record_event("gate_answered", gate=gate.name, kind=gate.kind, by="deadline")
 
     def _open_of(self, gate_ids: tuple[str, ...]) -> list[Gate]:
         gates = self.core.control.gates
@@ -174,4 +174,4 @@ class HumanInput(TakingOver):
                 summary=f"notify people of {gate.kind} {gate.name}",
             ),
         )
-        await self.watched(handle, activity_id=activity_id)
+        await self.await_step(handle, activity_id=activity_id)

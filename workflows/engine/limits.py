@@ -38,7 +38,7 @@ class LimitQuestions(Loop):
                     self.core.control.guidance = [*self.core.control.guidance, gate.answer.text]
                 return None
 
-    def uncalled(self, called: Called) -> Ending:
+    def ending_of(self, called: Called) -> Ending:
         """How a run ends whose call brought no usable reply, with what is to be told of it."""
         match called:
             case LimitReached():

@@ -77,7 +77,7 @@ class ModelCaller(Fitting):
             overflow = called.code == OVERFLOW_CODE
             if overflow and not compacted:
                 compacted = True
-                self.note("context_pressure", model=model, cure="compacted once")
+                self.record_event("context_pressure", model=model, cure="compacted once")
                 continue
             following = next_model(chain, index, self.core.cards, overflow=overflow)
             if following is None:
@@ -85,7 +85,7 @@ class ModelCaller(Fitting):
             # The next model gets the conversation whole: the shorter form was for this one.
             compacted = False
             self.core.chain_index = {**self.core.chain_index, seat: following}
-            self.note(
+            self.record_event(
                 "model_failed_over",
                 failed=model,
                 to=chain[following],
@@ -142,7 +142,7 @@ class ModelCaller(Fitting):
         if ask.model is not None or index + 1 >= len(chain):
             return False
         self.core.chain_index = {**self.core.chain_index, seat: index + 1}
-        self.note("model_failed_over", failed=refused, to=chain[index + 1], why=REFUSED)
+        self.record_event("model_failed_over", failed=refused, to=chain[index + 1], why=REFUSED)
         return True
 
     async def _on_model(
@@ -155,7 +155,7 @@ class ModelCaller(Fitting):
         person is asked whether its input breaks them.
         """
         while tries.outgrown < RESERVATION_TRIES:
-            if await self.hold():
+            if await self.wait_while_paused():
                 return StepFailed("", "interrupted", "the run was stopped while it was paused")
             called = await self._reserved(ask, model, compact=compact, tries=tries)
             ended = tries.ended(called)
@@ -193,7 +193,7 @@ class ModelCaller(Fitting):
             return fit
         if not compact and ask.head and not room and compaction.is_due(prompt, window=card.window):
             compact = True
-            self.note("context_pressure", model=model, cure="compacted near the window")
+            self.record_event("context_pressure", model=model, cure="compacted near the window")
         calls, output = (
             core.budget.remaining(name, wrap_up=ask.wrap_up)
             for name in ("model_calls", "output_tokens")
@@ -237,7 +237,7 @@ class ModelCaller(Fitting):
             shaped=ask.shaped,
             followed=ask.followed,
         )
-        self.note("model_call_started", model=model, role=ask.role)
+        self.record_event("model_call_started", model=model, role=ask.role)
         called = await self._perform(ask, request, activity_id)
         return await self._settled(called, ask, model=model, activity_id=activity_id)
 
@@ -248,12 +248,12 @@ class ModelCaller(Fitting):
         config = activity_options.model_call(
             self.site, summary=summary, role=ask.role, activity_id=activity_id
         )
-        self.show(summary)
+        self.set_step(summary)
         if ask.structured is not None:
             reading = ask.structured.start(request, config)
-            return await self.watched(reading, activity_id=activity_id)
+            return await self.await_step(reading, activity_id=activity_id)
         plain = workflow.start_activity_method(CallModel.call_model, request, **config)
-        return await self.watched(plain, activity_id=activity_id)
+        return await self.await_step(plain, activity_id=activity_id)
 
     async def _settled(
         self,
@@ -263,7 +263,7 @@ class ModelCaller(Fitting):
         model: str,
         activity_id: str,
     ) -> Tried:
-        self.show(None)
+        self.set_step(None)
         if isinstance(called, StepFailed):
             account = (
                 called.failure.account
@@ -285,7 +285,7 @@ class ModelCaller(Fitting):
     ) -> None:
         core = self.core
         settled = budgets.settle(core.budget, activity_id, account)
-        self.charge(budgets.work(settled, account.seconds))
+        self.apply_budget(budgets.work(settled, account.seconds))
         core.by_phase = charged(core.by_phase, ask.phase, account)
         core.by_model = charged(core.by_model, model, account)
 
@@ -310,7 +310,7 @@ class ModelCaller(Fitting):
         }
         if call.model and call.model not in core.models_used:
             core.models_used = [*core.models_used, call.model]
-        self.note(
+        self.record_event(
             "model_replied",
             model=call.model,
             tokens=call.account.total_usage.counted_tokens(),

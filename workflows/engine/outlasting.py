@@ -38,7 +38,7 @@ class LostWorkerRetries(HumanInput):
         while True:
             activity_id = self.next_activity_id()
             handle = start(activity_id)
-            ended = await self.watched(handle, activity_id=activity_id, patience=patience)
+            ended = await self.await_step(handle, activity_id=activity_id, patience=patience)
             if isinstance(ended, Completed) or not ended.lost:
                 return ended
             if not await self.goes_on_after(ended, what):
@@ -65,6 +65,6 @@ class LostWorkerRetries(HumanInput):
             answered = await self.answered(gate.id)
         finally:
             self.in_one_piece = before
-        self.show(shown)
+        self.set_step(shown)
         answer = None if answered is None else answered.answer
         return answer is not None and answer.choice == "retry"

@@ -69,7 +69,7 @@ class Scorer(ModelCaller):
     async def check_output(self, request: CheckRequest) -> CheckReport | StepFailed:
         """What code says of the text."""
         summary = f"checks (iteration {self.iteration})"
-        self.show(summary)
+        self.set_step(summary)
         outcome = await self.outlasting(
             lambda activity_id: workflow.start_activity_method(
                 Check.check,
@@ -80,9 +80,9 @@ class Scorer(ModelCaller):
             ),
             what=summary,
         )
-        self.show(None)
+        self.set_step(None)
         if isinstance(outcome, Completed):
-            self.charge(budgets.work(self.core.budget, outcome.report.seconds))
+            self.apply_budget(budgets.work(self.core.budget, outcome.report.seconds))
             return outcome.report
         return outcome
 
@@ -93,7 +93,7 @@ class Scorer(ModelCaller):
         if not rubric.verified:
             return ()
         summary = f"verify (iteration {self.iteration})"
-        self.show(summary)
+        self.set_step(summary)
         request = VerifyRequest(
             frame=self.core.frame or "",
             output=output.hash if output else None,
@@ -110,7 +110,7 @@ class Scorer(ModelCaller):
             ),
             what=summary,
         )
-        self.show(None)
+        self.set_step(None)
         return self._verified(outcome)
 
     def _verified(
@@ -119,7 +119,7 @@ class Scorer(ModelCaller):
         if isinstance(outcome, StepFailed):
             return outcome
         report = outcome.report
-        self.charge(budgets.work(self.core.budget, report.seconds))
+        self.apply_budget(budgets.work(self.core.budget, report.seconds))
         if report.interrupted is not None:
             return StepFailed("", "interrupted", f"ended early: {report.interrupted}")
         return report.dimensions
@@ -144,11 +144,13 @@ class Scorer(ModelCaller):
         for other in self._other_judges(question):
             if not isinstance(called, JudgeReport) or not called.problems or called.usable:
                 break
-            self.note("model_failed_over", failed=called.call.model, to=other, why=NO_VERDICT)
+            self.record_event(
+                "model_failed_over", failed=called.call.model, to=other, why=NO_VERDICT
+            )
             instead = replace(question, model=other)
             called = await self.call_structured(partial(self._asked, instead))
         if not isinstance(called, JudgeReport):
-            return self.uncalled(called)
+            return self.ending_of(called)
         if not called.problems or called.usable:
             return called
         detail = f"no usable verdict in {REPLY_TRIES} replies: {'; '.join(called.problems)}"

@@ -38,8 +38,8 @@ class Setup(Requirements):
         resume: TranscriptRef | None = None,
     ) -> OpenRunReport | Ending:
         """Make the working folder and write the frame; a conversation may go on from a head."""
-        self.note("run_started", kind=self.kind)
-        self.publish()
+        self.record_event("run_started", kind=self.kind)
+        self.sync_visibility()
         workspace = await self._open_workspace()
         if isinstance(workspace, StepFailed):
             return self._unopened(workspace)
@@ -76,10 +76,10 @@ class Setup(Requirements):
             if first > 0 and role not in self.core.chain_index:
                 self.core.chain_index = {**self.core.chain_index, role: first}
                 why = "it failed within the last minute"
-                self.note("model_failed_over", failed=chain[0], to=chain[first], why=why)
+                self.record_event("model_failed_over", failed=chain[0], to=chain[first], why=why)
 
     async def _open_workspace(self) -> Completed[OpenWorkspaceReport] | StepFailed:
-        self.show("open the workspace")
+        self.set_step("open the workspace")
         request = OpenWorkspaceRequest(
             run=self.run_id,
             source=self.site.folder,
@@ -105,7 +105,7 @@ class Setup(Requirements):
             ),
             what=summary,
         )
-        self.show(None)
+        self.set_step(None)
         return opened
 
     async def _open_run(
@@ -149,7 +149,7 @@ class Setup(Requirements):
             ),
             **activity_options.store_step(self.site, activity_id=activity_id, summary="open run"),
         )
-        return await self.watched(handle, activity_id=activity_id)
+        return await self.await_step(handle, activity_id=activity_id)
 
     def judges(self) -> tuple[str, ...]:
         """Models that are called beside those of the roles."""

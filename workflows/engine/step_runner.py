@@ -78,7 +78,7 @@ class StepRunner(ChildQuestions):
             return "stop"
         return "wall_time" if self.deadline_passed else None
 
-    def show(self, step: str | None) -> None:
+    def set_step(self, step: str | None) -> None:
         """Name the step in flight for status and panel."""
         self.core.step = step
         self.core.step_since = workflow.now() if step else None
@@ -93,11 +93,11 @@ class StepRunner(ChildQuestions):
         self.steps_started += 1
         return f"s{self.steps_started}"
 
-    async def hold(self) -> bool:
+    async def wait_while_paused(self) -> bool:
         """Start no new step while paused; true when the wait ended because the run must end."""
         if not self.core.control.paused or self.core.control.stop is not None:
             return False
-        self.publish()
+        self.sync_visibility()
         await workflow.wait_condition(
             lambda: (
                 not self.core.control.paused
@@ -105,14 +105,14 @@ class StepRunner(ChildQuestions):
                 or self.interruption is not None
             )
         )
-        self.publish()
+        self.sync_visibility()
         return self.core.control.paused
 
     @abstractmethod
-    def publish(self) -> None:
+    def sync_visibility(self) -> None:
         """Bring search attributes and panel up to date."""
 
-    async def watched(
+    async def await_step(
         self, handle: ActivityHandle[R], *, activity_id: str, patience: float = 0.0
     ) -> Completed[R] | StepFailed:
         """Await a step; end it when the loop is interrupted, and give it a bound to report.

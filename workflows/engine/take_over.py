@@ -46,10 +46,10 @@ class TakingOver(StepRunner):
     def _reseeded(self, seed: int) -> None:
         self._was_reset = True
 
-    async def hold(self) -> bool:
+    async def wait_while_paused(self) -> bool:
         """Start no new step before the older lives are accounted for."""
         await self.take_over()
-        return await super().hold()
+        return await super().wait_while_paused()
 
     async def take_over(self) -> None:
         """End what older lives left behind, and count what they spent.
@@ -81,9 +81,9 @@ class TakingOver(StepRunner):
         )
         if report.ended is not None:
             raise Superseded(RunResult.model_validate_json(report.ended))
-        self.note("run_reset", **take_over(core, report))
+        self.record_event("run_reset", **take_over(core, report))
         await asyncio.gather(*(_end(one) for one in report.orphans if one.open))
-        self.publish()
+        self.sync_visibility()
 
 
 async def _end(orphan: Orphan) -> None:

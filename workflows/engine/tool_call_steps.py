@@ -46,7 +46,7 @@ class ToolCallSteps(ModelCaller):
         self, state: TurnState, entry: PlannedCall
     ) -> tuple[str, workflow.ActivityHandle[ToolCallReport]]:
         terms, activity_id = self.terms_of(entry), self.next_activity_id()
-        self.note("tool_started", tool=entry.call.name, label=entry.call.label or None)
+        self.record_event("tool_started", tool=entry.call.name, label=entry.call.label or None)
         handle = workflow.start_activity_method(
             CallTool.call_tool,
             self._request(

@@ -48,7 +48,7 @@ class ToolCalls(ToolCallSteps):
         state.batch = Batch(planned=list(planned))
         for entry in planned:
             if entry.verdict in {"illegal", "repeat"}:
-                self.note("tool_refused", tool=entry.call.name, why=entry.verdict)
+                self.record_event("tool_refused", tool=entry.call.name, why=entry.verdict)
                 self._settle(
                     state,
                     entry,
@@ -91,12 +91,12 @@ class ToolCalls(ToolCallSteps):
         """Nobody is asked about a call whose arguments are wrong, or that its grant forbids."""
         for start in range(0, len(entries), WAVE):
             wave = entries[start : start + WAVE]
-            await self.rest()
+            await self.wait_or_continue_as_new()
             if self.core.control.stop is not None or self.interruption is not None:
                 return
             started = [self.start_look(state, entry) for entry in wave]
             looks = await asyncio.gather(
-                *(self.watched(handle, activity_id=name) for name, handle in started)
+                *(self.await_step(handle, activity_id=name) for name, handle in started)
             )
             for entry, look in zip(wave, looks, strict=True):
                 self._ask_or_refuse(state, entry, await self._looked(state, entry, look))
@@ -107,7 +107,7 @@ class ToolCalls(ToolCallSteps):
         """A look whose worker was stopped, again: it is no fault of the call."""
         while isinstance(look, StepFailed) and look.stopped and self.interruption is None:
             activity_id, handle = self.start_look(state, entry)
-            look = await self.watched(handle, activity_id=activity_id)
+            look = await self.await_step(handle, activity_id=activity_id)
         return look
 
     def _ask_or_refuse(
@@ -119,7 +119,7 @@ class ToolCalls(ToolCallSteps):
             return
         report = look.report
         if report.refused is not None:
-            self.note("tool_refused", tool=call.name, why="it could not run")
+            self.record_event("tool_refused", tool=call.name, why="it could not run")
             settled = CallOutcome(call_id=call.id, outcome=report.refused, ref=report.ref)
             self._settle(state, entry, settled)
             return
@@ -137,20 +137,20 @@ class ToolCalls(ToolCallSteps):
         batch = state.batch or Batch()
         ready = [entry for entry in batch.open if entry.verdict == "run"]
         for wave in self._waves(ready, turns):
-            await self.rest()
+            await self.wait_or_continue_as_new()
             if self.core.control.stop is not None or self.interruption is not None:
                 return
             allowed = self._permitted(state, wave)
-            self.show(f"tools: {', '.join(entry.call.name for entry in allowed)}"[:180])
+            self.set_step(f"tools: {', '.join(entry.call.name for entry in allowed)}"[:180])
             started = [self.start_call(state, entry) for entry in allowed]
             finished = await asyncio.gather(
-                *(self.watched(handle, activity_id=name) for name, handle in started)
+                *(self.await_step(handle, activity_id=name) for name, handle in started)
             )
-            self.show(None)
+            self.set_step(None)
             for entry, done in zip(allowed, finished, strict=True):
                 self._take_result(state, entry, await self._again(state, entry, done))
             longest = max((_seconds(done) for done in finished), default=0.0)
-            self.charge(budgets.work(self.core.budget, longest))
+            self.apply_budget(budgets.work(self.core.budget, longest))
 
     def _waves(self, ready: list[PlannedCall], turns: Turns) -> list[list[PlannedCall]]:
         waves: list[list[PlannedCall]] = []
@@ -189,7 +189,7 @@ class ToolCalls(ToolCallSteps):
             if not await self.goes_on_after(done, entry.call.name):
                 break
             activity_id, handle = self.start_call(state, entry)
-            done = await self.watched(handle, activity_id=activity_id)
+            done = await self.await_step(handle, activity_id=activity_id)
         return done
 
     def _take_result(
@@ -198,7 +198,7 @@ class ToolCalls(ToolCallSteps):
         if isinstance(done, Completed):
             report = done.report
             if report.held is not None:
-                self.charge(hold_started(self.core.budget, report.held))
+                self.apply_budget(hold_started(self.core.budget, report.held))
             settled = CallOutcome(
                 call_id=entry.call.id,
                 outcome=report.outcome,
@@ -209,7 +209,7 @@ class ToolCalls(ToolCallSteps):
             )
         else:
             settled = self.lost_call(entry, done)
-        self.note(
+        self.record_event(
             "tool_finished",
             tool=entry.call.name,
             label=entry.call.label or None,
@@ -338,7 +338,7 @@ class ToolCalls(ToolCallSteps):
         level = callrules.volume_level(state.tallies, turns.tool_loop)
         if level is None:
             return None
-        self.note(
+        self.record_event(
             "tool_refused", tool=level.tool, why=f"tool_loop {level.level}", count=level.count
         )
         if level.level == "circuit_breaker":

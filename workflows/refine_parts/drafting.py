@@ -43,7 +43,7 @@ class Drafting(EvaluationStage):
         core = self.core
         if not core.turning:
             self._begin()
-        self.enter("executing")
+        self.set_phase("executing")
         parts = self._failing_parts()
         if parts or core.draft.replies:
             await self._write_parts(parts)
@@ -73,10 +73,10 @@ class Drafting(EvaluationStage):
         core.notes = [text for text in said if text not in waiting]
         core.control.guidance = []
         core.turn.entries = [self._entry()]
-        self.note("iteration_started")
+        self.record_event("iteration_started")
         self._note_switch()
-        self.enter("executing")
-        self.publish()
+        self.set_phase("executing")
+        self.sync_visibility()
 
     @property
     def strategy(self) -> Strategy | None:
@@ -90,7 +90,7 @@ class Drafting(EvaluationStage):
         before = strategy_of(self.spec.refine.strategies, self.core.iteration - 1)
         now = self.strategy
         if now is not None and before is not None and now != before:
-            self.note("strategy_switched", failed=before.name, to=now.name)
+            self.record_event("strategy_switched", failed=before.name, to=now.name)
 
     def chain(self, role: str) -> tuple[str, ...]:
         """The models of a role; a strategy may bring its own to execute."""
@@ -219,7 +219,7 @@ class Drafting(EvaluationStage):
         if isinstance(called, LimitReached) and await self.budget_raised(called):
             return await self._write_part(part, alike=alike)
         if not isinstance(called, ModelCallReport):
-            return self.uncalled(called)
+            return self.ending_of(called)
         if called.text is not None and called.stop_reason != REFUSED:
             core.draft.replies = {**core.draft.replies, str(part): called.text.hash}
         return None
@@ -253,7 +253,7 @@ class Drafting(EvaluationStage):
         report = await self.snapshot()
         if report is not None:
             self.core.draft.tree = report.tree.hash
-            self.charge(work(self.core.budget, report.seconds))
+            self.apply_budget(work(self.core.budget, report.seconds))
 
     async def escalated(self, state: TurnState) -> Ending | None:
         """Inside an iteration nothing is asked: the decision table does that, after it."""

@@ -27,13 +27,13 @@ class EvaluationStage(RubricSource):
         draft = self.core.draft
         if draft.failure is not None or not (draft.pieces or draft.replies):
             return
-        self.enter("evaluating")
+        self.set_phase("evaluating")
         if not draft.reviewing:
             await self._evaluate(draft)
         if draft.reviewing:
             await self._review(draft)
         scores = draft.evaluation.scores() if draft.evaluation else {}
-        self.note(
+        self.record_event(
             "evaluated",
             kind=draft.kind,
             scores=scores,

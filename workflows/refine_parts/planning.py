@@ -34,7 +34,7 @@ class PlanningStage(Drafting):
         """Look up what earlier runs left; memory is a help, so that the run goes on without."""
         if not self.spec.recall:
             return
-        self.enter("recalling")
+        self.set_phase("recalling")
         activity_id = self.next_activity_id()
         request = RecallRequest(
             run=self.run_id,
@@ -49,11 +49,11 @@ class PlanningStage(Drafting):
             request,
             **activity_options.store_step(self.site, activity_id=activity_id, summary="recall"),
         )
-        outcome = await self.watched(handle, activity_id=activity_id)
+        outcome = await self.await_step(handle, activity_id=activity_id)
         if isinstance(outcome, Completed):
             self._take_recollection(outcome.report)
         else:
-            self.note("recalled", failed=f"{outcome.code}: {outcome.message}"[:300])
+            self.record_event("recalled", failed=f"{outcome.code}: {outcome.message}"[:300])
 
     def _take_recollection(self, report: RecallReport) -> None:
         core, blobs = self.core, (report.text, report.skills_text)
@@ -63,8 +63,8 @@ class PlanningStage(Drafting):
             tokens=sum(blob.tokens.total for blob in blobs if blob is not None),
             skills=tuple(skill.name for skill in report.skills),
         )
-        self.charge(budgets.work(core.budget, report.seconds))
-        self.note(
+        self.apply_budget(budgets.work(core.budget, report.seconds))
+        self.record_event(
             "recalled",
             text=report.summary,
             missing=list(report.missing) or None,
@@ -99,21 +99,21 @@ class PlanningStage(Drafting):
         )
         if not wanted:
             reading = answer is not None and answer.kind == "read_only"
-            self.note(
+            self.record_event(
                 "planned",
                 skipped=why_not,
                 read_only=reading or None,
                 why=answer.why if answer else None,
             )
             return
-        self.enter("planning")
+        self.set_phase("planning")
         called = await self.call_structured(self._planning)
         if isinstance(called, PlanReport) and not called.problems:
             self.core.plan = called.plan
             titles = [step.title[:STEP_SHOWN] for step in called.plan.steps[:STEPS_SHOWN]]
-            self.note("planned", steps=titles)
+            self.record_event("planned", steps=titles)
         else:
-            self.note("planned", failed=_why_no_plan(called))
+            self.record_event("planned", failed=_why_no_plan(called))
 
     async def answer_once(self, answer: SingleAnswer) -> None:
         """Take what was written as it is: nobody scores it."""

@@ -41,7 +41,7 @@ class NestedLoops(Stages):
 
     async def _run_nested(self, role: RoleDefinition) -> None:
         core = self.core
-        self.sit(BASE)
+        self.bind_stage(BASE)
         # What holds goes down by itself; here is what was said for this once.
         holds = in_force(core.control.standing)
         core.notes = [t for t in (*core.notes, *core.control.guidance) if t not in holds]

@@ -75,7 +75,7 @@ class Stages(AgentTurns, ChildRuns):
         core, role = self.core, self.role
         if not core.turning:
             self._begin_stage(role)
-        self.enter("staging")
+        self.set_phase("staging")
         while core.question is None or await self._question_answered():
             end = await self.take_turns(core.turn, self.turns, role=role.role, phase="staging")
             await self._take_end(role, end)
@@ -85,7 +85,7 @@ class Stages(AgentTurns, ChildRuns):
     def _begin_stage(self, role: RoleDefinition) -> None:
         """Seat the role, and tell it its task, with the guidance that came meanwhile."""
         core = self.core
-        self.sit(role.name)
+        self.bind_stage(role.name)
         core.turning = True
         # What was added and nobody has read yet comes with the stage's first turn.
         waiting = {given.text for given in core.control.inputs}
@@ -104,7 +104,7 @@ class Stages(AgentTurns, ChildRuns):
     def note_stage(self, role: RoleDefinition) -> None:
         """Say that a stage begins."""
         core = self.core
-        self.note(
+        self.record_event(
             "stage_started",
             stage=role.name,
             role=role.role,
@@ -112,10 +112,10 @@ class Stages(AgentTurns, ChildRuns):
             of=len(self.definition.roles),
             attempt=core.attempt if core.attempt > 1 else None,
         )
-        self.enter("staging")
-        self.publish()
+        self.set_phase("staging")
+        self.sync_visibility()
 
-    def sit(self, name: str) -> None:
+    def bind_stage(self, name: str) -> None:
         """Take the frame and the tools of a stage."""
         core, seat = self.core, self.core.seats[name]
         core.frame, core.system_tokens, core.task_tokens = seat.frame, seat.system_tokens, 0
@@ -174,7 +174,7 @@ class Stages(AgentTurns, ChildRuns):
                 summary=f"keep {role.name} (iteration {core.iteration})",
             ),
         )
-        outcome = await self.watched(handle, activity_id=activity_id)
+        outcome = await self.await_step(handle, activity_id=activity_id)
         return outcome if isinstance(outcome, StepFailed) else outcome.report
 
     async def end_stage(
@@ -201,7 +201,7 @@ class Stages(AgentTurns, ChildRuns):
             core.failure = f"{role.name}: {error}"
         rules.end_stage(core, record, output, canonical=read.canonical if read else None)
         count_stage(role.role, status)
-        self.note(
+        self.record_event(
             "stage_finished",
             stage=role.name,
             role=role.role,
@@ -354,16 +354,16 @@ class Stages(AgentTurns, ChildRuns):
         names = super().on_offer(state)
         return names if self.core.cards[self.model_of(self.role.role)].tools else ()
 
-    async def rest(self) -> None:
+    async def wait_or_continue_as_new(self) -> None:
         """A pause takes effect after the stage; the history may be rolled inside it."""
         if self.core.turning and self.core.question is None:
-            await self.roll_if_due()
+            await self.continue_as_new_if_due()
         else:
-            await super().rest()
+            await super().wait_or_continue_as_new()
 
-    async def hold(self) -> bool:
+    async def wait_while_paused(self) -> bool:
         """Inside a stage nothing is held up."""
-        return False if self.core.turning else await super().hold()
+        return False if self.core.turning else await super().wait_while_paused()
 
     def begin_iteration(self, state: TurnState) -> None:
         """A turn inside a stage: the role loop counts its own iterations."""

@@ -30,7 +30,7 @@ class Verdicts(NestedLoops):
 
     async def review(self) -> None:
         """Take the verdict of the gate stage, then ask whether the goal is achieved."""
-        self.enter("evaluating")
+        self.set_phase("evaluating")
         taken = {verdict.by for verdict in self.core.verdicts}
         if wants_verdict(self.condition) and self.definition.gate.name not in taken:
             await self._take_verdict()
@@ -48,7 +48,7 @@ class Verdicts(NestedLoops):
         text = next((one.ref for one in core.done if one.record.name == gate.name), None)
         rules.take_review(core, review, by=gate.name, text=text.hash if text else None)
         count_verdict(review.word, rework=core.rejections > 1)
-        self.note(
+        self.record_event(
             "verdict",
             verdict=review.word,
             by=gate.name,
@@ -63,7 +63,7 @@ class Verdicts(NestedLoops):
         done = next((one for one in core.done if one.record.name == gate.name), None)
         if done is None or done.head is None:
             return None
-        self.sit(gate.name)
+        self.bind_stage(gate.name)
         core.reviewing = True
         called = await self.call_model(
             ModelCallSpec(
@@ -83,14 +83,14 @@ class Verdicts(NestedLoops):
         return called.review.model_copy(update={"asked_again": True})
 
     async def _judge_goal(self) -> None:
-        self.sit(BASE)
+        self.bind_stage(BASE)
         called = await self.call_structured(self._asked_of_judge)
         if self.interruption is not None or self._judge_failed(called):
             return
         self._take_goal(called)
         kind = self.core.verdicts[-1].kind
         count_verdict(kind, rework=False)
-        self.note("verdict", verdict=kind, by=JUDGE, text=self._why())
+        self.record_event("verdict", verdict=kind, by=JUDGE, text=self._why())
 
     def _asked_of_judge(self, problems: tuple[str, ...]) -> ModelCallSpec:
         core = self.core
