@@ -124,8 +124,8 @@ SLOW = {
     ),
     "a failed model is not left": Mutation(
         "workflows/engine/agent_turns.py",
-        "seat: index + 1}\n        self.note",
-        "seat: index}\n        self.note",
+        "seat: index + 1}\n        self.record_event",
+        "seat: index}\n        self.record_event",
         "agent_failover",
     ),
     "a denied call runs": Mutation(
