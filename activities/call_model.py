@@ -274,7 +274,8 @@ def normalized(message: Message, *, frame: Frame, mended: Mended) -> Message:
 
     def as_run(use: ToolUseBlock) -> ToolUseBlock:
         name = _known_name(use.name, frame=frame)
-        arguments = mended(name, use.arguments) if name in known else use.arguments
+        mends = name in known and not use.unreadable
+        arguments = mended(name, use.arguments) if mends else use.arguments
         return use.model_copy(update={"name": name, "arguments": arguments})
 
     blocks = tuple(
@@ -298,10 +299,16 @@ def _asked(use: ToolUseBlock, *, frame: Frame) -> RequestedCall:
     return RequestedCall(
         id=use.id,
         name=use.name,
-        args_hash=arguments_hash(use.name, use.arguments),
+        args_hash=arguments_hash(use.name, use.arguments or _instead(use)),
         label=_label(use),
         arguments=use.arguments if inline else None,
+        unreadable=use.unreadable,
     )
+
+
+def _instead(use: ToolUseBlock) -> dict[str, JsonValue]:
+    # A call that could not be read is no repeat of one without arguments.
+    return {"unreadable": use.unreadable} if use.unreadable else {}
 
 
 def _acted_on(tool: ToolDefinition) -> bool:

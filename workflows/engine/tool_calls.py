@@ -47,7 +47,7 @@ class ToolCalls(ToolCallSteps):
         )
         state.batch = Batch(planned=list(planned))
         for entry in planned:
-            if entry.verdict in {"illegal", "repeat"}:
+            if entry.verdict in {"illegal", "repeat", "unreadable"}:
                 self.record_event("tool_refused", tool=entry.call.name, why=entry.verdict)
                 self._settle(
                     state,

@@ -20,7 +20,7 @@ from perdure.domain.evaluation.checks import (
     LengthUnit,
     RegexCheck,
 )
-from perdure.domain.foundation.strict_json import once_each
+from perdure.domain.foundation.strict_json import read_json
 
 # A sentence ends at a full stop and the like when space or the end follows, so 3.5 is one number.
 _SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？]+")
@@ -153,13 +153,9 @@ def _same_json(text: str, wanted: JsonValue) -> bool:
 
 def _read_json(text: str) -> JsonValue:
     try:
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=once_each)
+        return read_json(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-
-
-def _no_constant(name: str) -> JsonValue:
-    raise ValueError(f"{name} is no JSON value")
 
 
 def _amount(number: int, unit: LengthUnit) -> str:

@@ -13,7 +13,7 @@ from anthropic.types import (
 from anthropic.types import Usage as WireUsage
 from pydantic import JsonValue, TypeAdapter
 
-from perdure.domain.foundation.strict_json import read_json
+from perdure.domain.foundation.strict_json import RefusedJson, read_json
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.requests import CUT_SHORT, StopReason
 from perdure.domain.llm.transcript import Block, TextBlock, ThinkingBlock, ToolUseBlock
@@ -207,10 +207,14 @@ def _tool_use(block: _OpenBlock, *, tolerant: bool) -> ToolUseBlock | None:
         return None
     if not written and not block.closed:
         raise ValueError(f"the call of {block.native['name']!r} never came to its arguments")
+    unreadable = ""
     try:
         arguments = _OBJECT.validate_python(
             read_json(written) if written else block.native.get("input") or {}
         )
+    except RefusedJson as error:
+        # The model wrote the call to its end: it is told what is wrong, instead of being paid anew.
+        arguments, unreadable = _OBJECT.validate_python({}), str(error)
     except ValueError:
         if tolerant:
             return None
@@ -220,6 +224,7 @@ def _tool_use(block: _OpenBlock, *, tolerant: bool) -> ToolUseBlock | None:
         id=str(block.native["id"]),
         name=str(block.native["name"]),
         arguments=arguments,
+        unreadable=unreadable,
     )
 
 

@@ -8,7 +8,7 @@ from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import IMPORTANT_CAP, DimensionScore, Finding
 from perdure.domain.evaluation.trajectory import is_score, rounded
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.foundation.strict_json import read_json
+from perdure.domain.foundation.strict_json import RefusedJson, read_json
 
 _NUMBER = re.compile(
     r"\s*(?P<score>[-+]?(\d+(\.\d*)?|\.\d+))(?![\w.,%/]*\d|\s*%)(?P<rest>.*)", re.DOTALL
@@ -44,7 +44,10 @@ def read_scores(text: str, names: Sequence[str]) -> tuple[DimensionScore, ...] |
 
     What is said behind a score below 1 is what is missing.
     """
-    given = _from_json(text) or _named(text, names) or _for_all(text, names)
+    try:
+        given = _from_json(text) or _named(text, names) or _for_all(text, names)
+    except RefusedJson as error:
+        return BadScores(str(error))
     missing = [name for name in names if name not in given]
     if missing:
         example = "; ".join(f"{name}: 0.8" for name in names)
@@ -58,6 +61,8 @@ def read_scores(text: str, names: Sequence[str]) -> tuple[DimensionScore, ...] |
 def _from_json(text: str) -> dict[str, tuple[float, str]]:
     try:
         value = read_json(text)
+    except RefusedJson:
+        raise
     except (ValueError, RecursionError):
         return {}
     if not isinstance(value, dict):

@@ -7,7 +7,7 @@ from itertools import islice
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.strict_json import RepeatedName, read_json, strict_decoder
+from perdure.domain.foundation.strict_json import RefusedJson, read_json, strict_decoder
 
 MOST_CHARACTERS = 400_000
 MOST_STARTS = 40
@@ -18,20 +18,20 @@ LEFT_OUT = "[… nested too deeply …]"
 _FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\n(?P<body>.*?)```", re.DOTALL)
 _CLOSING = {"{": "}", "[": "]"}
 _DECODER = strict_decoder()
-_LENIENT = json.JSONDecoder()  # says where an object ends that is not taken
+_LENIENT = json.JSONDecoder(parse_int=float)  # says where an object ends that is not taken
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """An object of a text and where it stands.
 
-    `cut`: it is not finished, and its last pieces are missing. `repeated` is a name that it gives
-    twice: then nothing in it counts, and it has no fields.
+    `cut`: it is not finished, and its last pieces are missing. `refused` says what may not be in
+    JSON, such as a name given twice: then nothing in it counts, and it has no fields.
     """
 
     fields: dict[str, JsonValue]
     cut: bool = False
-    repeated: str = ""
+    refused: str = ""
     start: int = field(default=0, compare=False)
     end: int = field(default=0, compare=False)
 
@@ -40,13 +40,13 @@ def objects_in(text: str) -> tuple[Found, ...]:
     """The JSON objects of a text in the order in which they should be looked at.
 
     Those in fences come first. An object that does not end hides what lies inside it; one that
-    gives a name twice is left out.
+    is refused is left out.
     """
-    return tuple(found for found in all_objects(text) if not found.repeated)
+    return tuple(found for found in all_objects(text) if not found.refused)
 
 
 def all_objects(text: str) -> tuple[Found, ...]:
-    """The same with those that give a name twice."""
+    """The same with those that are refused."""
     text = text[:MOST_CHARACTERS]
     fenced = {
         found.start: found
@@ -111,9 +111,9 @@ def _objects(text: str, begin: int = 0) -> tuple[Found, ...]:
         tried += 1
         try:
             one, end = _object_at(text, start)
-        except RepeatedName as error:
+        except RefusedJson as error:
             end = _end_of(text, start)
-            one = Found({}, repeated=error.name, start=start, end=end)
+            one = Found({}, refused=str(error), start=start, end=end)
         if one is not None:
             found.append(one)
         start = text.find("{", end)
@@ -124,7 +124,7 @@ def _object_at(text: str, start: int) -> tuple[Found | None, int]:
     """What begins at a brace, and where to look on."""
     try:
         value, end = _DECODER.raw_decode(text, start)
-    except RepeatedName:
+    except RefusedJson:
         raise
     except (ValueError, RecursionError):
         fields, ends = _unfinished(text, start)
@@ -135,7 +135,7 @@ def _object_at(text: str, start: int) -> tuple[Found | None, int]:
 
 
 def _end_of(text: str, start: int) -> int:
-    """Where an object ends that gives a name twice: nothing in it is taken either."""
+    """Where an object ends that is refused: nothing in it is taken either."""
     try:
         return _LENIENT.raw_decode(text, start)[1]
     except (ValueError, RecursionError):
@@ -148,8 +148,8 @@ def _unfinished(text: str, start: int) -> tuple[dict[str, JsonValue], bool]:
     for end, closers in reversed(places[-MOST_CUTS:]):
         try:
             fields = read_json(f"{text[start:end]}{closers}")
-        except RepeatedName:
-            raise  # a shorter piece would leave out what contradicts it
+        except RefusedJson:
+            raise  # a shorter piece would leave out what nobody may take
         except (ValueError, RecursionError):
             continue
         return _fields(fields) if isinstance(fields, dict) else {}, ends

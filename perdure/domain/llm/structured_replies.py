@@ -84,8 +84,8 @@ def objects_with(text: str, *names: str) -> tuple[Found, ...]:
     """
     found = {one.start: one for one in _near_the_end(text, names)}
     for one in all_objects(text):
-        if one.repeated or (named := _named(one, names)) is None:
-            if one.repeated and any(f'"{name}"' in text[one.start : one.end] for name in names):
+        if one.refused or (named := _named(one, names)) is None:
+            if one.refused and any(f'"{name}"' in text[one.start : one.end] for name in names):
                 found[one.start] = one
             continue
         found[one.start] = named
@@ -94,9 +94,8 @@ def objects_with(text: str, *names: str) -> tuple[Found, ...]:
 
 def flaw(found: Found) -> str:
     """What is wrong with an object before its fields are looked at; empty for nothing."""
-    if found.repeated:
-        name = found.repeated[:80]
-        return f"The reply cannot be read: the name {name!r} is given twice in one object."
+    if found.refused:
+        return f"The reply cannot be read: {found.refused}."
     return "The reply was cut off before its end; make it shorter." if found.cut else ""
 
 

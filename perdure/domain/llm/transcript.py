@@ -32,12 +32,16 @@ class ThinkingBlock(FrozenModel):
 
 
 class ToolUseBlock(FrozenModel):
-    """A tool call that the model asked for, already normalised."""
+    """A tool call that the model asked for, already normalised.
+
+    `unreadable` says what is wrong with the JSON of its arguments, of which then none is taken.
+    """
 
     type: Literal["tool_use"]
     id: str
     name: str
     arguments: dict[str, JsonValue]
+    unreadable: str = ""
 
 
 class ToolResultBlock(FrozenModel):

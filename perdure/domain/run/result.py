@@ -142,7 +142,11 @@ def with_value(result: RunResult) -> RunResult:
     """The result with its output as a value too, where one fits the schema and is here whole."""
     if not result.fits_schema or result.output is None or result.excerpt:
         return result
-    return result.model_copy(update={"value": read_json(result.output)})
+    try:
+        value = read_json(result.output)
+    except (ValueError, RecursionError):
+        return result  # kept by a version that read less strictly; its text is there
+    return result.model_copy(update={"value": value})
 
 
 def with_reply_facts(result: RunResult) -> RunResult:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from perdure.domain.foundation.json_extraction import all_objects, storable
-from perdure.domain.foundation.strict_json import RepeatedName, read_json
+from perdure.domain.foundation.strict_json import RefusedJson, read_json
 from perdure.domain.llm.structured_replies import BadReply, flaw
 
 OutputSchema = dict[str, JsonValue]
@@ -64,7 +64,7 @@ def given_in(text: str, schema: Mapping[str, JsonValue]) -> Given | BadReply:
     values = [found for found in fenced if found is not None]
     if values:
         return _only(values)
-    objects = [found for found in all_objects(text) if found.fields or found.repeated]
+    objects = [found for found in all_objects(text) if found.fields or found.refused]
     for found in objects:
         if problem := flaw(found):
             return BadReply((problem,))
@@ -86,14 +86,10 @@ def _read(text: str) -> Given | BadReply | None:
     """A text that is JSON as a whole; None for one that is not."""
     try:
         value = read_json(text.strip())
-    except RepeatedName as error:
+    except RefusedJson as error:
         return BadReply((str(error),))
     except (ValueError, RecursionError):
         return None
-    try:
-        if storable(value) != value:
-            return BadReply(("the value is nested too deeply, or holds half a character",))
-        json.dumps(value, allow_nan=False)
-    except (ValueError, RecursionError):
-        return BadReply(("the value holds a number that JSON does not know",))
+    if storable(value) != value:
+        return BadReply(("the value is nested too deeply, or holds half a character",))
     return Given(value)

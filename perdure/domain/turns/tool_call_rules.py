@@ -23,7 +23,8 @@ class RequestedCall(FrozenModel):
     """A tool call as the model asked for it, its name normalised already.
 
     `args_hash` is the SHA-256 of name and canonical arguments; `label` a few words for summaries;
-    `arguments` are there only where the workflow itself acts on them.
+    `arguments` are there only where the workflow itself acts on them; `unreadable` says why none
+    could be taken.
     """
 
     id: str
@@ -31,6 +32,7 @@ class RequestedCall(FrozenModel):
     args_hash: str
     label: str = ""
     arguments: dict[str, JsonValue] | None = None
+    unreadable: str = ""
 
 
 class ToolPolicy(FrozenModel):
@@ -48,7 +50,7 @@ class ToolPolicy(FrozenModel):
     tags: tuple[str, ...] = ()
 
 
-CallVerdict = Literal["run", "approve", "ask", "repeat", "illegal"]
+CallVerdict = Literal["run", "approve", "ask", "repeat", "illegal", "unreadable"]
 
 
 class PlannedCall(FrozenModel):
@@ -237,6 +239,9 @@ def _plan_one(
         )
         return PlannedCall(call=call, verdict="repeat", message=message, repeated=True)
     tallies.used = _counted(tallies.used, call.name)
+    if call.unreadable:
+        message = f"{call.name} was not run: its arguments cannot be read: {call.unreadable}."
+        return PlannedCall(call=call, verdict="unreadable", message=message, repeated=times > 1)
     verdict: CallVerdict = "run"
     if term.person:
         verdict = "ask"

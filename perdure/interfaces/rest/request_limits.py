@@ -4,13 +4,14 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Coroutine
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 from fastapi import Body, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import JsonValue
 from starlette.types import Message, Receive
 
+from perdure.domain.foundation.strict_json import RefusedJson, read_json
 from perdure.interfaces.rest.auth import site_of
 from perdure.interfaces.rest.error_responses import Refused, invalid
 
@@ -101,12 +102,14 @@ def parsed(body: bytes) -> object:
         Refused: it is none, is nested too deep, repeats a field, or holds what cannot be kept.
     """
     try:
-        value: object = json.loads(body, parse_constant=_no_number, object_pairs_hook=_once_each)
+        value: object = read_json(body)
     except UnicodeDecodeError as error:
         raise invalid("body", f"is not UTF-8 text ({error.reason})") from error
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise invalid("body", f"is not JSON: {error.msg.removesuffix(' at')} at {place}") from error
+    except RefusedJson as error:
+        raise invalid("body", f"cannot be used: {error}") from error
     except RecursionError as error:
         raise _too_deep() from error
     _bounded(value)
@@ -136,19 +139,6 @@ def _bounded(value: object) -> None:
 def _keepable(text: str) -> None:
     if "\x00" in text or _LONE.search(text):
         raise invalid("body", "holds a text with a NUL character or a lone surrogate")
-
-
-def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise invalid("body", f"gives the field {twice[:80]!r} twice")
-    return found
-
-
-def _no_number(name: str) -> NoReturn:
-    raise invalid("body", f"holds {name}, which is no number of JSON")
 
 
 def _too_large(limit: int) -> Refused:

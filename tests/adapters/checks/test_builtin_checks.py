@@ -106,7 +106,9 @@ def test_checks(check: BuiltInCheck, text: str, score: float, detail: str) -> No
     assert result.passed is (score == 1.0)
 
 
-@pytest.mark.parametrize("text", ["not json", "NaN", "[" * 100_000], ids=["text", "nan", "deep"])
+@pytest.mark.parametrize(
+    "text", ["not json", "NaN", "1e999", "[" * 100_000], ids=["text", "nan", "huge", "deep"]
+)
 def test_what_is_no_json_scores_0(text: str) -> None:
     result = run_check(schema(), text)
     assert result.score == 0.0

@@ -101,6 +101,23 @@ async def test_tool_calls_get_their_names_back() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        pytest.param('{"path": "a", "limit": NaN}', "NaN is a number that JSON", id="no number"),
+        pytest.param('{"path": "a", "limit": 1e999}', "1e999 is a number", id="too large"),
+        pytest.param('{"path": "a", "path": "b"}', "'path' is given twice", id="a name twice"),
+    ],
+)
+async def test_arguments_that_may_not_be_taken_are_told_and_not_paid_anew(
+    arguments: str, why: str
+) -> None:
+    reply = await reply_to(start(), *tool_block(0, arguments), *end("tool_use"), tools=(READ_TOOL,))
+    (use,) = reply.message.tool_uses
+    assert (use.name, use.arguments) == ("fs.read", {})
+    assert why in use.unreadable
+
+
 async def test_thinking_is_kept_native_under_the_model_that_was_asked() -> None:
     reply = await reply_to(
         start(),

@@ -38,7 +38,7 @@ def test_answers_that_are_read(text: str, scores: list[float], gaps: int) -> Non
         pytest.param("-0.5", "-0.5 of tone is not", id="below zero"),
         pytest.param("80%", "", id="percent"),
         pytest.param("8/10", "", id="fraction"),
-        pytest.param('{"tone": NaN, "depth": 1}', "not between", id="not a number"),
+        pytest.param('{"tone": NaN, "depth": 1}', "does not know or", id="not a number"),
         pytest.param('{"tone": true, "depth": 1}', "no score for tone", id="true"),
     ],
 )

@@ -70,7 +70,7 @@ def test_harmless_forms_are_read(text: str) -> None:
         ),
         pytest.param(reply({**TONE, "score": 7}, STYLE), "not between 0 and 1", id="out of range"),
         pytest.param(
-            reply({**TONE, "score": float("nan")}, STYLE), "not between 0 and 1", id="not a number"
+            reply({**TONE, "score": float("nan")}, STYLE), "NaN is a number that", id="not a number"
         ),
         pytest.param(reply({**TONE, "score": True}, STYLE), "dimensions[0].score", id="true"),
         pytest.param(

@@ -1,4 +1,4 @@
-"""A name that a model gives twice decides nothing, wherever its JSON is read."""
+"""A name given twice, or a number that is none, decides nothing wherever a model's JSON is read."""
 
 import json
 
@@ -7,16 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from perdure.domain.evaluation.human_scores import _from_json
+from perdure.domain.evaluation.human_scores import BadScores, read_scores
 from perdure.domain.evaluation.judge_reply import _parse
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.json_extraction import objects_in, value_of
-from perdure.domain.foundation.strict_json import RepeatedName, read_json
+from perdure.domain.foundation.strict_json import (
+    RefusedJson,
+    RepeatedName,
+    UnknownNumber,
+    read_json,
+)
 from perdure.domain.llm.structured_replies import BadReply
 from perdure.domain.memory.learner_reply import read_learnings
 from perdure.domain.refine.planning import read_plan
 from perdure.domain.roles.embedded_json import find_embedded
 from perdure.domain.run.loop_api import parameters_of
+from perdure.domain.run.result import RunResult, with_value
 
 TWICE = {
     "top": '{"score": 0.1, "score": 0.9}',
@@ -31,6 +37,37 @@ TWICE = {
 def test_a_name_given_twice_is_refused(text: str) -> None:
     with pytest.raises(RepeatedName, match="is given twice in one object"):
         read_json(text)
+
+
+NO_NUMBERS = {
+    "not a number": "NaN",
+    "infinite": "-Infinity",
+    "beyond floats": "1e999",
+    "beyond floats with a point": "-1.5E+400",
+    "a whole one": "9" * 400,
+    "one that Python does not read": "9" * 5000,
+}
+
+
+@pytest.mark.parametrize("number", NO_NUMBERS.values(), ids=NO_NUMBERS)
+def test_a_number_that_is_none_is_refused_in_words(number: str) -> None:
+    with pytest.raises(UnknownNumber, match="JSON does not know or that is too large"):
+        read_json(f'{{"a": [{number}]}}')
+    with pytest.raises(RefusedJson) as refused:
+        read_json(f'{{"a": 1, "score": {number}}}')
+    assert len(str(refused.value)) < 150
+    found = objects_in(f'so {{"a": 1, "score": {number}}} and {{"b": 2}}')
+    assert [one.fields for one in found] == [{"b": 2}]
+    assert isinstance(find_embedded(f'{{"verdict": {number}}}', "verdict"), BadReply)
+    assert isinstance(read_plan(f'{{"steps": [], "risks": [{number}]}}'), BadReply)
+
+
+def test_what_an_older_version_kept_is_still_shown() -> None:
+    kept = RunResult(
+        id="r", kind="agent", outcome="accepted", reason="r", explanation="e",
+        output='{"a": NaN}', fits_schema=True,
+    )  # fmt: skip
+    assert with_value(kept) == kept
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner)
@@ -62,6 +99,7 @@ def test_a_reviewer_that_contradicts_itself_gives_no_verdict() -> None:
 def test_plans_learnings_scores_and_parameters_are_read_strictly() -> None:
     assert isinstance(read_plan('{"steps": [], "steps": [{"title": "x"}], "risks": []}'), BadReply)
     assert isinstance(read_learnings('{"learnings": [], "learnings": []}'), BadReply)
-    assert _from_json('{"quality": 0.1, "quality": 0.9}') == {}
+    scores = read_scores('{"quality": 0.1, "quality": 0.9}', ("quality",))
+    assert isinstance(scores, BadScores) and "given twice" in scores.problem
     with pytest.raises(InvalidInput, match="given twice"):
         parameters_of('{"topic": "a", "topic": "b"}')

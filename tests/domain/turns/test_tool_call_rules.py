@@ -306,3 +306,12 @@ def test_the_memory_of_calls_is_bounded():
         plan(tallies, call("fs.read", str(index)))
     assert len(tallies.arguments) == SIGNATURES_KEPT
     assert signature("fs.read", "0") not in tallies.arguments
+
+
+def test_a_call_whose_arguments_cannot_be_read_is_told_and_not_run():
+    tallies = ToolCounters()
+    unread = call(NAMES[0]).model_copy(update={"unreadable": "NaN is no number"})
+    (planned,) = plan(tallies, unread)
+    assert planned.verdict == "unreadable"
+    assert "was not run: its arguments cannot be read: NaN is no number." in planned.message
+    assert [one.verdict for one in plan(tallies, *[unread] * 3)][-1] == "repeat"

@@ -151,7 +151,8 @@ async def test_methods_and_paths_of_the_framework_are_problems_too(door: Rest) -
 BODIES = {
     "no JSON": (b"{", "is not JSON"),
     "twice": (b'{"kind": "agent", "kind": "agent"}', "twice"),
-    "not a number": (b'{"goal": NaN}', "no number"),
+    "not a number": (b'{"goal": NaN}', "NaN is a number that JSON does not know"),
+    "too large a number": (b'{"goal": 1e999}', "1e999 is a number that JSON does not know"),
     "too deep": (b'{"context": {"x": ' + b"[" * 40 + b"]" * 40 + b"}}", "deeper than"),
     "bottomless": (b"[" * 100_000, "deeper than"),
     "NUL": (b'{"kind": "agent", "goal": "a\\u0000b"}', "NUL"),
