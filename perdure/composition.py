@@ -3,7 +3,7 @@
 Nothing else builds adapters. What a door or a worker needs is made here and handed in.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -47,7 +47,7 @@ from perdure.adapters.verification.deliverables import Deliverables
 from perdure.adapters.verification.verifier import Verifier
 from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.adapters.workspaces.skill_folder import WorkingSkills
-from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Endpoints, ToolServers
 from perdure.domain.run.spec import Timing
 from perdure.domain.tools.access_levels import SHELL_FULL
@@ -184,7 +184,25 @@ async def services(
         }
         endpoints = state.endpoints if state and ours else named_endpoints(settings)
     async with open_parts(settings) as parts:
-        yield _services(parts, endpoints)
+        yield _services(parts, endpoints, address=partial(_started_since, runtime, settings))
+
+
+async def _started_since(runtime: EmbeddedRuntime, settings: Settings) -> str:
+    """The address of this home's own server, where none is named.
+
+    A server that happens to listen at the usual port is not ours, and is not looked at.
+
+    Raises:
+        ServiceUnavailable: nothing runs.
+    """
+    if settings.temporal.address is not None:
+        return settings.temporal.address
+    if (state := await runtime.state()) is None:
+        raise ServiceUnavailable(
+            "No services of this installation run, and TEMPORAL_ADDRESS names no Temporal server.",
+            cure="Start them with `perdure up --detach`, or set TEMPORAL_ADDRESS.",
+        )
+    return state.endpoints.temporal_address
 
 
 def _own_tools(
@@ -289,11 +307,13 @@ async def replayed_by(parts: Parts, run: str, history: bytes) -> str | None:
     )
 
 
-def _services(parts: Parts, endpoints: Endpoints) -> Services:
+def _services(
+    parts: Parts, endpoints: Endpoints, *, address: Callable[[], Awaitable[str]] | None = None
+) -> Services:
     async def client() -> Client:
         return await connect(
             parts.settings,
-            fallback=endpoints.temporal_address,
+            fallback=await address() if address else endpoints.temporal_address,
             blobs=parts.stores.blobs,
             telemetry=parts.telemetry,
         )

@@ -33,7 +33,13 @@ from temporalio.common import (
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from perdure.domain.foundation.errors import NamespaceUnfit, NotAllowed, NotFound, PerdureError
+from perdure.domain.foundation.errors import (
+    NamespaceUnfit,
+    NotAllowed,
+    NotFound,
+    PerdureError,
+    ServiceUnavailable,
+)
 from perdure.domain.foundation.names import WORKFLOW_TYPES
 from perdure.domain.foundation.plain_errors import cause_in_words
 from perdure.domain.foundation.tolerance import read
@@ -56,6 +62,9 @@ KINDS_BY_TYPE = {workflow: kind for kind, workflow in WORKFLOW_TYPES.items()}
 # An interpreter that ends right after it used the client crashes now and then; a short pause at
 # the end heals it (measured: 6 of 50 without, none with).
 EXIT_PAUSE_S = 0.2
+# One that says nothing for so long is not asked again at once: a command asks several times.
+SILENT_S = 2.0
+AWAY_KNOWN_S = 10.0
 ATTRIBUTE_TRIES = 12
 ATTRIBUTE_PAUSE_S = 1.0
 SEALED_GOAL = "(sealed with a key that is not set here)"
@@ -136,6 +145,7 @@ class TemporalGateway:
         self._address = address
         self._waits = waits
         self._client: Client | None = None
+        self._away: tuple[float, PerdureError] | None = None
         self._connecting = asyncio.Lock()
 
     async def start(self, order: StartRequest) -> bool:
@@ -282,13 +292,29 @@ class TemporalGateway:
     async def _connected(self) -> Client:
         async with self._connecting:
             if self._client is None:
-                try:
-                    self._client = await self._connect()
-                except (RuntimeError, RPCError, OSError) as error:
-                    why = cause_in_words(error, otherwise="the connection failed")
-                    raise unreachable(self._address, why) from error
+                self._client = await self._first_client()
                 atexit.register(time.sleep, EXIT_PAUSE_S)
             return self._client
+
+    async def _first_client(self) -> Client:
+        """Connect; a server that kept the last one waiting in vain does not keep the next one."""
+        began = time.monotonic()
+        if self._away is not None and began < self._away[0]:
+            raise self._away[1]
+        try:
+            return await self._connect()
+        except ServiceUnavailable as error:
+            self._remember(began, error)
+            raise
+        except (RuntimeError, RPCError, OSError) as error:
+            why = cause_in_words(error, otherwise="the connection failed")
+            away = unreachable(self._address, why)
+            self._remember(began, away)
+            raise away from error
+
+    def _remember(self, began: float, error: PerdureError) -> None:
+        if (now := time.monotonic()) - began >= SILENT_S:
+            self._away = (now + AWAY_KNOWN_S, error)
 
 
 async def as_it_is(client: Client) -> None:

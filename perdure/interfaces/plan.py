@@ -36,7 +36,7 @@ class RunPlan(FrozenModel):
     """The answer to `run --dry-run`.
 
     `stages` and `ends` are those of a loop of roles, `crew` is what a manager may hand out.
-    `unknown` says why nobody can tell who is ready: no services run that could be asked. `lacking`
+    `unknown` says why nobody can tell who is ready: nobody could be asked. `lacking`
     names models that no worker can call.
     """
 

@@ -2,6 +2,7 @@ import asyncio
 import json
 
 import pytest
+from temporalio.client import Client
 
 from perdure.domain.foundation.errors import (
     InvalidInput,
@@ -11,7 +12,8 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.run.messages import Stop
 from perdure.domain.run.status import RunStatus
-from perdure.gateway import Gateway
+from perdure.gateway import Gateway, temporal_gateway
+from tests.gateway.conftest import MakeGateway
 from tests.gateway.tiny import MemoryRecords, Site, spec
 
 
@@ -121,3 +123,23 @@ async def test_a_server_that_is_away_is_named_with_a_cure(
     assert "the test server does not answer: connection refused" in str(caught.value)
     assert "perdure up" in caught.value.cure
     assert records.rows == {}
+
+
+@pytest.mark.parametrize(
+    ("silent", "once"), [(0.0, True), (60.0, False)], ids=["waited", "refused"]
+)
+async def test_a_server_that_kept_one_waiting_is_not_asked_again_at_once(
+    gateway_to: MakeGateway, monkeypatch: pytest.MonkeyPatch, silent: float, once: bool
+) -> None:
+    asked: list[str] = []
+
+    async def connect() -> Client:
+        asked.append("connect")
+        raise ServiceUnavailable("No answer in time.")
+
+    monkeypatch.setattr(temporal_gateway, "SILENT_S", silent)
+    gateway = gateway_to(connect)
+    for _ in range(2):
+        with pytest.raises(ServiceUnavailable, match="No answer in time"):
+            await gateway.readiness(spec())
+    assert (len(asked) == 1) is once

@@ -1,5 +1,7 @@
 """Connecting to Temporal: address, profile, converter and plugins in one place."""
 
+import asyncio
+
 import structlog
 from temporalio.client import Client
 from temporalio.envconfig import ClientConnectConfig
@@ -12,6 +14,8 @@ from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.foundation.plain_errors import cause_in_words
 from perdure.domain.ports import BlobStore
+
+CONNECT_WITHIN_S = 15.0
 
 _log = structlog.get_logger(__name__)
 
@@ -46,20 +50,25 @@ async def connect(
     options["target_host"] = address
     options["namespace"] = settings.namespace
     try:
-        return await Client.connect(
-            **options,
-            data_converter=data_converter(
-                blobs,
-                encryption_keys(settings),
-                tolerant=tolerant,
-                plain=settings.encryption_plain == "read",
-            ),
-            plugins=[*telemetry.plugins, StepLoggingPlugin()],
-            runtime=telemetry.runtime,
-        )
+        # The client itself asks a server that says nothing again and again.
+        async with asyncio.timeout(CONNECT_WITHIN_S):
+            return await Client.connect(
+                **options,
+                data_converter=data_converter(
+                    blobs,
+                    encryption_keys(settings),
+                    tolerant=tolerant,
+                    plain=settings.encryption_plain == "read",
+                ),
+                plugins=[*telemetry.plugins, StepLoggingPlugin()],
+                runtime=telemetry.runtime,
+            )
     except (RuntimeError, OSError) as error:
         _log.debug("temporal_unreachable", address=address, error=str(error))
-        why = cause_in_words(error, otherwise="the connection failed")
+        silent = isinstance(error, TimeoutError)
+        why = cause_in_words(
+            error, otherwise="no answer in time" if silent else "the connection failed"
+        )
         raise ServiceUnavailable(
             f"The Temporal server at {address} does not answer: {why}.",
             cure="Start it (`perdure up` for the embedded one) or correct TEMPORAL_ADDRESS.",

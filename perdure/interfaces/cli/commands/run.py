@@ -121,7 +121,7 @@ async def _readiness(services: Services, spec: Spec) -> tuple[Sequence[QueueStat
     try:
         return await services.gateway.readiness(spec), None
     except ServiceUnavailable as error:
-        return (), f"no services run. {error}"
+        return (), f"nobody could be asked. {error}"
 
 
 async def _cards(session: Session, services: Services, spec: Spec) -> dict[str, ModelProfile]:

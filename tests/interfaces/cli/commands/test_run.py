@@ -166,7 +166,7 @@ def test_a_dry_run_without_services_shows_the_plan_and_what_starts_them(
     perdure.gateway.away = ServiceUnavailable("Nothing answers.", cure="`perdure up` starts it.")
     assert perdure.run("run", "--dry-run", "task.yaml") == 0
     assert "Nothing: this model costs no money." in perdure.out
-    told = "readiness unknown: no services run. Nothing answers. `perdure up` starts it."
+    told = "readiness unknown: nobody could be asked. Nothing answers. `perdure up` starts it."
     assert told in " ".join(perdure.out.split())
     assert "ready to run" not in perdure.out
     assert "queue  serves" not in perdure.out

@@ -1,0 +1,52 @@
+"""The command line where no service runs and none is named: nothing is looked for elsewhere."""
+
+import io
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perdure.adapters.settings.variables import Settings
+from perdure.cli_wiring import app_context
+from perdure.interfaces.cli.app import main
+
+NOTHING_RUNS = "No services of this installation run, and TEMPORAL_ADDRESS names no Temporal server"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to stand in, where nothing of the machine's environment counts."""
+    for name in ("TEMPORAL_ADDRESS", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def said(folder: Path, port: int, argv: Sequence[str]) -> tuple[int, str]:
+    """Exit code and what was printed."""
+    out = io.StringIO()
+    context = app_context(Settings.load(home=folder / "home", temporal_port=port))
+    code = main(replace(context, stdout=out, stderr=out), argv)
+    return code, " ".join(out.getvalue().split())
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("run", "--dry-run", "Write a haiku"), 0),
+        (("gates",), 3),
+    ],
+    ids=["dry run", "a question that needs a server"],
+)
+def test_a_stranger_at_the_usual_port_is_not_asked(
+    folder: Path, words: Sequence[str], code: int
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        ended, told = said(folder, stranger.getsockname()[1], words)
+        stranger.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
+    assert (ended, NOTHING_RUNS in told) == (code, True), told
+    assert "perdure up --detach" in told
