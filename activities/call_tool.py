@@ -19,7 +19,7 @@ from perdure.domain.foundation.errors import PerdureError, StoreAway
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.ports import BlobStore, ToolHost, TranscriptStore
 from perdure.domain.run.activity_messages import ToolCallReport, ToolCallRequest
-from perdure.domain.tools.definitions import ToolOutput
+from perdure.domain.tools.definitions import ToolOutput, in_brief
 
 EFFECT_UNCERTAIN = "effect_uncertain"
 
@@ -52,6 +52,7 @@ class CallTool:
             code=given.code,
             seconds=watch.seconds,
             number=leading_number(given.text) if given.outcome == "ok" else None,
+            told=in_brief(storable(given.text)),
             held=given.held,
         )
 

@@ -22,7 +22,7 @@ from perdure.domain.run import control as rules
 from perdure.domain.run.bookkeeping_messages import FinishRequest, SnapshotReport, SnapshotRequest
 from perdure.domain.run.control import Phase
 from perdure.domain.run.gates import END, Gate
-from perdure.domain.run.missing import lacking
+from perdure.domain.run.missing import counted, lacking
 from perdure.domain.run.result import RunResult, with_reply_facts, with_value
 from perdure.domain.run.search_attributes import search_attributes, told_label
 from perdure.domain.run.spec import LoopInput
@@ -236,6 +236,7 @@ class Loop(Setup):
             saved=record.saved,
             adaptation=record.adaptation,
             missing=lacking(record) or None,
+            counted=counted(record) or None,
         )
 
     def sync_visibility(self) -> None:

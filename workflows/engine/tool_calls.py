@@ -195,8 +195,9 @@ class ToolCalls(ToolCallSteps):
     def _take_result(
         self, state: TurnState, entry: PlannedCall, done: Completed[ToolCallReport] | StepFailed
     ) -> None:
+        told = ""
         if isinstance(done, Completed):
-            report = done.report
+            report, told = done.report, done.report.told
             if report.held is not None:
                 self.apply_budget(hold_started(self.core.budget, report.held))
             settled = CallOutcome(
@@ -214,6 +215,7 @@ class ToolCalls(ToolCallSteps):
             tool=entry.call.name,
             label=entry.call.label or None,
             outcome=settled.outcome,
+            result=told or None,
             ms=settled.ms,
         )
         self._settle(state, entry, settled)

@@ -151,7 +151,14 @@ def _of_tests(dimension: Dimension, command: Command, ran: Ran) -> DimensionScor
         )
         for number, failed in enumerate(failures, start=1)
     ]
-    return _scored(dimension, score, found, gap=f"{suite.passed} of {suite.total} tests pass")
+    scored = _scored(dimension, score, found, gap=f"{suite.passed} of {suite.total} tests pass")
+    return scored.model_copy(update={"counted": _counted(suite)})
+
+
+def _counted(suite: Suite) -> str:
+    if suite.passed < suite.total:
+        return f"{suite.passed} of {suite.total} tests pass"
+    return "the only test passes" if suite.total == 1 else f"all {suite.total} tests pass"
 
 
 def _of_lint(dimension: Dimension, command: Command, ran: Ran) -> DimensionScore:

@@ -78,7 +78,7 @@ class DimensionScore(FrozenModel):
     `score` is None when its evaluator failed; `gap` says what is missing below 1.0; `carried` was
     not looked at again, `stale` should have been and could not. `evidence` is where its findings
     were found, those included that are settled. `cached_from` is the run that paid for it, where
-    the same question had been answered before.
+    the same question had been answered before. `counted` is what a test program counted, in words.
     """
 
     name: str
@@ -90,6 +90,7 @@ class DimensionScore(FrozenModel):
     findings: tuple[Finding, ...] = ()
     evidence: tuple[str, ...] = ()
     cached_from: str = ""
+    counted: str = ""
 
     @property
     def capped(self) -> float | None:

@@ -25,6 +25,7 @@ from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import Ending
 
 ADAPTATION_CHARACTERS = 400
+NOT_PROMPTED = {"dimensions": {"__all__": {"counted"}}}
 
 
 IN_GENERAL = "general refinement"
@@ -242,7 +243,9 @@ def later_tokens(state: RefineState, newest: BestDraft | None) -> int:
     """What the context of an iteration adds to a prompt: the task, the last draft, the delta."""
     if newest is None:
         return state.task_tokens
-    delta = estimate(newest.evaluation.model_dump_json()).total if newest.evaluation else 0
+    # Without what is counted for people: it goes into no prompt.
+    told = newest.evaluation and newest.evaluation.model_dump_json(exclude=NOT_PROMPTED)
+    delta = estimate(told).total if told else 0
     return state.task_tokens + newest.output.tokens.total + delta // 2
 
 

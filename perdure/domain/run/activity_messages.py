@@ -314,7 +314,8 @@ class ToolCallRequest(ActivityMessage):
 class ToolCallReport(ActivityMessage):
     """What a tool call gave, by reference; `number` is what a good output begins with.
 
-    `held` is what runs that this run started hold of its budget; None where nobody looked.
+    `told` is the beginning of it, for people who watch. `held` is what runs that this run started
+    hold of its budget; None where nobody looked.
     """
 
     outcome: ToolOutcome = "ok"
@@ -322,6 +323,7 @@ class ToolCallReport(ActivityMessage):
     code: str = ""
     seconds: float = 0.0
     number: float | None = None
+    told: str = ""
     held: dict[str, Reservation] | None = None
 
 

@@ -21,6 +21,11 @@ def lacking(record: IterationRecord) -> list[JsonValue]:
     return [*(_short(text) for text in told[:SHOWN]), *([f"{rest} more"] if rest > 0 else [])]
 
 
+def counted(record: IterationRecord) -> list[JsonValue]:
+    """What test programs counted, each once."""
+    return list(dict.fromkeys(item.counted for item in record.dimensions.values() if item.counted))
+
+
 def _told(record: IterationRecord) -> Iterator[str]:
     for name, item in record.dimensions.items():
         if item.score >= 1:

@@ -84,6 +84,7 @@ def dimension_records(evaluation: Evaluation | None) -> dict[str, DimensionRecor
             stale=item.stale,
             gap=item.gap,
             cached_from="" if item.carried else item.cached_from,
+            counted=item.counted,
         )
         for item in evaluation.dimensions
         if item.capped is not None

@@ -18,6 +18,7 @@ AccessLevel = Literal["full", "readonly-shell", "readonly", "minimal"]
 
 DEFAULT_TIMEOUT_S = 30.0
 EXCERPT_CHARACTERS = 8_000
+BRIEF_CHARACTERS = 60
 OUTPUT_CAP_BYTES = 50 * 1024
 OUTPUT_CAP_LINES = 2_000
 
@@ -152,6 +153,17 @@ def excerpt(text: str, *, reference: str, limit: int = EXCERPT_CHARACTERS) -> st
         f"{head}\n[… {left_out} of {len(text)} characters left out; "
         f'read on with artifact.read {{"ref": "{reference}", "offset": {len(head)}}} …]\n{tail}'
     )
+
+
+def in_brief(text: str) -> str:
+    """The first line of what a tool gave that says something, and how many more there are."""
+    lines = [kept for line in text.splitlines() if (kept := " ".join(line.split()))]
+    if not lines:
+        return ""
+    first = lines[0]
+    more = f" (and {len(lines) - 1} more {'line' if len(lines) == 2 else 'lines'})"
+    shown = first if len(first) <= BRIEF_CHARACTERS else f"{first[: BRIEF_CHARACTERS - 1]}…"
+    return shown + (more if len(lines) > 1 else "")
 
 
 def arguments_hash(name: str, arguments: dict[str, JsonValue]) -> str:

@@ -37,6 +37,7 @@ class DimensionRecord(FrozenModel):
     """The score of one rubric dimension, where it came from, and what is missing.
 
     `cached_from` is the run that paid for the verdict, where the same question was answered before.
+    `counted` is what a test program counted, in words.
     """
 
     score: float
@@ -45,6 +46,7 @@ class DimensionRecord(FrozenModel):
     stale: bool = False
     gap: str = ""
     cached_from: str = ""
+    counted: str = ""
 
 
 StageStatus = Literal["completed", "failed", "cut", "blocked"]

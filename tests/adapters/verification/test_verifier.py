@@ -101,6 +101,20 @@ async def test_scores(
     assert bool(blames) == (expected is not None and expected < 1)
 
 
+@pytest.mark.parametrize(
+    ("out", "counted"),
+    [
+        ("12 passed in 0.1s", "all 12 tests pass"),
+        ("1 passed in 0.1s", "the only test passes"),
+        ("1 failed, 3 passed in 0.1s", "3 of 4 tests pass"),
+        ("fine", ""),
+    ],
+)
+async def test_what_a_test_program_counts_is_told(tmp_path: Path, out: str, counted: str) -> None:
+    found = await score(TESTS, Ran(code=int("failed" in out), out=f"{out}\n"), tmp_path)
+    assert found.counted == counted
+
+
 @pytest.mark.parametrize("check", ["tests", "lint"])
 async def test_nothing_to_run_is_a_full_score_with_a_warning(tmp_path: Path, check: str) -> None:
     found = await score({"check": check}, Ran(code=1), tmp_path)

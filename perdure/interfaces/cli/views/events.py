@@ -39,8 +39,8 @@ def iteration_line(index: int, data: Data, *, limit: int | None = None) -> Text:
 
     Args:
         index: of the iteration.
-        data: `score`, `evaluation`, `saved`, `missing`, `error`, `decision` and `adaptation`, as
-            events and records have them.
+        data: `score`, `evaluation`, `saved`, `counted`, `missing`, `error`, `decision` and
+            `adaptation`, as events and records have them.
         limit: the run's iteration limit.
     """
     value, error = _number(data, "score"), _word(data, "error")
@@ -49,7 +49,7 @@ def iteration_line(index: int, data: Data, *, limit: int | None = None) -> Text:
     if (_words(data, "missing") or error) and not tried.startswith("strategy "):
         tried = ""  # what is to change next is what is missing or failed, and said once
     pieces = [f"{head or 'done'}{_evaluation(data)}", *([one_line(tried)] if tried else [])]
-    pieces.extend(filter(None, (_missing(data),)))
+    pieces += [*map(one_line, _words(data, "counted")), *filter(None, (_missing(data),))]
     of = f"/{limit}" if limit else ""
     style = BAD if error and value is None else ""
     return line((f"[iter {index}{of}]", "bold cyan"), " ", (" · ".join(pieces), style))
@@ -134,9 +134,11 @@ def _tool(event: Event, limit: int | None) -> Text:
     outcome = _word(event.data, "outcome") or _word(event.data, "why")
     style = DIM if outcome in {"", "ok"} else WARN
     about, took = _word(event.data, "label"), _number(event.data, "ms")
-    told = [one_line(outcome)] if outcome else []
+    gave = one_line(_word(event.data, "result"), 100)
+    told = [one_line(outcome)] if outcome and not (gave and outcome == "ok") else []
     told += [duration(took / 1000)] if took and took >= WORTH_TELLING_MS else []
     called = f"{name} {one_line(about, 80)}" if about else name
+    called = f"{called} → {gave}" if gave else called
     return line(("[tool]", style), " " + " · ".join([called, *told]))
 
 

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from perdure.domain.llm.usage import add_cost
-from perdure.domain.run.missing import lacking
+from perdure.domain.run.missing import counted, lacking
 from perdure.domain.turns.records import IterationRecord, StageRecord, VerdictRecord
 from perdure.interfaces.cli.views.events import iteration_line
 from perdure.interfaces.cli.views.formatting import (
@@ -161,8 +161,8 @@ def _dimensions(record: IterationRecord) -> str:
 
 def record_line(record: IterationRecord) -> Text:
     """An iteration as `watch` tells it."""
-    data: dict[str, JsonValue] = {**record.model_dump(mode="json"), "missing": lacking(record)}
-    return iteration_line(record.index, data)
+    told: dict[str, JsonValue] = {"missing": lacking(record), "counted": counted(record)}
+    return iteration_line(record.index, {**record.model_dump(mode="json"), **told})
 
 
 def _told_by_stages(record: IterationRecord) -> RenderableType:

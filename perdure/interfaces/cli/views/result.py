@@ -78,12 +78,12 @@ def _error(result: RunResult) -> str | None:
 
 
 def done_line(result: RunResult, *, learned: Learned | None = None) -> Text:
-    """`[done] 2 iterations, 38k tokens, $0.32, 2 learnings · quality met  ▆█`."""
+    """`[done] 2 iterations, 38k tokens, $0.32, 2 learnings saved · quality met  ▆█`."""
     count = result.iteration_count or len(result.iterations)
     told = [plural(count, "iteration"), f"{tokens(result.spend.tokens)} tokens"]
     told.append(money(result.spend.cost_usd))
     if learned is not None and learned.count:
-        told.append(plural(learned.count, "learning"))
+        told.append(f"{plural(learned.count, 'learning')} saved")
     style = BAD if result.outcome in BAD_OUTCOMES else GOOD
     scores = [record.score for record in result.iterations]
     bars = sparkline(scores) if any(value is not None for value in scores) else ""

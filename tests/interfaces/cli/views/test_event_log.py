@@ -21,7 +21,7 @@ def test_a_refinement_tells_its_scores_with_what_is_missing() -> None:
         event(1, "run_started", kind="refine"),
         event(2, "model_replied", tokens=450, text="draft"),
         event(3, "evaluated", kind="full", scores={"short": 1.0, "tone": 0.6, "words": 0.5}),
-        event(4, "iteration_completed", score=0.73),
+        event(4, "iteration_completed", score=0.73, counted=["9 of 12 tests pass"]),
         event(5, "evaluated", kind="incremental", scores={"short": 1.0, "tone": 1.0}),
         event(6, "iteration_completed", iteration=2, score=1.0),
         event(7, "iteration_completed", iteration=3, error="the model gave nothing"),
@@ -30,7 +30,7 @@ def test_a_refinement_tells_its_scores_with_what_is_missing() -> None:
     assert lines == snapshot(
         [
             "[start] Write a product text for a steel water bottle.",
-            "[iter 1/6] score 0.73 · missing tone; words",
+            "[iter 1/6] score 0.73 · 9 of 12 tests pass · missing tone; words",
             "[iter 2/6] score 1.00 (eval: incremental)",
             "[iter 3/6] the model gave nothing",
         ]
@@ -42,6 +42,8 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
         status(kind="agent", iteration_limit=50),
         event(1, "model_replied", tokens=1_200, text="let me\nlook", stop_reason="tool_use"),
         event(2, "tool_finished", tool="fs.list", outcome="ok"),
+        event(2, "tool_finished", tool="fs.list", label="src", outcome="ok", result="a.py", ms=5),
+        event(2, "tool_finished", tool="fs.read", label="b", outcome="error", result="no file b"),
         event(3, "tool_refused", tool="fs.write", why="not on offer"),
         event(4, "iteration_completed", decision="continue"),
         event(5, "model_failed_over", failed="a", to="b", why="overloaded"),
@@ -53,6 +55,8 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
         [
             "[turn 1/50] 1,200 tokens · let me look",
             "[tool] fs.list · ok",
+            "[tool] fs.list src → a.py",
+            "[tool] fs.read b → no file b · error",
             "[tool] fs.write · not on offer",
             "[model] a · b · overloaded",
             "[tool approval g1] May I?  → perdure answer refine-steel-bottle-7f3a:g1 approve|deny",

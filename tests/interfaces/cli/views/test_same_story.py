@@ -50,7 +50,7 @@ async def test_the_end_counts_what_was_learned(site: Installation) -> None:
     assert learned is not None
     assert learned.count == 1
     assert learned.told.startswith("1 learning kept")
-    assert ", 1 learning" in plain(done_line(result, learned=learned))
+    assert ", 1 learning saved" in plain(done_line(result, learned=learned))
     silent = result.model_copy(update={"learnings_started": False})
     assert await find_learned(services, silent) is None  # pyright: ignore[reportArgumentType]
     other = result.model_copy(update={"id": "refine-not-yet-0001"})
