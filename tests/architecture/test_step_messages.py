@@ -403,6 +403,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "code": "",
             "seconds": 0.0,
             "number": None,
+            "told": "",
             "held": None,
         },
         "ToolCallRequest": {
