@@ -16,7 +16,7 @@ from pydantic_monty import AsyncMonty
 from perdure.adapters.sandbox.bubblewrap import find_bubblewrap
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
 from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
-from perdure.adapters.stores import Stores
+from perdure.adapters.stores.open_stores import Stores
 from perdure.adapters.tools.generated_tools import MadeTools
 from perdure.domain.evaluation.program_checks import Command
 from perdure.domain.generated_tools.draft import PIPELINE, ToolDraft

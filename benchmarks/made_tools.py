@@ -8,7 +8,7 @@ from statistics import median
 
 from benchmarks.boxes import Box, BoxName, boxes
 from benchmarks.pairing import Disagreement, Ratio, ratio
-from perdure.adapters.stores import Stores
+from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.base import FrozenModel
 
 AT_ONCE = 8

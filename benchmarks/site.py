@@ -16,9 +16,10 @@ from temporalio.testing import WorkflowEnvironment
 from benchmarks import plugin
 from benchmarks.processes import WorkerProcess, worker_process
 from benchmarks.scene import LEDGER_VARIABLE
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.temporal.data_converter import data_converter
-from perdure.gateway import Gateway, InstallationInfo
+from perdure.gateway.gateway import Gateway
+from perdure.gateway.types import InstallationInfo
 from perdure.local_services.search_attributes import register_search_attributes
 from perdure.local_services.service_commands import DYNAMIC_CONFIG, SQLITE_PRAGMAS, temporal_binary
 

@@ -3,6 +3,7 @@
 import signal
 import sys
 
+from perdure.about import VERSION
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.plain_text import printable
 
@@ -11,6 +12,9 @@ def main() -> None:
     """Run the command line of this process."""
     # Nothing is open yet: until a command listens itself, Ctrl-C simply ends the process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.argv[1:] == ["--version"]:
+        sys.stdout.write(f"{VERSION}\n")
+        return
     # Imported here so that a broken setting is told as a sentence, not as a traceback.
     from perdure.cli_wiring import app_context, bare_context
     from perdure.interfaces.cli import app

@@ -1,4 +1,7 @@
-"""What the command line is handed, built from settings."""
+"""What the command line is handed, built from settings.
+
+What only some commands need is imported where they use it: each import costs all commands time.
+"""
 
 import asyncio
 import getpass
@@ -10,17 +13,18 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
 
-from perdure.adapters.checks import check_problems
-from perdure.adapters.definitions import LoopFiles
+from perdure.about import VERSION
 from perdure.adapters.definitions.example_files import lay_out
-from perdure.adapters.llm.registry import access_from, default_model, model_notes
+from perdure.adapters.definitions.store import LoopFiles
+from perdure.adapters.llm.access import access_from, default_model, model_notes
 from perdure.adapters.logging.setup import configure_logging
 from perdure.adapters.settings.config_files import KNOWN, ConfigFiles
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal.encryption_keys import codec_token, encryption_keys
-from perdure.composition import VERSION, open_parts, services
+from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.errors import InvalidInput, NotFound, RuntimeUnavailable
+from perdure.domain.foundation.problems import Problem
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.collected import Collected
 from perdure.interfaces.services import (
@@ -32,10 +36,8 @@ from perdure.interfaces.services import (
     RuntimeView,
     Services,
 )
-from perdure.local_services import EmbeddedRuntime, read_logs, up
-from perdure.local_services.service_commands import has_api
-from perdure.operations import doctor as operations_doctor
-from perdure.operations import gc, setup_model
+from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.logs import read_logs
 from perdure.schemas import FILE_FORMATS
 from perdure.submission.parse_yaml import parse
 
@@ -60,7 +62,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         run_worker=installation.run_worker,
         run_codec=installation.run_codec,
         run_api=installation.run_api,
-        setup_model=setup_model.setup_model,
+        setup_model=_setup_model,
         replay=installation.replay,
         doctor=installation.doctor,
         collect=installation.collect,
@@ -84,7 +86,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         stdout=sys.stdout,
         stderr=sys.stderr,
         stdin=sys.stdin,
-        rubric_problems=check_problems,
+        rubric_problems=_rubric_problems,
         model_notes=model_notes,
         file_formats=FILE_FORMATS,
     )
@@ -111,11 +113,15 @@ class _Installation:
     def connect(
         self, *, start: bool, on_progress: OnProgress, with_worker: bool = False
     ) -> AbstractAsyncContextManager[Services]:
+        from perdure.composition import services
+
         return services(
             self._settings, start=start, on_progress=on_progress, with_worker=with_worker
         )
 
     async def up(self, on_change: Callable[[RuntimeView], None]) -> None:
+        from perdure.local_services.run_foreground import up
+
         await up(self._settings, on_change)
 
     def logs(self, part: str | None, *, lines: int, follow: bool) -> AsyncIterator[LogEntry]:
@@ -158,6 +164,8 @@ class _Installation:
         await server.serve(on_ready)
 
     async def run_api(self, *, host: str | None, port: int | None, on_ready: OnProgress) -> None:
+        from perdure.local_services.service_commands import has_api
+
         if not has_api():
             raise RuntimeUnavailable(
                 "The REST API is not installed: fastapi or uvicorn is missing.",
@@ -184,6 +192,7 @@ class _Installation:
 
     async def replay(self, histories: dict[str, bytes]) -> AsyncIterator[Replayed]:
         # Replaying brings the workflows in, as the worker does.
+        from perdure.composition import open_parts
         from perdure.operations import replay as operations_replay
 
         async with open_parts(self._settings) as parts:
@@ -196,9 +205,14 @@ class _Installation:
                 yield replayed
 
     def doctor(self) -> AsyncIterator[Check]:
-        return operations_doctor.diagnose(self._settings, self.connect)
+        from perdure.operations.doctor import diagnose
+
+        return diagnose(self._settings, self.connect)
 
     async def collect(self, dry_run: bool) -> Collected:
+        from perdure.composition import open_parts
+        from perdure.operations import gc
+
         async with (
             self.connect(start=False, on_progress=lambda _: None) as found,
             open_parts(self._settings) as parts,
@@ -220,6 +234,18 @@ class _Installation:
         with suppress(ProcessLookupError):  # it ended by itself a moment ago
             os.kill(part.process.pid, signal.SIGKILL)
         return Killed(name="worker", pid=part.process.pid)
+
+
+async def _setup_model(on_progress: OnProgress) -> str:
+    from perdure.operations.setup_model import setup_model
+
+    return await setup_model(on_progress)
+
+
+def _rubric_problems(rubric: Rubric) -> Sequence[Problem]:
+    from perdure.adapters.checks import check_problems
+
+    return check_problems(rubric)
 
 
 def _user() -> str:

@@ -7,30 +7,25 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar
 
 from temporalio.client import Client
 
+from perdure.about import VERSION
 from perdure.adapters.checks import RubricChecks, check_problems
 from perdure.adapters.checks.plugins import plugin_check_names, plugin_checks
-from perdure.adapters.definitions import LoopFiles
+from perdure.adapters.definitions.store import LoopFiles
+from perdure.adapters.llm.access import access_from, default_model, plugin_names
 from perdure.adapters.llm.pricing import ModelPrices, load_price_sheet
-from perdure.adapters.llm.registry import (
-    ModelCatalog,
-    access_from,
-    default_model,
-    model_plugins,
-    plugin_names,
-)
+from perdure.adapters.llm.registry import ModelCatalog, model_plugins
 from perdure.adapters.mcp.server_config import BOOK_FILE, NoServers, load_book
 from perdure.adapters.notifiers import tells_people
 from perdure.adapters.sandbox.commands import Allowance, LocalCommands
 from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
 from perdure.adapters.sandbox.python_sandbox import SnippetRunner
 from perdure.adapters.settings.variables import Settings, search_path, variable
-from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.stores.waiting_stores import patient, patient_disk
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal.client import address_of, connect
@@ -51,22 +46,23 @@ from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Endpoints, ToolServers
 from perdure.domain.run.spec import Timing
 from perdure.domain.tools.access_levels import SHELL_FULL
-from perdure.gateway import Gateway, InstallationInfo, Settling
+from perdure.gateway.gateway import Gateway
+from perdure.gateway.project_assignment import Settling
+from perdure.gateway.types import InstallationInfo
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.loop_service import LoopService
 from perdure.interfaces.services import OnProgress, Services
-from perdure.local_services import EmbeddedRuntime
+from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.search_attributes import register_search_attributes
 from perdure.resolve_spec import Plugins, Resolver
-from perdure.submission import Surroundings
 from perdure.submission.layers import DEFAULTS_FILE
 from perdure.submission.parse_yaml import parse
+from perdure.submission.types import Surroundings
 
 if TYPE_CHECKING:
     from perdure.adapters.mcp.servers import McpServers
 
 T = TypeVar("T")
-VERSION = version("perdure")
 SETTING_NAMES = frozenset(Settings.model_fields)
 WORK_FOLDER = "work"
 PRICE_SHEET = "prices.yaml"

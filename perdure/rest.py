@@ -3,18 +3,19 @@
 import asyncio
 import signal
 
+from perdure.about import VERSION
 from perdure.adapters.checks import check_problems
-from perdure.adapters.llm.registry import access_from, default_model, model_notes
+from perdure.adapters.llm.access import access_from, default_model, model_notes
 from perdure.adapters.logging.process_logs import log_process
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
-from perdure.composition import VERSION, services
+from perdure.composition import services
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.server import require_token_beyond_loopback, serve
 from perdure.interfaces.rest.settings import ApiRules, ApiSite
 from perdure.interfaces.services import OnProgress
-from perdure.local_services import EmbeddedRuntime
-from perdure.submission import Surroundings
+from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.submission.types import Surroundings
 
 DEFAULTS_FILE = "perdure.yaml"
 

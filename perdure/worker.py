@@ -23,6 +23,7 @@ from temporalio.worker import Worker
 
 # isort: split
 
+from perdure.about import VERSION
 from perdure.activities.ask_reviewer import AskVerdict
 from perdure.activities.call_model import CallModel
 from perdure.activities.call_tool import CallTool
@@ -59,20 +60,20 @@ from perdure.activities.worker_probe import Ready
 from perdure.activities.write_briefings import Brief
 from perdure.adapters.bounded_process.schemas import misfits_of
 from perdure.adapters.checks.builtin_checks import similarity
-from perdure.adapters.llm.registry import access_from, lacking_models
+from perdure.adapters.llm.access import access_from, lacking_models
 from perdure.adapters.logging.process_logs import log_process, told_at_the_end
 from perdure.adapters.notifiers import notifier, tells_people
 from perdure.adapters.settings.variables import Settings, variable
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.waiting_stores import once_there
 from perdure.adapters.temporal.client import connect
-from perdure.composition import VERSION, Parts, loops_of, open_parts
+from perdure.composition import Parts, loops_of, open_parts
 from perdure.domain.foundation.errors import PerdureError, StoreAway, StoreError
 from perdure.domain.foundation.names import loops_queue, models_queue, tools_queue
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
 from perdure.domain.run.notifications import ServedModels
-from perdure.local_services import announce_ready, say_what_is_polled, withdraw_ready
 from perdure.local_services.heaps import share_heaps
+from perdure.local_services.ready_file import announce_ready, say_what_is_polled, withdraw_ready
 from perdure.local_services.search_attributes import register_search_attributes
 from perdure.long_tasks import allow_long_tasks
 from perdure.workflow_registry import WORKFLOWS, workflow_runner

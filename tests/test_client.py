@@ -14,8 +14,8 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import AnyMessage, Receipt
 from perdure.domain.run.result import RunResult
-from perdure.gateway import Spec
-from perdure.submission import Flags, Surroundings
+from perdure.domain.specs import Spec
+from perdure.submission.types import Flags, Surroundings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

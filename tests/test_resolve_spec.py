@@ -7,7 +7,7 @@ import pytest
 from teams import stage, task, team
 
 from perdure.adapters.checks import check_problems
-from perdure.adapters.definitions import LoopFiles
+from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import InvalidInput

@@ -36,7 +36,9 @@ from perdure.gateway.types import RunFilter
 from perdure.interfaces.envelopes import Below, Share, held_by, share_of
 from perdure.interfaces.services import RunGateway
 from perdure.interfaces.trust_check import trusted_places
-from perdure.submission import Flags, Submission, Surroundings, as_workers_see, load_data, store
+from perdure.submission.loading import load_data, store
+from perdure.submission.types import Flags, Submission, Surroundings
+from perdure.submission.workers_view import as_workers_see
 
 STARTED_BY = "started_by"
 ROOT_RUN = "root_run"

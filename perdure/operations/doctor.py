@@ -8,8 +8,8 @@ from importlib.metadata import version
 
 from temporalio.service import RPCError
 
+from perdure.adapters.llm.access import access_from, default_model, model_notes
 from perdure.adapters.llm.embedded_facts import embedded_available
-from perdure.adapters.llm.registry import access_from, default_model, model_notes
 from perdure.adapters.sandbox.identity import STRANGER, is_root
 from perdure.adapters.settings.variables import Settings, unknown_variables
 from perdure.domain.agent.spec import AgentSpec
@@ -18,7 +18,7 @@ from perdure.domain.foundation.names import attributes_command
 from perdure.domain.foundation.plain_errors import said_in_words
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
-from perdure.local_services import EmbeddedRuntime
+from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.search_attributes import missing_attributes
 from perdure.local_services.temporal_server import connect_named
 from perdure.operations.run_checks import failing_runs, waiting_runs

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from perdure.adapters.settings.variables import Settings
-from perdure.adapters.stores import Stores, open_stores
 from perdure.adapters.stores.clock import utc_now
-from perdure.adapters.stores.open_stores import DATABASE_FILE
+from perdure.adapters.stores.open_stores import DATABASE_FILE, Stores, open_stores
 from perdure.adapters.stores.write_probe import try_writing
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.foundation.errors import PerdureError, StoreAway

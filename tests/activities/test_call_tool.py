@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 
 from perdure.activities.call_tool import CallTool
 from perdure.activities.support.context_cache import Frames
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.tools.builtin import kept_tools
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.domain.foundation.errors import StoreError

@@ -11,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 
 from perdure.activities.make_tool import MakeTool
 from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.tools.generated_tools import MadeTools
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.tool_hosts import ToolHosts

@@ -9,7 +9,7 @@ from remembering import START, avoid, episode, learning, skill
 from temporalio.testing import ActivityEnvironment
 
 from perdure.activities.recall import Recall
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.memory.entries import Origin
 from perdure.domain.memory.recall_messages import RecallReport, RecallRequest
 

@@ -9,7 +9,7 @@ from remembering import START, skill
 from temporalio.testing import ActivityEnvironment
 
 from perdure.activities.save_skills import OfferSkills, SaveSkills
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.domain.delegation.skills import (
     OfferSkillsReport,

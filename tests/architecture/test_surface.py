@@ -28,8 +28,8 @@ app.leave = leave
 sys.argv = ["perdure", *sys.argv[1:]]
 main()
 """
-MOST_MODULES = 525
-"""Of ours, that a plain command may load; each costs every command its time."""
+MOST_MODULES = {"--help": 315, "config": 315, "pause no-such-run": 510}
+"""Of ours, that a plain command may load; each costs the command its time."""
 
 
 @pytest.mark.parametrize("name", SURFACE)
@@ -41,7 +41,7 @@ def test_nothing_else_is_written_down() -> None:
     assert {path.name for path in FOLDER.iterdir()} == set(SURFACE)
 
 
-@pytest.mark.parametrize("command", ["--version", "pause no-such-run"])
+@pytest.mark.parametrize("command", MOST_MODULES)
 def test_a_plain_command_loads_no_more_than_this(command: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-c", COUNTED, *command.split()],
@@ -50,5 +50,5 @@ def test_a_plain_command_loads_no_more_than_this(command: str, tmp_path: Path) -
         env={**os.environ, "PERDURE_HOME": str(tmp_path)},
     )
     count, provider = done.stderr.splitlines()[-1].split()
-    assert int(count) <= MOST_MODULES
+    assert int(count) <= MOST_MODULES[command]
     assert provider == "False"

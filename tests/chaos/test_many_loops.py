@@ -15,7 +15,7 @@ from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
 from perdure.domain.run.spec import Timing
-from perdure.gateway import RunFilter
+from perdure.gateway.types import RunFilter
 
 MANY = 200
 AT_ONCE = 10

@@ -12,7 +12,8 @@ from perdure.adapters.llm.embedded_facts import embedded_available
 from perdure.domain.evaluation.outcomes import REASONS
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.interfaces.definitions import DEFINITIONS, definitions
-from perdure.submission import Flags, Surroundings, load, store
+from perdure.submission.loading import load, store
+from perdure.submission.types import Flags, Surroundings
 
 pytestmark = [
     pytest.mark.model,

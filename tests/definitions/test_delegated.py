@@ -10,7 +10,7 @@ from telling import told
 
 from perdure.domain.run.result import RunResult
 from perdure.interfaces.definitions import definitions
-from perdure.submission import store
+from perdure.submission.loading import store
 
 NAMES = [item.name for item in definitions() if item.kind == "delegation"]
 

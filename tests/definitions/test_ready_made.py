@@ -12,7 +12,8 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.run.result import RunResult
 from perdure.interfaces.definitions import DEFINITIONS, definitions
-from perdure.submission import Surroundings, load, store
+from perdure.submission.loading import load, store
+from perdure.submission.types import Surroundings
 
 STRATEGIES = ("detailed", "keyword-focused", "section by section")
 NAMES = [item.name for item in definitions()]

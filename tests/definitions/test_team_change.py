@@ -16,7 +16,7 @@ from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import ModelsSpec
 from perdure.interfaces.definitions import example_folder
-from perdure.submission import store
+from perdure.submission.loading import store
 
 SUITE = "pytest -q -p no:randomly -p no:cacheprovider"
 

@@ -9,7 +9,8 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.adapters.llm.embedded_facts import embedded_available
 from perdure.interfaces.definitions import DEFINITIONS
-from perdure.submission import Flags, Surroundings, load, store
+from perdure.submission.loading import load, store
+from perdure.submission.types import Flags, Surroundings
 
 pytestmark = [
     pytest.mark.model,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from perdure.adapters.definitions import LoopFiles
+from perdure.adapters.definitions.store import LoopFiles
 from perdure.domain.evaluation.conditions import EvaluationBound, GoalBound
 from perdure.domain.roles.definition import LoopDefinition, RoleDefinition
 from perdure.domain.roles.parse_definition import read_definition

@@ -11,7 +11,7 @@ from types import ModuleType
 from installation import Installation
 
 from perdure.client import Client
-from perdure.submission import Surroundings
+from perdure.submission.types import Surroundings
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "steer.py"
 WRITTEN = {"path": "notes.md", "content": "x", "expected_hash": "absent"}

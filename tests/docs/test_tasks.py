@@ -10,7 +10,7 @@ from ready_made import example, programs_allowed
 from telling import told
 
 from perdure.interfaces.definitions import definitions
-from perdure.submission import store
+from perdure.submission.loading import store
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
 SHOWN = {

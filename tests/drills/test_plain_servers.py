@@ -16,7 +16,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.domain.foundation.errors import NoReadyWorker, RuntimeUnavailable
 from perdure.domain.specs import RUN_SPEC
-from perdure.gateway import Gateway
+from perdure.gateway.gateway import Gateway
 from perdure.gateway.types import QueueState
 from perdure.operations.doctor import _attributes
 

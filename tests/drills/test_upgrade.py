@@ -17,7 +17,7 @@ from other_version import next_version
 from provider import Play
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.composition import VERSION
+from perdure.about import VERSION
 from perdure.domain.foundation.errors import VersionsApart
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import RUN_SPEC

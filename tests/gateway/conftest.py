@@ -13,7 +13,8 @@ from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.domain.foundation.names import SEARCH_ATTRIBUTES
-from perdure.gateway import Gateway, InstallationInfo
+from perdure.gateway.gateway import Gateway
+from perdure.gateway.types import InstallationInfo
 from tests.gateway.tiny import (
     ADDRESS,
     DYNAMIC,

@@ -13,9 +13,9 @@ from perdure.domain.foundation.errors import NoReadyWorker, NotAllowed, NotFound
 from perdure.domain.run.events import Event
 from perdure.domain.run.messages import AddInput, Pause, Resume, Stop
 from perdure.domain.turns.records import IterationRecord
-from perdure.gateway import Gateway
 from perdure.gateway.diagnostics import STORE, STORE_BACK, RunProblem
 from perdure.gateway.event_follower import Pace
+from perdure.gateway.gateway import Gateway
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from tests.gateway.tiny import MemoryRecords, Site, row, spec
 

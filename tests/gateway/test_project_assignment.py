@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.projects.records import Project, Session
 from perdure.domain.roles.spec import RolesSpec
-from perdure.gateway import Settling
+from perdure.gateway.project_assignment import Settling
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

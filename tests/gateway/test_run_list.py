@@ -6,8 +6,9 @@ from waiting import eventually
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.run.messages import Stop
-from perdure.gateway import Gateway, InstallationInfo, RunFilter
+from perdure.gateway.gateway import Gateway
 from perdure.gateway.run_list import Cursor
+from perdure.gateway.types import InstallationInfo, RunFilter
 from perdure.gateway.visibility import query_of
 from tests.gateway.tiny import ADDRESS, MemoryBlobs, MemoryJournal, MemoryRecords, Site, row, spec
 

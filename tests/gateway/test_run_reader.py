@@ -9,7 +9,7 @@ from perdure.domain.llm.usage import Usage
 from perdure.domain.run.messages import Pause, Stop
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.records import IterationRecord
-from perdure.gateway import Gateway
+from perdure.gateway.gateway import Gateway
 from tests.gateway.tiny import MemoryJournal, MemoryRecords, Site, row, spec
 
 ENDED = datetime(2026, 1, 2, tzinfo=UTC)

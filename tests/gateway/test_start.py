@@ -12,7 +12,8 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.run.messages import Stop
 from perdure.domain.run.status import RunStatus
-from perdure.gateway import Gateway, temporal_gateway
+from perdure.gateway import temporal_gateway
+from perdure.gateway.gateway import Gateway
 from tests.gateway.conftest import MakeGateway
 from tests.gateway.tiny import MemoryRecords, Site, spec
 

@@ -30,7 +30,8 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.domain.run.stored_run import StoredRun
 from perdure.domain.turns.records import IterationRecord
-from perdure.gateway import Gateway, Waits
+from perdure.gateway.gateway import Gateway
+from perdure.gateway.types import Waits
 
 ADDRESS = "the test server"
 SHORT = Waits(ready=1, patience=1, query=1, update=1, poll_first=0.05, poll_last=0.2, outage=0.5)

@@ -31,7 +31,7 @@ from perdure.interfaces.loop_service import STARTED_BY, LoopService
 from perdure.interfaces.mcp.asking import BY
 from perdure.interfaces.mcp.handler import Desk
 from perdure.interfaces.mcp.server import build_server
-from perdure.submission import Surroundings
+from perdure.submission.types import Surroundings
 from tests.interfaces.mcp.conftest import door_over
 
 CALLER = "agent-that-started-it"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from waiting import eventually
 
-from perdure.local_services import EmbeddedRuntime
+from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.processes import end, is_alive, process_ref
 from perdure.local_services.state import HomeFiles, RuntimeState, read_state, write_state
 from perdure.local_services.watcher import is_wanted

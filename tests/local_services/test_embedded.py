@@ -20,7 +20,8 @@ from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.foundation.names import SEARCH_ATTRIBUTES
 from perdure.domain.ports import Endpoints
-from perdure.local_services import EmbeddedRuntime, embedded
+from perdure.local_services import embedded
+from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.processes import ProcessRef, is_alive
 from perdure.local_services.state import HomeFiles, read_state
 from tests.local_services.support import (
@@ -164,7 +165,7 @@ async def test_two_commands_at_once_start_one_supervisor(
 ) -> None:
     script = (
         "import asyncio, json, os, sys\n"
-        "from perdure.local_services import EmbeddedRuntime\n"
+        "from perdure.local_services.embedded import EmbeddedRuntime\n"
         "from perdure.adapters.settings.variables import Settings\n"
         "command = tuple(json.loads(sys.argv[2]))\n"
         "settings = Settings.load(home=sys.argv[1], local_model='off', worker_command=command)\n"

@@ -11,8 +11,11 @@ from rich.console import Console
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.ports import Endpoints
-from perdure.local_services import EmbeddedRuntime, RuntimeState, banner, render, up
+from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.processes import is_alive
+from perdure.local_services.run_foreground import up
+from perdure.local_services.state import RuntimeState
+from perdure.local_services.status_table import banner, render
 from tests.local_services.support import processes_of
 
 MakeSettings = Callable[..., Settings]

@@ -11,7 +11,8 @@ import pytest
 from waiting import eventually
 
 from perdure.domain.foundation.errors import RuntimeUnavailable
-from perdure.local_services import EmbeddedRuntime, processes
+from perdure.local_services import processes
+from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.logs import last_words
 from perdure.local_services.processes import is_alive, listens, process_ref
 from perdure.local_services.progress import Progress

@@ -13,10 +13,10 @@ from perdure.adapters.free_ports import choose, is_free
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotFound, RuntimeUnavailable
 from perdure.domain.ports import Endpoints
-from perdure.local_services import announce_ready, read_logs, withdraw_ready
 from perdure.local_services.apply_settings import changed, digests
+from perdure.local_services.logs import read_logs
 from perdure.local_services.processes import listens, process_ref, try_lock
-from perdure.local_services.ready_file import is_announced
+from perdure.local_services.ready_file import announce_ready, is_announced, withdraw_ready
 from perdure.local_services.service_commands import worker_environment
 from perdure.local_services.state import HomeFiles, RuntimeState, read_state, write_state
 from tests.local_services.support import python

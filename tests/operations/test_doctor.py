@@ -9,7 +9,8 @@ import pytest
 from full_store import full_store
 
 from perdure.adapters.settings.variables import Settings
-from perdure.adapters.stores import open_stores, sqlite
+from perdure.adapters.stores import sqlite
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.interfaces.services import Check
 from perdure.operations import doctor

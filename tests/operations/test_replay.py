@@ -10,7 +10,7 @@ import pytest
 from installation import Installation
 from recordings import FOLDER
 
-from perdure.composition import VERSION
+from perdure.about import VERSION
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.operations.replay import replay
 

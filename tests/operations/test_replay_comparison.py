@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from recordings import FOLDER
 
-from perdure.composition import VERSION
+from perdure.about import VERSION
 from perdure.operations import replay_comparison
 from perdure.operations.replay import replay
 

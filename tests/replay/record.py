@@ -20,7 +20,7 @@ from kept_teams import ALL_SCENES
 from recordings import EXPECTED, FOLDER
 from scrubbing import scrubbed
 
-from perdure.composition import VERSION
+from perdure.about import VERSION
 from perdure.domain.run.messages import EventsQuery
 
 Files = Mapping[str, str]

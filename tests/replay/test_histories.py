@@ -8,7 +8,7 @@ from ends import TOLD
 from kept_teams import ALL_SCENES
 from recordings import FOLDER, Recording, departures, recordings
 
-from perdure.composition import VERSION
+from perdure.about import VERSION
 
 ALL = recordings()
 NAMED = {one.name: one for one in ALL}

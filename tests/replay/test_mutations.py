@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.composition import VERSION
+from perdure.about import VERSION
 
 ROOT = Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perdure.submission import Flags, Submission, Surroundings, load
+from perdure.submission.loading import load
+from perdure.submission.types import Flags, Submission, Surroundings
 from tests.submission.task_files import Load
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from perdure.submission import Submission
+from perdure.submission.types import Submission
 
 Load = Callable[..., Submission]
 

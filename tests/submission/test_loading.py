@@ -10,7 +10,8 @@ from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.evaluation.checks import LengthCheck
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.refine.spec import RefineSpec
-from perdure.submission import Surroundings, load_data
+from perdure.submission.loading import load_data
+from perdure.submission.types import Surroundings
 from tests.submission.task_files import TASK, Load, write
 
 

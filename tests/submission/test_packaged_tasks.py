@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound
-from perdure.submission import Flags, Surroundings, load
+from perdure.submission.loading import load
 from perdure.submission.packaged_tasks import definition_file, definition_names
+from perdure.submission.types import Flags, Surroundings
 
 TASK = """\
 kind: agent

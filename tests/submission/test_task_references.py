@@ -6,7 +6,8 @@ import pytest
 from pydantic import JsonValue
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.submission import Surroundings, load_data, store
+from perdure.submission.loading import load_data, store
+from perdure.submission.types import Surroundings
 from tests.submission.task_files import Load, write
 
 

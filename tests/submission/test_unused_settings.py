@@ -3,7 +3,8 @@
 import pytest
 from pydantic import JsonValue
 
-from perdure.submission import Flags, Surroundings, load_data
+from perdure.submission.loading import load_data
+from perdure.submission.types import Flags, Surroundings
 from perdure.submission.unused_settings import IDLE, idle_notes
 
 AROUND = Surroundings(folder=None, default_model="claude-x")

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary, Table, text
 
-from perdure.adapters.stores import Database
+from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import UtcTime, metadata
 
 # One row each, or one a folder.

@@ -17,17 +17,20 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
+from perdure.about import VERSION
 from perdure.adapters.checks import check_problems
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal.client import connect
-from perdure.composition import VERSION, Parts, open_parts, replayed_by
+from perdure.composition import Parts, open_parts, replayed_by
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import Timing
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import RUN_SPEC
 from perdure.domain.turns.records import IterationRecord
-from perdure.gateway import Gateway, InstallationInfo, Settling, Waits
+from perdure.gateway.gateway import Gateway
+from perdure.gateway.project_assignment import Settling
+from perdure.gateway.types import InstallationInfo, Waits
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.local_services.search_attributes import register_search_attributes
 from perdure.local_services.service_commands import temporal_binary

@@ -33,7 +33,7 @@ def next_version(folder: Path) -> Path:
     for name, classes in GROWN.items():
         for opening in classes:
             _grow(folder / name, opening)
-    _replace(folder / "perdure/composition.py", 'version("perdure")', repr(VERSION))
+    _replace(folder / "perdure/about.py", 'version("perdure")', repr(VERSION))
     # Step messages travel without their defaults: theirs is written all the same.
     _grow(folder / "perdure/domain/foundation/base.py", "class ActivityMessage")
     _replace(

@@ -11,7 +11,8 @@ from installation import Installation
 
 from perdure.adapters.definitions.example_files import lay_out
 from perdure.interfaces.definitions import DEFINITIONS, EXAMPLE, example_folder
-from perdure.submission import Flags, Submission, Surroundings, load
+from perdure.submission.loading import load
+from perdure.submission.types import Flags, Submission, Surroundings
 
 PROGRAMS = ("pytest", "ruff")
 

@@ -24,7 +24,7 @@ from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.server import serve
 from perdure.interfaces.rest.settings import ApiRules, ApiSite
 from perdure.interfaces.services import Services
-from perdure.submission import Surroundings
+from perdure.submission.types import Surroundings
 
 EVERY: tuple[Scope, ...] = ("admin",)
 TASK: dict[str, JsonValue] = {"kind": "agent", "goal": "look around", "learn": False}

@@ -11,7 +11,7 @@ from refining import WORDS_CHECK, draft, drafts, prompt_of, spec
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.run.result import Origin, RunResult
-from perdure.gateway import Spec
+from perdure.domain.specs import Spec
 
 
 async def forked(

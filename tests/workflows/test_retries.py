@@ -11,7 +11,7 @@ from waiting import eventually
 from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.run.messages import Retry
 from perdure.domain.run.result import RunResult
-from perdure.gateway import RunFilter
+from perdure.gateway.types import RunFilter
 
 BROKEN: Reply = {"error": {"status": 401, "message": "no such key"}}
 

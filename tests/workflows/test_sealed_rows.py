@@ -12,7 +12,7 @@ from installation import Installation, installation
 from invariants import executions
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.adapters.stores import open_stores
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.foundation.errors import StoreError
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.memory.entries import Skill

@@ -23,7 +23,7 @@ from trees import DEAR, manages, sub
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.run.messages import Retry
 from perdure.domain.run.spec import Timing
-from perdure.gateway import RunFilter
+from perdure.gateway.types import RunFilter
 
 
 @pytest.mark.long

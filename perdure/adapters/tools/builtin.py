@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from perdure.adapters.stores import Stores
 from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.open_stores import Stores
 from perdure.adapters.tools.host import AnyTool
 from perdure.adapters.tools.project_tools.artifacts import artifact_tools
 from perdure.adapters.tools.project_tools.memory_tools import memory_tools, skill_tools

@@ -25,7 +25,8 @@ from perdure.interfaces.rest.schemas import FRESH_NOTE, Count, PatchBody, Runs, 
 from perdure.interfaces.rest.scopes import require_trust
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.rest.verbs import steer
-from perdure.submission import as_workers_see, load_data, store
+from perdure.submission.loading import load_data, store
+from perdure.submission.workers_view import as_workers_see
 
 PAGES_SEARCHED = 10
 PREFIX = "/api/v1/loops"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from perdure.interfaces.services import Services
-from perdure.submission import Surroundings
+from perdure.submission.types import Surroundings
 
 DOCUMENT = "docs"
 METRICS = "metrics"

@@ -8,7 +8,7 @@ from waiting import eventually
 
 from perdure.activities.support import stream_preview
 from perdure.activities.support.stream_preview import LiveText
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.llm.usage import Usage
 

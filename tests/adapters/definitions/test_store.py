@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.definitions import LoopFiles
+from perdure.adapters.definitions.store import LoopFiles
 from perdure.domain.foundation.errors import (
     Conflict,
     InvalidInput,

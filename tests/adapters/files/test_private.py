@@ -7,7 +7,7 @@ import pytest
 
 from perdure.adapters.files import private
 from perdure.adapters.files.private import make_private
-from perdure.adapters.stores import open_stores
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.foundation.errors import StoreError
 from perdure.local_services.state import HomeFiles
 

@@ -9,17 +9,11 @@ from typing import Any
 
 import pytest
 
+from perdure.adapters.llm.access import ModelAccess, access_from, default_model, lacking_models
 from perdure.adapters.llm.embedded import EmbeddedModel
 from perdure.adapters.llm.messages import MessagesModel
 from perdure.adapters.llm.pricing import ModelPrices, PriceSheet, SheetEntry
-from perdure.adapters.llm.registry import (
-    ModelAccess,
-    ModelCatalog,
-    access_from,
-    default_model,
-    lacking_models,
-    model_plugins,
-)
+from perdure.adapters.llm.registry import ModelCatalog, model_plugins
 from perdure.adapters.llm.scripted import ScriptedModel
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput

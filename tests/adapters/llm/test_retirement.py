@@ -9,8 +9,8 @@ import pytest
 from anthropic.resources.messages.messages import DEPRECATED_MODELS
 from anthropic.types import Model
 
+from perdure.adapters.llm.access import DEFAULT_CLAUDE, ModelAccess, default_model
 from perdure.adapters.llm.pricing import ModelPrices
-from perdure.adapters.llm.registry import DEFAULT_CLAUDE, ModelAccess, default_model
 from perdure.adapters.llm.retirement import ENDS, NEWEST, current, retirement_notes, successor_of
 
 ROOT = Path(__file__).parents[3]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.turns.records import IterationRecord
 
 FIRST = Path(__file__).parent / "old" / "first_release.sql"

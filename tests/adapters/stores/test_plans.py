@@ -19,7 +19,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.adapters.stores import Database
+from perdure.adapters.stores.database import Database
 
 NAMES = frozenset(table.name for table in GROWING)
 PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")

@@ -8,7 +8,7 @@ import pytest
 from drafts import TEXT_SCHEMA, draft, returning
 
 from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.tools.generated_tools import MadeTools
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.generated_tools.draft import PIPELINE

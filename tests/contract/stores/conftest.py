@@ -8,7 +8,7 @@ import pytest
 from attempts import START
 from postgresql import postgresql_server, postgresql_url
 
-from perdure.adapters.stores import Database
+from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
 
 __all__ = ["postgresql_server", "postgresql_url"]

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from perdure.adapters.stores import Database
 from perdure.adapters.stores.access import SqlAccess
+from perdure.adapters.stores.database import Database
 from perdure.domain.installation.access import ApiToken, IdempotencyRecord, digest_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)

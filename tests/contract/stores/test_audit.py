@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from perdure.adapters.stores import Database
 from perdure.adapters.stores.audit import SqlAudit
+from perdure.adapters.stores.database import Database
 from perdure.domain.run.audit import AuditEntry, AuditFilter
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)

@@ -11,9 +11,10 @@ import psycopg
 import pytest
 from sqlalchemy import event, text
 
-from perdure.adapters.stores import Database, open_stores
+from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.migrations import migrations
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.foundation.errors import InvalidInput, StoreError
 from perdure.domain.llm.usage import Usage

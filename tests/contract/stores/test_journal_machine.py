@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from perdure.adapters.stores import Database
+from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.llm.usage import AttemptTotals, Usage

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from perdure.adapters.stores import Database
+from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.generated_tools import SqlMadeTools
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
-from perdure.adapters.stores import Database
+from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.memory import SqlMemory
 from perdure.adapters.stores.tables import memory as rows
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from remembering import START, avoid, episode, learning, skill
 
-from perdure.adapters.stores import Database
+from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.memory import SqlMemory
 from perdure.domain.memory.entries import Kind, MemoryEntry
 from perdure.domain.memory.ranking import Ranked, rank

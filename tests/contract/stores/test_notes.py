@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from perdure.adapters.stores import Database
 from perdure.adapters.stores.artifacts import SqlArtifacts
+from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.todos import SqlTodos
 from perdure.domain.foundation.errors import NotAllowed

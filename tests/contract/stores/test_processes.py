@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.stores import open_stores
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.budget.journal import Proceed
 from perdure.domain.llm.usage import Usage
 from tests.contract.stores.programs.die import ATTEMPT

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from perdure.adapters.stores import Database
+from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.projects import SqlProjects
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.projects.records import Project, Session, Sprint

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from perdure.adapters.stores import Database
+from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.stored_run import StoredRun

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from perdure.adapters.stores import Database
+from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.budget.journal import Attempt, Proceed, RunClosed

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TextIO
 
 from perdure.adapters.checks import check_problems
-from perdure.adapters.definitions import LoopFiles
 from perdure.adapters.definitions.example_files import lay_out
+from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.settings.config_files import KNOWN, ConfigFiles
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.foundation.errors import NotFound, PerdureError
 from perdure.domain.llm.requests import ModelProfile, Price

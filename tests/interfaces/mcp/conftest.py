@@ -14,7 +14,7 @@ from rest import scripted, services_of
 
 from perdure.interfaces.loop_service import LoopService
 from perdure.interfaces.mcp.settings import McpSite
-from perdure.submission import Surroundings
+from perdure.submission.types import Surroundings
 
 
 @dataclass

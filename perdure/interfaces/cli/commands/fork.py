@@ -9,7 +9,9 @@ from perdure.interfaces.cli.commands.limits import Limits, limits_of
 from perdure.interfaces.cli.commands.load_task import surroundings
 from perdure.interfaces.cli.commands.parameters import Given, OneRun
 from perdure.interfaces.cli.commands.run import follow_started
-from perdure.submission import Flags, revise, store
+from perdure.submission.fork_changes import revise
+from perdure.submission.loading import store
+from perdure.submission.types import Flags
 
 
 @Parameter(name="*")

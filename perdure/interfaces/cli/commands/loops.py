@@ -18,7 +18,8 @@ from perdure.interfaces.cli.session import ALL, LAST, Session
 from perdure.interfaces.cli.views.loops import controlled_view, loop_definitions_view, loops_view
 from perdure.interfaces.loop_service import NO_FLAGS, LoopService
 from perdure.interfaces.services import Services
-from perdure.submission import Flags, store
+from perdure.submission.loading import store
+from perdure.submission.types import Flags
 
 Targets = Annotated[str, Parameter(name="ID|all")]
 Param = Annotated[tuple[str, ...], Parameter(name="--param", negative="")]

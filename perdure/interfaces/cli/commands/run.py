@@ -15,7 +15,8 @@ from perdure.interfaces.cli.views.layout import DIM, line
 from perdure.interfaces.cli.views.plan import plan_view
 from perdure.interfaces.plan import models_of, plan_run
 from perdure.interfaces.services import Services
-from perdure.submission import NobodyJudges, store
+from perdure.submission.loading import store
+from perdure.submission.types import NobodyJudges
 
 
 async def run(

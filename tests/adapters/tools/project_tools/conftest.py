@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.tools.builtin import builtin_tools, kept_tools
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation, ToolOutput

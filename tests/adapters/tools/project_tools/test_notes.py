@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from perdure.adapters.stores import Stores
+from perdure.adapters.stores.open_stores import Stores
 from perdure.adapters.tools.project_tools.artifacts import CONTENT_CHARACTERS
 from tests.adapters.tools.project_tools.conftest import Caller
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import event
 
-from perdure.adapters.stores import open_stores
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.llm.usage import Usage
 

@@ -8,7 +8,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.llm.transcript import user_text
 from perdure.domain.llm.usage import Usage

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from remembering import avoid, episode, learning
 
-from perdure.adapters.stores import open_stores
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.memory.entries import Event, MemoryEntry, Origin
 from perdure.domain.memory.skill_proposals import proposal
 from perdure.domain.run.stored_run import StoredRun

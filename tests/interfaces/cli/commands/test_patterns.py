@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from remembering import episode
 
-from perdure.adapters.stores import open_stores
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.memory.entries import Learning, MemoryEntry, Origin, Pattern, Skill
 from perdure.interfaces.cli.commands.patterns import interval_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.stores import open_stores
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.projects.records import Artifact, Project, Session, Todo
 from perdure.domain.projects.scope import Reach
 from tests.interfaces.cli.memory import Installation

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from drafts import COUNT, TEXT_SCHEMA, draft
 
-from perdure.adapters.stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.generated_tools.draft import PIPELINE
 from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor
 from perdure.domain.run.stored_run import StoredRun

@@ -15,7 +15,7 @@ from perdure.interfaces.cli.learned import find_learned
 from perdure.interfaces.cli.views.history import history_view, record_line
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.cli.views.result import done_line, result_view
-from perdure.submission import store
+from perdure.submission.loading import store
 
 
 @pytest.mark.long

@@ -1,0 +1,5 @@
+"""What this program is."""
+
+from importlib.metadata import version
+
+VERSION = version("perdure")
