@@ -50,7 +50,7 @@ def test_critiques_are_read(reply: dict[str, JsonValue], score: float, critical:
         ('{"score": "high"}', 'score: found "high"'),
         ('{"score": true}', "score: found true"),
         ('{"score": 7}', "score: found 7"),
-        ('{"score": NaN}', "score: found NaN"),
+        ('{"score": NaN}', "NaN is a number that JSON does not know"),
         ('{"score": 1, "defects": [{"title": "x", "critical": true}]}', "yet 'x' is called"),
         ('{"score": 0.9, "defects": [{"title": "x"', "cut off before its end"),
     ],
