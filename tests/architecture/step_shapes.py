@@ -11,7 +11,10 @@ from tests.architecture.sources import modules
 
 REQUIRED = "required"
 TEAMS = re.compile(r"perdure\.domain\.(roles|delegation|generated_tools)\b")
-SINGLE = re.compile(r"perdure\.domain\.(?!(roles|delegation|generated_tools)\b)")
+PROMPTS = re.compile(r"perdure\.domain\.(turns\.entries|memory)\b")
+SINGLE = re.compile(
+    r"perdure\.domain\.(?!(roles|delegation|generated_tools|turns\.entries|memory)\b)"
+)
 
 
 def step_messages() -> dict[str, type[ActivityMessage]]:

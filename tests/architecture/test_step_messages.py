@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from perdure.adapters.temporal.data_converter import CompactConverter
 from perdure.domain.foundation.base import ActivityMessage
-from tests.architecture.step_shapes import SINGLE, TEAMS, shapes, step_messages, untagged
+from tests.architecture.step_shapes import PROMPTS, SINGLE, TEAMS, shapes, step_messages, untagged
 
 GOLDEN: dict[str, list[dict[str, JsonValue]]] = json.loads(
     (Path(__file__).parent / "golden.json").read_text(encoding="utf-8")
@@ -56,8 +56,6 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "evidence": {},
             "tree": None,
         },
-        "ExtractReport": {"call": "required", "problems": [], "usable": False, "learnings": []},
-        "ExtractRequest": {"call": "required"},
         "FinishReport": {"stored": True, "output": None, "excerpt": False},
         "FinishRequest": {
             "run": "required",
@@ -72,25 +70,6 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "state": None,
             "output": None,
             "inline": 0,
-        },
-        "GoalEntry": {
-            "type": "required",
-            "iteration": "required",
-            "done": "required",
-            "tokens": 0,
-            "said": [],
-            "problems": [],
-        },
-        "JudgeEntry": {
-            "type": "required",
-            "output": "required",
-            "dimensions": "required",
-            "open_findings": [],
-            "problems": [],
-            "changed": [],
-            "earlier": {},
-            "said": [],
-            "cut": False,
         },
         "JudgeReport": {
             "call": "required",
@@ -109,10 +88,6 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "next_finding": 1,
             "pass_score": 1.0,
         },
-        "KeepReport": {"kept": 0, "reinforced": 0},
-        "KeepRequest": {"source": "required", "learnings": "required"},
-        "MineReport": {"events": 0, "found": 0, "proposed": 0, "forgotten": 0},
-        "MineRequest": {"now": "required"},
         "ModelCallReport": {
             "status": "required",
             "head": None,
@@ -245,7 +220,6 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "orchestrates": False,
         },
         "PairRequest": {"frame": "required", "head": "required", "append": "required"},
-        "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},
         "PlanReport": {
             "call": "required",
             "problems": [],
@@ -260,64 +234,9 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "lacks": {},
             "models": {"default": "", "names": [], "any": False},
         },
-        "RecallReport": {
-            "text": None,
-            "skills_text": None,
-            "learnings": 0,
-            "anti_patterns": 0,
-            "similar_tasks": 0,
-            "skills": [],
-            "used": [],
-            "left_out": [],
-            "left_out_count": 0,
-            "missing": [],
-            "unreadable": 0,
-            "summary": "",
-            "seconds": 0.0,
-        },
-        "RecallRequest": {
-            "run": "required",
-            "goal": "required",
-            "category": None,
-            "token_limit": "required",
-            "skills": [],
-            "now": "required",
-        },
-        "RecalledSkill": {
-            "id": "required",
-            "name": "required",
-            "version": 1,
-            "deterministic": False,
-            "score": 0.0,
-            "requested": False,
-        },
         "ReconcileRequest": {"activity_id": "required"},
-        "RefineEntry": {
-            "type": "required",
-            "previous": None,
-            "evaluation": None,
-            "threshold": None,
-            "guidance": [],
-            "error": None,
-            "part": None,
-            "tokens": 0,
-            "changed": [],
-            "plan": "",
-            "recalled": None,
-            "skills": None,
-            "approach": "",
-        },
         "ReframeReport": {"frame": "required", "task_tokens": 0},
         "ReframeRequest": {"frame": "required", "extra": None, "goal": None},
-        "ResultsEntry": {"type": "required", "results": "required"},
-        "SayEntry": {
-            "type": "required",
-            "role": "user",
-            "text": "",
-            "ref": None,
-            "tokens": 0,
-            "pinned": False,
-        },
         "ServedModels": {"default": "", "names": [], "any": False},
         "SettleChildReport": {"spend": "required"},
         "SettleChildRequest": {"child": "required", "root": "required"},
@@ -331,31 +250,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "patch_to": None,
         },
         "StageContext": {"frame": "required", "system_tokens": 0, "task_tokens": 0},
-        "StageEntry": {
-            "type": "required",
-            "iteration": "required",
-            "limit": None,
-            "place": "required",
-            "of": "required",
-            "done": [],
-            "past": [],
-            "left_out": 0,
-            "findings": [],
-            "review": None,
-            "goal_reason": "",
-            "guidance": [],
-            "answer": None,
-            "tokens": 0,
-        },
         "StageSetup": {"system": "required", "grant": "required", "extra": {}},
-        "StageShown": {
-            "iteration": "required",
-            "name": "required",
-            "role": "required",
-            "status": "completed",
-            "line": "",
-            "ref": None,
-        },
         "StageTools": {"level": "required", "allow": None},
         "StructuredReport": {"call": "required", "problems": [], "usable": False},
         "TakeOverReport": {
@@ -429,13 +324,6 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "iteration": 0,
             "stage": "",
         },
-        "ToolResultEntry": {
-            "call_id": "required",
-            "name": "required",
-            "outcome": "ok",
-            "ref": None,
-            "note": "",
-        },
         "VerifyReport": {"dimensions": [], "interrupted": None, "seconds": 0.0},
         "VerifyRequest": {"frame": "required", "output": None, "tree": None, "active_time_s": None},
     }
@@ -448,7 +336,7 @@ def test_all_step_messages_of_single_loops_are_known() -> None:
 
 
 def test_every_message_belongs_somewhere() -> None:
-    assert sorted([*shapes(SINGLE), *shapes(TEAMS)]) == list(MESSAGES)
+    assert sorted([*shapes(SINGLE), *shapes(PROMPTS), *shapes(TEAMS)]) == list(MESSAGES)
 
 
 def test_every_message_has_a_golden_payload() -> None:
