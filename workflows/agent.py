@@ -16,14 +16,19 @@ from perdure.domain.run.amend_spec import GOAL_CHANGED
 from perdure.domain.run.messages import Amend
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.resume import as_stored, taken_up
+from perdure.domain.turns.entries import SayEntry
 from perdure.domain.turns.guidance import TAKEN_BACK
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.settings import Turns, resolve
 from perdure.domain.turns.turn import Ending, Limits, TurnState
 from perdure.workflows.engine.agent_turns import AgentTurns
 from perdure.workflows.engine.final_answer import TurnsEnd
+from perdure.workflows.engine.recall_memory import recall_memory
+from perdure.workflows.engine.start_learning import finish_and_learn
 
 PUBLISH_EVERY = 10
+# Runs that began before agent runs had memory replay without it.
+AGENT_MEMORY = "agent-memory"
 
 
 @workflow.defn(name="AgentLoop")
@@ -89,10 +94,31 @@ class AgentLoop(AgentTurns):
                     TurnsEnd(opened.outcome, opened.reason, fallback=True, detail=opened.detail)
                 )
             self.core.turn = taken_up(turn, opened.head, opened.tallies)
+            if self.spec.recall and turn.head is None and self._has_memory():
+                await self._recall()
         end = await self.take_turns(
             self.core.turn, self.turns, role=self.site.role, phase="executing"
         )
         return await self._close(end)
+
+    def _has_memory(self) -> bool:
+        """Whether memory takes part: in runs of people, and in none that began without it.
+
+        What a run is given to do by another is told, and learned from, there.
+        """
+        return self.site.parent is None and workflow.patched(AGENT_MEMORY)
+
+    async def _recall(self) -> None:
+        """Say what earlier runs left, before the first turn; a later one has read it already."""
+        report = await recall_memory(self)
+        if report is None:
+            return
+        self.core.recalled_skills = tuple(skill.name for skill in report.skills)
+        self.core.turn.entries += [
+            SayEntry(type="say", ref=blob.hash, tokens=blob.tokens.total)
+            for blob in (report.text, report.skills_text)
+            if blob is not None
+        ]
 
     def last_state(self) -> dict[str, JsonValue]:
         """The conversation as it stands, with results that no model has seen yet."""
@@ -113,7 +139,10 @@ class AgentLoop(AgentTurns):
             tree=last,
             structured=self.structured,
         )
-        return await self.finish(result, tuple(self.core.turn.unwritten))
+        unwritten = tuple(self.core.turn.unwritten)
+        if self.spec.learn and self._has_memory():
+            return await finish_and_learn(self, result, unwritten)
+        return await self.finish(result, unwritten)
 
     def begin_iteration(self, state: TurnState) -> None:
         """Count the turn, and open its record; a turn whose call was not made goes on."""

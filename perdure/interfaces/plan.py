@@ -177,7 +177,8 @@ def _steps(
     match spec:
         case AgentSpec():
             steps = ("model call", "tools it asks for", "until it answers in text")
-            return steps if spec.tools.access != "minimal" else steps[::2]
+            recall = ("recall",) if spec.recall else ()
+            return (*recall, *(steps if spec.tools.access != "minimal" else steps[::2]))
         case RefineSpec():
             planned = any(model.role == "planner" for model in models)
             before = [*(["recall"] if spec.recall else []), *(["plan"] if planned else [])]

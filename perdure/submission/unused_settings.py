@@ -19,10 +19,8 @@ IDLE: Mapping[str, str] = {
 }
 
 AGENT_IDLE: Mapping[str, str] = {
-    "recall": "an agent run begins with its own messages alone",
-    "skills": "an agent run is given no skills",
+    "skills": "an agent run is given skills with `recall: true` alone",
 }
-
 ROLES_IDLE: Mapping[str, str] = {
     "recall": "stages have the memory tools instead, each by its access",
     "skills": "stages have the skill tools instead, each by its access",
@@ -31,7 +29,6 @@ ROLES_IDLE: Mapping[str, str] = {
 DELEGATION_IDLE: Mapping[str, str] = {
     "models.planner": "the manager plans itself",
 }
-_BY_KIND: Mapping[str, Mapping[str, str]] = {"agent": AGENT_IDLE, "roles": ROLES_IDLE}
 
 
 def idle_notes(given: Fields) -> tuple[str, ...]:
@@ -40,12 +37,17 @@ def idle_notes(given: Fields) -> tuple[str, ...]:
     Args:
         given: what files and flags say, without the built-in defaults.
     """
-    idle = {**IDLE, **_BY_KIND.get(str(given.get("kind", "agent")), {})}
-    if given.get("kind") == "delegation":
-        idle = dict(DELEGATION_IDLE)
-    if given.get("kind") == "roles":
-        # Loops of roles run loops as stages.
-        idle = {path: why for path, why in idle.items() if not path.startswith("budget.")}
+    match given.get("kind", "agent"):
+        case "delegation":
+            idle = dict(DELEGATION_IDLE)
+        case "roles":
+            # Loops of roles run loops as stages.
+            own = {path: why for path, why in IDLE.items() if not path.startswith("budget.")}
+            idle = {**own, **ROLES_IDLE}
+        case "agent" if given.get("recall") is not True:
+            idle = {**IDLE, **AGENT_IDLE}
+        case _:
+            idle = dict(IDLE)
     return tuple(
         f"{path}: {_words(value)} has no effect in this version: {why}."
         for path, why in idle.items()

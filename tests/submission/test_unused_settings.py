@@ -60,7 +60,19 @@ def test_several_are_one_line_each() -> None:
     assert all("\n" not in note for note in told)
 
 
-def test_what_only_a_refine_run_does_is_idle_in_an_agent_run() -> None:
-    told = idle_notes({"kind": "agent", "goal": "g", "recall": True, "skills": ["s"]})
-    assert [note.partition(":")[0] for note in told] == ["recall", "skills"]
-    assert idle_notes({"kind": "refine", "goal": "g", "recall": True, "skills": ["s"]}) == ()
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"recall": True, "learn": True}, []),
+        ({"recall": True, "skills": ["s"]}, []),
+        ({"skills": ["s"]}, ["skills"]),
+        ({"recall": False, "skills": ["s"]}, ["skills"]),
+    ],
+    ids=["memory", "skills with it", "skills alone", "skills without it"],
+)
+def test_an_agent_run_has_memory_where_it_says_so(
+    given: dict[str, JsonValue], named: list[str]
+) -> None:
+    told = idle_notes({"kind": "agent", "goal": "g", **given})
+    assert [note.partition(":")[0] for note in told] == named
+    assert idle_notes({"kind": "refine", "goal": "g", **given}) == ()

@@ -1,12 +1,7 @@
 """What a refine run does before its first draft: recall, tell a question from work, plan."""
 
-from temporalio import workflow
-
-from perdure.activities.recall import Recall
-from perdure.domain.budget import envelope as budgets
 from perdure.domain.foundation.names import short_model_name
-from perdure.domain.memory.prompt_blocks import recall_allowance
-from perdure.domain.memory.recall_messages import RecallReport, RecallRequest
+from perdure.domain.memory.recall_messages import RecallReport
 from perdure.domain.refine.planning import PlanReport, wants_plan
 from perdure.domain.refine.question_detection import read_only_reason
 from perdure.domain.refine.state import RecalledMemory, SingleAnswer
@@ -14,10 +9,10 @@ from perdure.domain.refine.token_shares import share_used
 from perdure.domain.turns.entries import PlanEntry
 from perdure.domain.turns.settings import Turns
 from perdure.domain.turns.turn import Limits, TurnState
-from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.recall_memory import recall_memory
 from perdure.workflows.engine.step_attempts import AllModelsFailed, Called, Unpriced
-from perdure.workflows.engine.step_runner import Completed, StepFailed
+from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.structured_replies import Planning
 from perdure.workflows.refine_parts.drafting import Drafting
 
@@ -34,26 +29,9 @@ class PlanningStage(Drafting):
         """Look up what earlier runs left; memory is a help, so that the run goes on without."""
         if not self.spec.recall:
             return
-        self.set_phase("recalling")
-        activity_id = self.next_activity_id()
-        request = RecallRequest(
-            run=self.run_id,
-            goal=self.spec.goal,
-            category=self.spec.category,
-            token_limit=recall_allowance(self.spec.budget.tokens or None),
-            skills=self.spec.skills,
-            now=workflow.now(),
-        )
-        handle = workflow.start_activity_method(
-            Recall.recall,
-            request,
-            **activity_options.store_step(self.site, activity_id=activity_id, summary="recall"),
-        )
-        outcome = await self.await_step(handle, activity_id=activity_id)
-        if isinstance(outcome, Completed):
-            self._take_recollection(outcome.report)
-        else:
-            self.record_event("recalled", failed=f"{outcome.code}: {outcome.message}"[:300])
+        report = await recall_memory(self)
+        if report is not None:
+            self._take_recollection(report)
 
     def _take_recollection(self, report: RecallReport) -> None:
         core, blobs = self.core, (report.text, report.skills_text)
@@ -62,13 +40,6 @@ class PlanningStage(Drafting):
             skills_text=report.skills_text.hash if report.skills_text else None,
             tokens=sum(blob.tokens.total for blob in blobs if blob is not None),
             skills=tuple(skill.name for skill in report.skills),
-        )
-        self.apply_budget(budgets.work(core.budget, report.seconds))
-        self.record_event(
-            "recalled",
-            text=report.summary,
-            missing=list(report.missing) or None,
-            left_out=list(report.left_out) or None,
         )
         fixed = [skill.name for skill in report.skills if skill.requested and skill.deterministic]
         if fixed and self.spec.refine.classify != "off":

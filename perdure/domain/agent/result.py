@@ -81,6 +81,7 @@ def agent_result(
             call.outcome == "ok" for record in core.records for call in record.calls
         ),
         exhausted=_exhausted(end),
+        skills=core.recalled_skills,
         transcript=core.turn.head.hash if core.turn.head else None,
         unread_input=tuple(
             given.text or (given.ref.hash if given.ref else "")

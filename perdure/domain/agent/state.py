@@ -7,9 +7,10 @@ from perdure.domain.turns.turn import TurnState
 
 
 class AgentState(LoopState):
-    """State of an `AgentLoop`."""
+    """State of an `AgentLoop`; `recalled_skills` are those that memory gave it, by name."""
 
     turn: TurnState = TurnState()
+    recalled_skills: tuple[str, ...] = ()
 
 
 class AgentInput(LoopInput):
