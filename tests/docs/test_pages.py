@@ -12,22 +12,23 @@ from cyclopts import App
 from pydantic import BaseModel, JsonValue
 from rich.console import Console
 
+from ops import reference
+from ops.reference import PAGES
 from perdure.adapters.llm.script import Entry, Script, When, parse_script
-from perdure.domain.evaluation.outcomes import REASONS
-from perdure.domain.turns.records import IterationRecord
-from perdure.domain.run.result import (RunResult, exit_code)
-from perdure.domain.evaluation.rubric import Dimension, Rubric
-from perdure.domain.specs import RUN_SPEC
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.run.spec import Metadata
+from perdure.domain.evaluation.outcomes import REASONS
+from perdure.domain.evaluation.rubric import Dimension, Rubric
 from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.run.result import RunResult, exit_code
+from perdure.domain.run.spec import Metadata
+from perdure.domain.specs import RUN_SPEC
+from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.cli.app import build
 
+Captured = pytest.CaptureFixture[str]
 DOCS = Path(__file__).parents[2] / "docs"
 WHOLE = (Rubric, Metadata)
 ROW = re.compile(r"^\| (.+?) \| (.+?) \|", re.MULTILINE)
-# Not the negative forms that every flag and list has.
-OPTION = re.compile(r"--(?!no-|empty-).+")
 CODE = re.compile(r"`([^`]+)`")
 
 
@@ -101,22 +102,25 @@ def commands(app: App, before: str = "") -> list[str]:
     return [word for name in names for word in commands(app[name], f"{before} {name}".strip())]
 
 
-def options(app: App, command: str) -> set[str]:
-    for word in command.split():
-        app = app[word]
-    found = [one for one in app.assemble_argument_collection() if one.parse]
-    optional = (one for one in found if one.field_info.is_keyword_only)
-    names = {name for one in optional for name in one.names}
-    return {name for name in names if OPTION.fullmatch(name)}
+def test_the_reference_has_every_command(app: App) -> None:
+    shown = set(re.findall(r"^#+ perdure ([a-z ]+)$", page("cli-reference.md"), re.MULTILINE))
+    assert set(commands(app)) <= shown
 
 
-def test_the_page_on_commands_has_every_command_and_option(app: App) -> None:
-    text = page("commands.md")
-    documented = {
-        name: set(CODE.findall(given))
-        for name, given in re.findall(r"^\| `([a-z ]+)` \| [^|]+ \| ([^|]*)\|$", text, re.MULTILINE)
-    }
-    assert documented == {name: options(app, name) for name in commands(app)}
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_that_repeat_code_are_made_from_it(name: str) -> None:
+    assert page(name) == PAGES[name](), "Write it anew: make reference"
+
+
+def test_a_page_that_was_edited_by_hand_is_named(tmp_path: Path, capsys: Captured) -> None:
+    for name, made in PAGES.items():
+        (tmp_path / name).write_text(made(), encoding="utf-8")
+    assert reference.main(["--check", str(tmp_path)]) == 0
+    (tmp_path / "settings.md").write_text("by hand", encoding="utf-8")
+    assert reference.main(["--check", str(tmp_path)]) == 1
+    assert "settings.md\n" in capsys.readouterr().err
+    assert reference.main([str(tmp_path)]) == 0
+    assert reference.main(["--check", str(tmp_path)]) == 0
 
 
 def test_the_page_on_results_has_every_field() -> None:

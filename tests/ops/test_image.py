@@ -36,6 +36,13 @@ def test_versions_are_those_that_are_tested(name: str) -> None:
     assert {package: tested.get(package) for package in pins(name)} == pins(name)
 
 
+def test_the_site_is_made_beside_the_packages_that_are_tested() -> None:
+    tested, made = pins("requirements.lock"), pins("requirements-docs.lock")
+    shared = made.keys() & tested.keys()
+    assert shared
+    assert {name: made[name] for name in shared} == {name: tested[name] for name in shared}
+
+
 def test_everything_that_runs_is_in_it() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     optional = project["optional-dependencies"]

@@ -12,163 +12,30 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Self
 
-from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic import PrivateAttr, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from temporalio.envconfig import ClientConfigProfile
 
 from perdure.adapters.logging.redacting import keep_secret, secrets_of_url
+from perdure.adapters.settings.fields import DEFAULT_HOME, LIST, PREFIX, SettingFields
 from perdure.adapters.settings.files import REFERENCES, SECRETS
-from perdure.adapters.settings.layers import Layers, layers, names_in, plugin_place, variables_of
+from perdure.adapters.settings.layers import Layers, layers, names_in, variables_of
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problem_words import allowed
 from perdure.domain.foundation.problems import shown
 from perdure.domain.foundation.redaction import names_a_secret
-from perdure.domain.foundation.retry_policies import (
-    FAILOVER_AFTER_S,
-    FAILOVER_ATTEMPTS,
-    PROVIDER_ATTEMPTS,
-)
 from perdure.domain.ports import Endpoints
 
-DEFAULT_HOME = Path("~/.perdure")
-PREFIX = "PERDURE_"
-LIST = "words with commas between them, or a JSON list"
 EMBEDDED_GRACE_S = 10.0
-Names = Annotated[tuple[str, ...], NoDecode]
 
 
-def _standard(name: str) -> AliasChoices:
-    """A field that is also set by its well-known variable without our prefix."""
-    return AliasChoices(name, f"{PREFIX}{name}".upper(), name.upper())
-
-
-class Settings(BaseSettings):
+class Settings(SettingFields):
     """What an installation can be told. Build it with `Settings.load()`."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", populate_by_name=True
-    )
-
-    home: Path = DEFAULT_HOME
-    database_url: str | None = None  # None: an SQLite file in `home`
-    plugins: Names = ()
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["auto", "json", "console"] = "auto"
-
-    # Models
-    anthropic_api_key: SecretStr | None = Field(
-        None, validation_alias=_standard("anthropic_api_key")
-    )
-    anthropic_auth_token: SecretStr | None = Field(
-        None, validation_alias=_standard("anthropic_auth_token")
-    )
-    anthropic_base_url: str | None = Field(None, validation_alias=_standard("anthropic_base_url"))
-    model: str | None = (
-        None  # what a run without `models` uses; None: Claude with a key, else local
-    )
-    local_model: Literal["auto", "on", "off"] = "auto"
-    model_url: str | None = None  # where the embedded model answers; set by the supervisor
-
-    # Results
-    inline_output_bytes: int = Field(16 * 1024, ge=0, le=128 * 1024)  # 0: the reference alone
-
-    # Waiting, retrying
-    backoff_initial_s: float = Field(2, gt=0)
-    backoff_max_s: float = Field(30, gt=0)
-    provider_attempts: int = Field(PROVIDER_ATTEMPTS, ge=1)  # of a model without a fallback
-    failover_attempts: int = Field(FAILOVER_ATTEMPTS, ge=1)  # of one that has a fallback
-    failover_after_s: float = Field(FAILOVER_AFTER_S, ge=0)  # a fallback waits no longer
-    heartbeat_s: float = Field(10, gt=0)
-    sticky_s: float = Field(2, gt=0)
-    shutdown_grace_s: float = Field(120, ge=0)  # embedded services: 10, unless it is set
-
-    # Worker
-    max_concurrent_activities: int = Field(50, ge=1)
-    max_concurrent_workflow_tasks: int = Field(50, ge=1)
-    max_cached_workflows: int = Field(1000, ge=0)
-    model_calls_per_second: float | None = Field(None, gt=0)
-    allow_commands: Names = ()  # programs that checks may run, in a sandbox
-    plain_commands: Names = ()  # those of them that may run without one, where there is none
-    web_hosts: Names = ()  # hosts that web.fetch reads without asking a person; * for all
-    sandbox_paths: Names = ()  # folders that sandboxed programs may read beside the system
-    command_timeout_s: float = Field(120, gt=0)
-    trust_skills: bool = False  # skills of accepted runs enter later runs, nobody being asked
-    mcp_file: Path | None = None  # the MCP servers that tasks may use; None: `mcp.yaml` in `home`
-
-    # People and privacy
-    notify_webhook: SecretStr | None = None
-    notify_secret: SecretStr | None = None  # a reference to what signs webhooks
-    notify_command: str | None = None
-    encryption_key: SecretStr | None = None  # a reference: `env:NAME` or `file:PATH`
-    encryption_old_keys: Names = ()  # references to keys that still open what they encrypted
-    encryption_plain: Literal["refused", "read"] = "refused"  # with a key: what came without one
-    ui_codec_endpoint: str | None = None
-    ui_hosts: Names = ()  # names beside loopback's by which people call the embedded Web UI
-    codec_token: SecretStr | None = None  # a reference, as above; None: `codec.token` in `home`
-
-    # REST
-    api: Literal["auto", "on", "off"] = "auto"
-    api_host: str = "127.0.0.1"
-    api_port: int = Field(8237, ge=1, le=65535)
-    api_rate_per_minute: int = Field(600, ge=1)
-    api_body_bytes: int = Field(1024 * 1024, ge=1024)
-    api_hosts: Names = ()  # names by which the API may be called; on loopback its own suffice
-    api_origins: Names = ()  # pages of these origins may call from a browser
-    api_public: Annotated[tuple[Literal["docs", "metrics"], ...], NoDecode] = ()
-    api_token_days: int = Field(90, ge=0, le=36500)  # lifetime of new tokens; 0: they never expire
-    api_separate_approver: bool = False  # who starts a run may not approve its tool calls
-
-    # Embedded services
-    idle_minutes: float = Field(30, ge=0)  # 0: never end by themselves
-    workers: int = Field(1, ge=0)
-    temporal_port: int = Field(7233, ge=1, le=65535)
-    ui_port: int = Field(8233, ge=1, le=65535)
-    model_port: int = Field(8235, ge=1, le=65535)
-    codec_port: int = Field(8236, ge=1, le=65535)
-    worker_command: tuple[str, ...] | None = None  # as a JSON list; None: `perdure.worker`
-    model_command: tuple[str, ...] | None = None  # as a JSON list, `{port}` and `{home}` filled in
-    ready_file: Path | None = None  # set by the supervisor: a worker writes it when it polls
 
     _temporal: ClientConfigProfile = PrivateAttr(default_factory=ClientConfigProfile)
     _layers: Layers = PrivateAttr(default_factory=partial(Layers, home=None))
-
-    @field_validator("home", mode="after")
-    @classmethod
-    def _absolute(cls, home: Path) -> Path:
-        return home.expanduser().absolute()
-
-    @field_validator(
-        "plugins",
-        "allow_commands",
-        "plain_commands",
-        "sandbox_paths",
-        "web_hosts",
-        "encryption_old_keys",
-        "api_origins",
-        "api_hosts",
-        "ui_hosts",
-        "api_public",
-        mode="before",
-    )
-    @classmethod
-    def _split(cls, value: object) -> object:
-        if isinstance(value, str) and value.lstrip().startswith("["):
-            try:
-                return tuple(json.loads(value))
-            except (ValueError, TypeError):
-                raise ValueError(LIST) from None
-        if isinstance(value, str):
-            return tuple(names_in(value))
-        return value
-
-    @field_validator("plugins", mode="after")
-    @classmethod
-    def _from_here(cls, plugins: Names) -> Names:
-        """Files by their whole path: services are started elsewhere than the command is given."""
-        return tuple(dict.fromkeys(plugin_place(name, Path.cwd()) for name in plugins))
 
     @classmethod
     def load(cls, **overrides: object) -> Self:

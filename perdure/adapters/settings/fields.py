@@ -1,0 +1,226 @@
+"""Every setting of an installation: name, type, default, and what it means.
+
+`docs/settings.md` is made from this module (`make reference`): the text below a field is its row
+there, and a comment of one line above a group of fields is a heading.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from perdure.adapters.settings.layers import names_in, plugin_place
+from perdure.domain.foundation.retry_policies import (
+    FAILOVER_AFTER_S,
+    FAILOVER_ATTEMPTS,
+    PROVIDER_ATTEMPTS,
+)
+
+DEFAULT_HOME = Path("~/.perdure")
+PREFIX = "PERDURE_"
+LIST = "words with commas between them, or a JSON list"
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
+def _standard(name: str) -> AliasChoices:
+    """A field that is also set by its well-known variable without our prefix."""
+    return AliasChoices(name, f"{PREFIX}{name}".upper(), name.upper())
+
+
+class SettingFields(BaseSettings):
+    """The fields alone; `Settings` reads them from files and the environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", populate_by_name=True
+    )
+
+    # General
+    home: Path = DEFAULT_HOME
+    """Folder of the databases, blobs, working copies, logs and state."""
+    database_url: str | None = None
+    """SQLAlchemy URL of the stores. Unset: an SQLite file in the home folder."""
+    plugins: Names = ()
+    """Tools and checks that a worker loads: files (`./mytools.py`), package folders or modules."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest level that is logged. Commands show only warnings and errors unless this is set."""
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """Format of log lines. `auto`: readable on a terminal, JSON elsewhere."""
+
+    # Models
+    anthropic_api_key: SecretStr | None = Field(
+        None, validation_alias=_standard("anthropic_api_key")
+    )
+    """API key for the Messages API."""
+    anthropic_auth_token: SecretStr | None = Field(
+        None, validation_alias=_standard("anthropic_auth_token")
+    )
+    """Bearer token, for gateways that expect one instead of a key."""
+    anthropic_base_url: str | None = Field(None, validation_alias=_standard("anthropic_base_url"))
+    """Another address for the Messages API."""
+    model: str | None = None
+    """Model of runs that name none. Unset: Claude if there is a key, else the embedded model."""
+    local_model: Literal["auto", "on", "off"] = "auto"
+    """Whether to start the embedded model. `auto`: if it is installed; `on`: start it or fail."""
+    model_url: str | None = None
+    """Address of the embedded model. Set by the supervisor."""
+
+    # Results
+    inline_output_bytes: int = Field(16 * 1024, ge=0, le=128 * 1024)
+    """How much of its output a run returns inline, for the Web UI, `temporal workflow result` and
+    parent workflows. `0`: only the reference."""
+
+    # Retries and timeouts
+    backoff_initial_s: float = Field(2, gt=0)
+    """First pause before a failed model call is retried, if the provider names none."""
+    backoff_max_s: float = Field(30, gt=0)
+    """Longest such pause. Each pause is twice the one before, up to this."""
+    provider_attempts: int = Field(PROVIDER_ATTEMPTS, ge=1)
+    """Attempts per call for a model without a fallback."""
+    failover_attempts: int = Field(FAILOVER_ATTEMPTS, ge=1)
+    """Attempts per call for a model with a fallback, before the fallback is used."""
+    failover_after_s: float = Field(FAILOVER_AFTER_S, ge=0)
+    """Longest time from the first failure until the fallback is used, even if the provider asks
+    for a longer pause."""
+    heartbeat_s: float = Field(10, gt=0)
+    """A step without a heartbeat for this long counts as dead."""
+    sticky_s: float = Field(2, gt=0)
+    """How long a workflow task waits for the worker that has the run in its cache."""
+    shutdown_grace_s: float = Field(120, ge=0)
+    """How long steps in flight may take when a worker drains. Embedded workers: 10 unless set."""
+
+    # Workers
+    max_concurrent_activities: int = Field(50, ge=1)
+    """Concurrent steps per worker and queue."""
+    max_concurrent_workflow_tasks: int = Field(50, ge=1)
+    """Concurrent workflow tasks per worker."""
+    max_cached_workflows: int = Field(1000, ge=0)
+    """Runs that a worker keeps in memory. `0`: replay the history for each task."""
+    model_calls_per_second: float | None = Field(None, gt=0)
+    """Rate limit of the models queue, over all workers."""
+    allow_commands: Names = ()
+    """Programs that checks may run (`command`, `tests`, `lint`) in the sandbox. Add `shell.full`
+    to offer that tool."""
+    plain_commands: Names = ()
+    """Programs among those that may run without a sandbox if bubblewrap is missing."""
+    web_hosts: Names = ()
+    """Hosts that `web.fetch` may read without approval: `docs.python.org`, `*.python.org` or `*`.
+    With a list, all other hosts are refused."""
+    sandbox_paths: Names = ()
+    """Folders that sandboxed programs may read, besides the system and their own installation."""
+    command_timeout_s: float = Field(120, gt=0)
+    """Longest that such a program may take. A task can only shorten it."""
+    trust_skills: bool = False
+    """Give skills from accepted runs to later runs without asking a person."""
+    mcp_file: Path | None = None
+    """File with the [MCP servers](mcp.md) that tasks may use. Unset: `mcp.yaml` in the home
+    folder."""
+
+    # Notifications
+    notify_webhook: SecretStr | None = None
+    """Address to which each notice of a waiting gate is sent as a JSON POST."""
+    notify_secret: SecretStr | None = None
+    """Where to find the secret that signs webhooks: `env:NAME` or `file:PATH`. The secret is
+    `whsec_` and the base64 of 24 to 64 bytes."""
+    notify_command: str | None = None
+    """Command that gets each notice on standard input: words or a JSON list, no shell."""
+
+    # Encryption
+    encryption_key: SecretStr | None = None
+    """Where to find the key for blobs and Temporal's payloads: `env:NAME` or `file:PATH`. The key
+    is the base64 of 32 bytes."""
+    encryption_old_keys: Names = ()
+    """Earlier keys, named the same way. They only decrypt."""
+    encryption_plain: Literal["refused", "read"] = "refused"
+    """With a key set, whether a run accepts values that are not encrypted. Use `read` for runs
+    that began before the key was set."""
+    ui_codec_endpoint: str | None = None
+    """Codec server of your own for the embedded Web UI. Unset, with a key: ours is started."""
+    ui_hosts: Names = ()
+    """Host names, besides loopback, at which browsers may reach the embedded Web UI."""
+    codec_token: SecretStr | None = None
+    """Where to find the token that callers of the codec server present: `env:NAME` or `file:PATH`.
+    Unset: one is made in `codec.token` of the home folder."""
+
+    # REST API
+    api: Literal["auto", "on", "off"] = "auto"
+    """Whether the embedded services include the REST API. `auto`: if it is installed; `on`: start
+    it or fail."""
+    api_host: str = "127.0.0.1"
+    """Address on which the REST API listens. On any but loopback a token must exist."""
+    api_port: int = Field(8237, ge=1, le=65535)
+    """Port of the REST API. The embedded services take another free port if it is in use."""
+    api_rate_per_minute: int = Field(600, ge=1)
+    """Requests per token and minute, for REST and MCP each. Beyond that: `429`."""
+    api_body_bytes: int = Field(1024 * 1024, ge=1024)
+    """Largest request body."""
+    api_hosts: Names = ()
+    """Host names by which the API may be called, such as that of a proxy. Loopback names always
+    work on loopback."""
+    api_origins: Names = ()
+    """Origins of web pages that may call the API from a browser. Unset: none."""
+    api_public: Annotated[tuple[Literal["docs", "metrics"], ...], NoDecode] = ()
+    """What answers without a token, besides health: `docs`, `metrics`."""
+    api_token_days: int = Field(90, ge=0, le=36500)
+    """Days until a new or rotated token expires, unless `--days` or `--forever` is given. `0`:
+    never."""
+    api_separate_approver: bool = False
+    """Whoever starts a run may not approve its tool calls."""
+
+    # Embedded services
+    idle_minutes: float = Field(30, ge=0)
+    """Minutes without an open run after which the embedded services end. `0`: never."""
+    workers: int = Field(1, ge=0)
+    """Workers that the supervisor keeps running."""
+    temporal_port: int = Field(7233, ge=1, le=65535)
+    """Port of the embedded Temporal server. Another free port is taken if it is in use; commands
+    read the port from the home folder."""
+    ui_port: int = Field(8233, ge=1, le=65535)
+    """Port of its Web UI. Another free port is taken if it is in use."""
+    model_port: int = Field(8235, ge=1, le=65535)
+    """Port of the embedded model. Another free port is taken if it is in use."""
+    codec_port: int = Field(8236, ge=1, le=65535)
+    """Port of the codec server. Another free port is taken if it is in use."""
+    worker_command: tuple[str, ...] | None = None
+    """JSON list: the command that starts a worker, instead of `perdure.worker`."""
+    model_command: tuple[str, ...] | None = None
+    """JSON list: the command that starts the model, instead of the embedded one. `{port}` and
+    `{home}` are filled in."""
+    ready_file: Path | None = None
+    """File that a worker writes once it polls. Set by the supervisor."""
+
+    @field_validator("home", mode="after")
+    @classmethod
+    def _absolute(cls, home: Path) -> Path:
+        return home.expanduser().absolute()
+
+    @field_validator(
+        "plugins",
+        "allow_commands",
+        "plain_commands",
+        "sandbox_paths",
+        "web_hosts",
+        "encryption_old_keys",
+        "api_origins",
+        "api_hosts",
+        "ui_hosts",
+        "api_public",
+        mode="before",
+    )
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            try:
+                return tuple(json.loads(value))
+            except (ValueError, TypeError):
+                raise ValueError(LIST) from None
+        if isinstance(value, str):
+            return tuple(names_in(value))
+        return value
+
+    @field_validator("plugins", mode="after")
+    @classmethod
+    def _from_here(cls, plugins: Names) -> Names:
+        """Files by their whole path: services are started elsewhere than the command is given."""
+        return tuple(dict.fromkeys(plugin_place(name, Path.cwd()) for name in plugins))
