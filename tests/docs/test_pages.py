@@ -160,4 +160,4 @@ def test_links_and_pictures_exist(name: str) -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((DOCS.parent / "README.md").read_text(encoding="utf-8").splitlines()) < 200
+    assert len((DOCS.parent / "README.md").read_text(encoding="utf-8").splitlines()) < 150

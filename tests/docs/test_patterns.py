@@ -9,8 +9,8 @@ import yaml
 from installation import Installation
 
 from perdure.interfaces.definitions import DEFINITIONS
-from perdure.submission.types import (Flags, Surroundings)
-from perdure.submission.loading import (load, store)
+from perdure.submission.loading import load, store
+from perdure.submission.types import Flags, Surroundings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "patterns.md").read_text(encoding="utf-8")
 TASKS = dict(re.findall(r"### ([^\n]+)\n\n```yaml\n(.*?)```", PAGE, re.DOTALL))
