@@ -1,17 +1,17 @@
 """The activity `call_model`: one logical call, from entries to a stored reply."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from pydantic import JsonValue
 from temporalio import activity
 
-from perdure.activities.support.answer_shape import Misfits, shaped
 from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.journaled_model import Answered, JournaledModel, NotSent
 from perdure.activities.support.model_attempts import call_context, offers_of
 from perdure.activities.support.prompt_builder import PromptBuilder
 from perdure.activities.support.record_writer import RecordKeeper
+from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.cache_marks import CacheUse, cache_use
@@ -28,7 +28,26 @@ from perdure.domain.run.iteration_record import whole
 from perdure.domain.tools.definitions import ToolDefinition, arguments_hash
 from perdure.domain.turns.closing_prompt import SYSTEM_SHARE, closing_messages, shortened
 from perdure.domain.turns.compaction import compact, target_tokens
+from perdure.domain.turns.output_schema import Given, given_in, in_words
 from perdure.domain.turns.tool_call_rules import RequestedCall, canonical_json, normalize_name
+
+# How a value misses a schema; nothing where it conforms.
+Misfits = Callable[[Mapping[str, JsonValue], JsonValue], Awaitable[tuple[str, ...]]]
+
+
+async def shaped(
+    text: str, schema: Mapping[str, JsonValue], misfits: Misfits
+) -> tuple[str, tuple[str, ...]]:
+    """The answer and what is wrong with it: one that fits is its value alone, as JSON."""
+    found = given_in(text, schema)
+    if not isinstance(found, Given):
+        return text, in_words(found.problems)
+    try:
+        problems = await misfits(schema, found.value)
+    except PerdureError as error:
+        problems = (str(error),)
+    return (text, in_words(problems)) if problems else (found.text, ())
+
 
 # A tool's name and the arguments that a model gave, to the arguments as the tool mends them.
 Mended = Callable[[str, dict[str, JsonValue]], dict[str, JsonValue]]

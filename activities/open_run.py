@@ -1,10 +1,11 @@
-"""The activity `open_run`: write the frame and the first messages of a run."""
+"""The activities `open_run` and `reframe`: write the frame and first messages, amend the frame."""
 
 from collections.abc import Iterable
 from datetime import timedelta
 
 from temporalio import activity
 
+from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.tokens import estimate
@@ -12,6 +13,7 @@ from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.llm.transcript import Message, TextBlock, TranscriptRef, closed, user_text
 from perdure.domain.ports import BlobStore, Models, RecordStore, TranscriptStore
 from perdure.domain.refine.prompts import executor_system
+from perdure.domain.refine.state import ReframeReport, ReframeRequest
 from perdure.domain.run.activity_messages import (
     Frame,
     OpenRunReport,
@@ -215,3 +217,22 @@ def task_tokens(frame: Frame) -> int:
     """What the task adds to a prompt that is composed from the frame: goal, inputs, demands."""
     texts = [frame.goal, *frame.inputs.values(), str(frame.extra)]
     return sum(estimate(text).total for text in texts)
+
+
+class Reframe:
+    """Changes what the loop kind put into the frame; tools, models and inputs stay as pinned."""
+
+    def __init__(self, *, blobs: BlobStore, frames: Frames) -> None:
+        self._blobs = blobs
+        self._frames = frames
+
+    @activity.defn
+    @translated
+    async def reframe(self, step: ReframeRequest) -> ReframeReport:
+        """Store the new frame; the old one stays for whoever still names it."""
+        old = await self._frames.load(step.frame)
+        changed = {"extra": step.extra, "goal": step.goal}
+        given = {name: value for name, value in changed.items() if value is not None}
+        frame = old.model_copy(update=given)
+        address = await self._blobs.put(frame.model_dump_json().encode())
+        return ReframeReport(frame=address, task_tokens=task_tokens(frame))

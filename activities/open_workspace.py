@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from temporalio import activity
 
 from perdure.activities.support.error_mapping import translated
-from perdure.activities.support.heartbeat import Finished, within
-from perdure.activities.support.timer import Stopwatch
+from perdure.activities.support.heartbeat import Finished, Stopwatch, within
 from perdure.domain.evaluation.program_checks import named_program
 from perdure.domain.evaluation.rubric_requirements import WorkerRequirements
 from perdure.domain.evaluation.verifier_ports import Verifier

@@ -6,17 +6,19 @@ from datetime import datetime
 from temporalio import activity
 
 from perdure.activities.support.error_mapping import translated
-from perdure.activities.support.memory_notes import NoteKeeper
+from perdure.activities.support.heartbeat import Stopwatch
 from perdure.activities.support.record_writer import RecordKeeper
-from perdure.activities.support.timer import Stopwatch
 from perdure.domain.budget.journal import Journal
+from perdure.domain.foundation.errors import NotFound
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.llm.usage import AttemptTotals
-from perdure.domain.memory.rule_lessons import event_of
+from perdure.domain.memory.entries import Sort
+from perdure.domain.memory.rule_lessons import event_of, learning
 from perdure.domain.memory.run_history import EndedRun
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import BlobStore, Notifier, RecordStore
 from perdure.domain.projects.ports import ArtifactStore
+from perdure.domain.projects.records import LEARNING
 from perdure.domain.run.bookkeeping_messages import (
     FinishReport,
     FinishRequest,
@@ -28,6 +30,36 @@ from perdure.domain.run.notifications import NotifyReport, NotifyRequest
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.stored_run import StoredRun
 from perdure.domain.tools.workspaces import Workspaces
+
+CONFIDENCE = 0.5
+SORTS: dict[str, Sort] = {
+    "fact": "fact",
+    "heuristic": "heuristic",
+    "anti_pattern": "anti_pattern",
+}
+
+
+class NoteKeeper:
+    """Turns the notes of an ended run into learnings that name it as their origin."""
+
+    def __init__(self, *, artifacts: ArtifactStore, blobs: BlobStore, memory: MemoryStore) -> None:
+        self._artifacts = artifacts
+        self._blobs = blobs
+        self._memory = memory
+
+    async def keep(self, run: EndedRun) -> None:
+        """Put every note into memory; a repeat finds what it wrote."""
+        for note in await self._artifacts.artifacts_of_run(run.id):
+            if note.kind != LEARNING:
+                continue
+            try:
+                text = await self._blobs.get_text(note.ref)
+            except NotFound:
+                continue  # a note is a help: its loss does not hold up the end of a run
+            sort = SORTS.get(note.name, "fact")
+            await self._memory.put(
+                learning(run, f"note:{note.id}", sort=sort, text=text, confidence=CONFIDENCE)
+            )
 
 
 class Reconcile:

@@ -1,18 +1,20 @@
-"""The activity `take_over`: what a run that was reset finds of its older lives."""
+"""The activities `settle_child` and `take_over`: what lost children and earlier executions left."""
 
 from collections.abc import Mapping
 
 from temporalio import activity
+from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.service import RPCError, RPCStatusCode
 
-from perdure.activities.reconcile_child import Settling
 from perdure.activities.support.error_mapping import translated
-from perdure.activities.support.older_executions import children_started
 from perdure.domain.budget.journal import AttemptRow, Journal
+from perdure.domain.foundation.names import WORKFLOW_TYPES
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import RecordStore
-from perdure.domain.run.activity_messages import SettleChildRequest
+from perdure.domain.run.activity_messages import SettleChildReport, SettleChildRequest
 from perdure.domain.run.child_runs import child_name, child_number, is_below
-from perdure.domain.run.resume import booked
+from perdure.domain.run.resume import booked, booked_report
 from perdure.domain.run.stored_run import StoredRun
 from perdure.domain.run.take_over import (
     Orphan,
@@ -24,6 +26,103 @@ from perdure.domain.run.take_over import (
 from perdure.domain.turns.records import IterationRecord
 
 MOST_RUNS_BELOW = 10_000
+
+
+class Settling:
+    """Adds up journal and records; from here on the child, and all below it, may spend nothing."""
+
+    def __init__(self, *, journal: Journal, records: RecordStore) -> None:
+        self._journal = journal
+        self._records = records
+
+    async def settle(self, step: SettleChildRequest) -> SettleChildReport:
+        """Seal first, so that the sum is final; a repeat gives the same."""
+        rows = await self._journal.seal_tree(root=step.root, run=step.child)
+        runs = await self._runs(step.child)
+        records = [record for run in runs for record in await self._iterations(run.id)]
+        spend = booked_report(booked(rows))
+        below = [run for run in runs if run.id != step.child]
+        return SettleChildReport(
+            spend=spend.model_copy(
+                update={
+                    "tool_calls": sum(record.tool_calls for record in records),
+                    "iterations": len(records),
+                    "workers": len(below),
+                    "sub_managers": sum(run.kind == "delegation" for run in below),
+                }
+            )
+        )
+
+    async def _runs(self, child: str) -> list[StoredRun]:
+        found = await self._records.find_runs(prefix=child, limit=MOST_RUNS_BELOW)
+        return [run for run in found if run.id == child or is_below(run.id, child)]
+
+    async def _iterations(self, run: str) -> list[IterationRecord]:
+        texts = await self._records.records(run)
+        return [read(IterationRecord, text) for text in texts]
+
+
+class SettleChild:
+    """The activity around it."""
+
+    def __init__(self, *, journal: Journal, records: RecordStore) -> None:
+        self._settling = Settling(journal=journal, records=records)
+
+    @activity.defn
+    @translated
+    async def settle_child(self, step: SettleChildRequest) -> SettleChildReport:
+        """Close a child that ended without a result."""
+        return await self._settling.settle(step)
+
+
+_KINDS = {workflow: kind for kind, workflow in WORKFLOW_TYPES.items()}
+
+
+async def children_started(run: str, current: str) -> dict[str, str]:
+    """The kinds of all children that older lives of a run asked the server for, by id.
+
+    One that no worker has opened yet has no row in the store; the histories have it. Each names the
+    one that it was reset from.
+    """
+    found: dict[str, str] = {}
+    waiting, seen = [current], set[str]()
+    while waiting:
+        execution = waiting.pop()
+        if execution in seen:
+            continue
+        seen.add(execution)
+        for event in await _events(run, execution):
+            if (base := _reset_from(event)) is not None:
+                waiting.append(base)
+            elif execution != current:
+                found |= _child(event)
+    return found
+
+
+async def _events(run: str, execution: str) -> list[HistoryEvent]:
+    """The history of one execution; empty where the server dropped it."""
+    handle = activity.client().get_workflow_handle(run, run_id=execution)
+    try:
+        return [event async for event in handle.fetch_history_events()]
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return []
+        raise
+
+
+def _reset_from(event: HistoryEvent) -> str | None:
+    failed = event.workflow_task_failed_event_attributes
+    if failed.cause != WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
+        return None
+    return failed.base_run_id or None
+
+
+def _child(event: HistoryEvent) -> dict[str, str]:
+    if event.event_type != EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+        return {}
+    asked = event.start_child_workflow_execution_initiated_event_attributes
+    kind = asked.workflow_type.name
+    return {asked.workflow_id: _KINDS.get(kind, kind)}
 
 
 class TakeOver:

@@ -24,40 +24,25 @@ from temporalio.worker import Worker
 # isort: split
 
 from perdure.about import VERSION
-from perdure.activities.ask_reviewer import AskVerdict
 from perdure.activities.call_model import CallModel
-from perdure.activities.call_tool import CallTool
-from perdure.activities.check_call import CheckCall
-from perdure.activities.collect_results import ReadWork
-from perdure.activities.inspect_deliverables import InspectWork
-from perdure.activities.judge import Judge
-from perdure.activities.learn import Extract, KeepLearnings, Review
-from perdure.activities.make_tool import MakeTool
-from perdure.activities.manage import Manage
-from perdure.activities.merge_work import MergeWork
-from perdure.activities.mine_patterns import Mine
-from perdure.activities.offload_inputs import Shelve
-from perdure.activities.open_run import OpenRun
+from perdure.activities.evaluation import Check, Judge, Verify
+from perdure.activities.generated_tools import MakeTool, RepairTool
+from perdure.activities.manager import Brief, InspectWork, Manage, Shelve
+from perdure.activities.memory import Extract, KeepLearnings, Mine, Recall, Review
+from perdure.activities.open_run import OpenRun, Reframe
 from perdure.activities.open_workspace import OpenWorkspace
-from perdure.activities.parse_stage_output import ReadStage
 from perdure.activities.plan import Plan
-from perdure.activities.recall import Recall
-from perdure.activities.reconcile_child import SettleChild
-from perdure.activities.repair_tool import RepairTool
-from perdure.activities.review_work import ReviewWork
-from perdure.activities.run_checks import Check
+from perdure.activities.roles import AskVerdict, ReadStage
 from perdure.activities.run_lifecycle import Finish, Notify, Reconcile, Snapshot
-from perdure.activities.run_verification import Verify
-from perdure.activities.save_skills import OfferSkills, SaveSkills
+from perdure.activities.skills import OfferSkills, SaveSkills
 from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.journaled_model import Backoff, JournaledModel
 from perdure.activities.support.prompt_builder import PromptBuilder
-from perdure.activities.support.requested_calls import AskedCalls
 from perdure.activities.support.structured_calls import StructuredCalls
-from perdure.activities.take_over import TakeOver
-from perdure.activities.update_context import Reframe
+from perdure.activities.take_over import SettleChild, TakeOver
+from perdure.activities.tool_calls import AskedCalls, CallTool, CheckCall
 from perdure.activities.worker_probe import Ready
-from perdure.activities.write_briefings import Brief
+from perdure.activities.worker_results import MergeWork, ReadWork, ReviewWork
 from perdure.adapters.bounded_process.schemas import misfits_of
 from perdure.adapters.checks.builtin_checks import similarity
 from perdure.adapters.llm.access import access_from, lacking_models

@@ -5,7 +5,7 @@ from typing import assert_never
 from pydantic import JsonValue
 from temporalio import workflow
 
-from perdure.activities.offload_inputs import Shelve
+from perdure.activities.manager import Shelve
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.envelope import Budget
 from perdure.domain.delegation.apply_decision import UNHEARD, decide

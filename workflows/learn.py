@@ -6,7 +6,7 @@ only where it may find more, and a learner that fails takes nothing away.
 
 from temporalio import workflow
 
-from perdure.activities.learn import KeepLearnings, Review
+from perdure.activities.memory import KeepLearnings, Review
 from perdure.domain.budget.envelope import Budget, LimitReached
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.refs import BlobRef

@@ -5,7 +5,7 @@ from datetime import timedelta
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
-from perdure.activities.mine_patterns import Mine
+from perdure.activities.memory import Mine
 from perdure.domain.foundation.names import MINING_WORKFLOW
 from perdure.domain.memory.pattern_mining import MineReport, MineRequest, MiningInput
 from perdure.workflows.engine.activity_options import NEVER_RETRIED

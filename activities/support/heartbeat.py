@@ -1,4 +1,4 @@
-"""Heartbeats on an own timer, and the limits of a step's own time.
+"""Heartbeats on an own timer, and the time that a step has worked.
 
 A model call may be silent for minutes and a tool for longer, so beats never depend on events; and
 they cover the whole step, because a store that waits for its lock is no dead worker.
@@ -14,6 +14,24 @@ from temporalio import activity
 
 from perdure.domain.foundation.store_wait import PATIENCE, Patience
 from perdure.working_time import ended_in_time
+
+
+class Stopwatch:
+    """Counts seconds from its making; a clock that steps back does not touch it."""
+
+    def __init__(self) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._patience = PATIENCE.get() or Patience()
+        self._started = self._clock()
+        self._waited = self._patience.waited(self._started)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of work so far, to the millisecond."""
+        now = self._clock()
+        waited = self._patience.waited(now) - self._waited
+        return round(max(0.0, now - self._started - waited), 3)
+
 
 R = TypeVar("R")
 

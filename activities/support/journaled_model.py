@@ -13,7 +13,13 @@ from typing import Literal
 from temporalio import activity
 
 from perdure.activities.support.error_mapping import UNREADABLE, model_failure, unreadable
-from perdure.activities.support.heartbeat import Finished, Interrupted, to_the_end, within
+from perdure.activities.support.heartbeat import (
+    Finished,
+    Interrupted,
+    Stopwatch,
+    to_the_end,
+    within,
+)
 from perdure.activities.support.model_attempts import (
     Terms,
     affordable,
@@ -24,7 +30,6 @@ from perdure.activities.support.model_attempts import (
     within_window,
 )
 from perdure.activities.support.stream_preview import LiveText
-from perdure.activities.support.timer import Stopwatch
 from perdure.domain.budget.call_allowance import Allowance
 from perdure.domain.budget.journal import (
     Attempt,

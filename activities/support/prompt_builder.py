@@ -1,13 +1,33 @@
 """Turning the entries of a request into messages, where the content is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from perdure.activities.support.refine_prompts import RefinePrompts
-from perdure.activities.support.role_prompts import RolePrompts
-from perdure.domain.llm.transcript import Message, TextBlock, ToolResultBlock
+from perdure.domain.llm.transcript import Message, TextBlock, ToolResultBlock, user_text
+from perdure.domain.outputs.compression import Compressed
+from perdure.domain.outputs.parts import part_text
 from perdure.domain.ports import BlobStore
+from perdure.domain.refine.planning import planner_prompt
+from perdure.domain.refine.prompts import (
+    Brief,
+    added_text,
+    first_messages,
+    judge_prompt,
+    judge_task,
+    part_request,
+    task_text,
+)
+from perdure.domain.refine.state import RefineFrame, refine_frame
+from perdure.domain.roles.messages import stage_frame
+from perdure.domain.roles.prompts import Told, goal_prompt, stage_prompt
 from perdure.domain.run.activity_messages import Frame
+from perdure.domain.scoring.feedback import (
+    delta_feedback,
+    excerpt_for_judge,
+    failure_feedback,
+    later_messages,
+    shown_draft,
+)
 from perdure.domain.tools.definitions import excerpt
 from perdure.domain.turns.entries import (
     Entry,
@@ -20,6 +40,143 @@ from perdure.domain.turns.entries import (
     StageEntry,
     ToolResultEntry,
 )
+
+
+class RolePrompts:
+    """Reads what stages said, and lets the domain write the words."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    async def stage(self, entry: StageEntry, *, frame: Frame) -> tuple[Message, ...]:
+        """The task of a stage."""
+        told = await self._told(frame, [*(stage.ref for stage in entry.done), entry.review])
+        return (user_text(stage_prompt(stage_frame(frame), entry, told), pinned=True),)
+
+    async def goal(self, entry: GoalEntry, *, frame: Frame) -> tuple[Message, ...]:
+        """The goal judge's question; it sees what the stages said, not their conversations."""
+        told = await self._told(frame, (stage.ref for stage in entry.done))
+        return (user_text(goal_prompt(stage_frame(frame), entry, told), pinned=True),)
+
+    async def _told(self, frame: Frame, refs: Iterable[str | None]) -> Told:
+        texts = {ref: await self._blobs.get_text(ref) for ref in refs if ref is not None}
+        return Told(goal=frame.goal, inputs=frame.inputs, texts=texts)
+
+
+class RefinePrompts:
+    """Reads outputs, and lets the domain write the words."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    async def iteration(
+        self, entry: RefineEntry, *, frame: Frame, small_model: bool
+    ) -> tuple[Message, ...]:
+        """The first request, a later one with the delta, or the request for one part."""
+        own = refine_frame(frame)
+        brief = await self._brief(entry, frame)
+        if entry.part is not None:
+            return part_request(
+                brief,
+                own.rubric,
+                own.output,
+                part=entry.part,
+                evaluation=entry.evaluation,
+                draft=await self._part_draft(entry, own, small_model=small_model),
+            ).messages
+        if entry.evaluation is None and entry.error is None:
+            return first_messages(brief, own.rubric, own.output)
+        return later_messages(
+            task_text(brief, own.rubric, own.output.parts),
+            previous=await self._draft(entry, own, small_model=small_model),
+            feedback=_feedback(entry, own),
+            added=added_text(brief),
+        )
+
+    async def planning(self, entry: PlanEntry, *, frame: Frame) -> tuple[Message, ...]:
+        """The planner's question: the task as the executor will see it."""
+        own = refine_frame(frame)
+        brief = Brief(
+            goal=frame.goal,
+            context=frame.inputs,
+            recalled=await self._read(entry.recalled),
+            skills=await self._read(entry.skills),
+        )
+        prompt = planner_prompt(
+            task_text(brief, own.rubric, own.output.parts),
+            tools=[tool.name for tool in frame.tools],
+            problems=entry.problems,
+        )
+        return (user_text(prompt, pinned=True),)
+
+    async def judgement(self, entry: JudgeEntry, *, frame: Frame) -> tuple[Message, ...]:
+        """The judge's question; it never sees the executor's conversation."""
+        rubric = refine_frame(frame).rubric
+        work = Compressed(await self._blobs.get_text(entry.output))
+        if entry.changed:
+            work = excerpt_for_judge(work.text, changed=entry.changed, findings=entry.open_findings)
+        prompt = judge_prompt(
+            frame.goal,
+            [item for item in rubric.dimensions if item.name in entry.dimensions],
+            work.text,
+            inputs=frame.inputs,
+            open_findings=entry.open_findings,
+            problems=entry.problems,
+            earlier=entry.earlier,
+            folded=work.folds > 0,
+            said=entry.said,
+            cut=entry.cut,
+        )
+        constant = judge_task(frame.goal, frame.inputs)
+        changing = prompt.removeprefix(constant).lstrip("\n")
+        return (user_text(constant, changing, pinned=True),)
+
+    async def _brief(self, entry: RefineEntry, frame: Frame) -> Brief:
+        return Brief(
+            goal=frame.goal,
+            context=frame.inputs,
+            plan=entry.plan,
+            recalled=await self._read(entry.recalled),
+            skills=await self._read(entry.skills),
+            guidance=entry.guidance,
+            approach=entry.approach,
+        )
+
+    async def _read(self, address: str | None) -> str:
+        return "" if address is None else await self._blobs.get_text(address)
+
+    async def _part_draft(
+        self, entry: RefineEntry, own: RefineFrame, *, small_model: bool
+    ) -> str | None:
+        """The part as it stands in the best output."""
+        if entry.previous is None or entry.part is None:
+            return None
+        if not own.output.shows_draft(small_model=small_model):
+            return None
+        whole = await self._blobs.get_text(entry.previous)
+        return part_text(whole, entry.part, own.output.parts, as_json=True)
+
+    async def _draft(
+        self, entry: RefineEntry, own: RefineFrame, *, small_model: bool
+    ) -> Compressed | None:
+        if entry.previous is None or entry.error is not None or entry.evaluation is None:
+            return None
+        if not own.output.shows_draft(small_model=small_model):
+            return None
+        return shown_draft(
+            own.rubric,
+            entry.evaluation,
+            await self._blobs.get_text(entry.previous),
+            threshold=entry.threshold,
+            changed=entry.changed,
+        )
+
+
+def _feedback(entry: RefineEntry, own: RefineFrame) -> str:
+    delta = ""
+    if entry.evaluation is not None:
+        delta = delta_feedback(own.rubric, entry.evaluation, threshold=entry.threshold)
+    return delta if entry.error is None else failure_feedback(entry.error, delta)
 
 
 class PromptBuilder:

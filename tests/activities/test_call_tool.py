@@ -8,8 +8,8 @@ from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.call_tool import CallTool
 from perdure.activities.support.context_cache import Frames
+from perdure.activities.tool_calls import CallTool
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.tools.builtin import kept_tools
 from perdure.adapters.tools.host import LocalToolHost

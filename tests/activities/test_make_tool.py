@@ -9,7 +9,7 @@ from drafts import COUNT, draft, returning
 from pydantic import JsonValue
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.make_tool import MakeTool
+from perdure.activities.generated_tools import MakeTool
 from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.tools.generated_tools import MadeTools
@@ -225,7 +225,7 @@ async def test_what_an_older_pipeline_validated_is_validated_again(
     factory: Factory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await factory.make(draft())
-    for module in ("perdure.activities.make_tool", "perdure.domain.generated_tools.record"):
+    for module in ("perdure.activities.generated_tools", "perdure.domain.generated_tools.record"):
         monkeypatch.setattr(f"{module}.PIPELINE", 2)
     report = await factory.make(draft())
     assert not report.cached

@@ -8,7 +8,7 @@ import pytest
 from remembering import START, avoid, episode, learning, skill
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.recall import Recall
+from perdure.activities.memory import Recall
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.memory.entries import Origin
 from perdure.domain.memory.recall_messages import RecallReport, RecallRequest

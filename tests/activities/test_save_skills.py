@@ -8,7 +8,7 @@ import pytest
 from remembering import START, skill
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.save_skills import OfferSkills, SaveSkills
+from perdure.activities.skills import OfferSkills, SaveSkills
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.domain.delegation.skills import (

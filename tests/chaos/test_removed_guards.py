@@ -124,7 +124,7 @@ GUARDS = {
     "only what was approved runs": Removed(
         (
             Change(
-                "activities/support/requested_calls.py",
+                "activities/tool_calls.py",
                 "if arguments_hash(use.name, use.arguments) != step.args_hash:",
                 "if False:",
             ),

@@ -87,7 +87,7 @@ SLOW = {
         "agent_with_tools",
     ),
     "a step is renamed": Mutation(
-        "activities/run_checks.py",
+        "activities/evaluation.py",
         "@activity.defn\n",
         '@activity.defn(name="examine")\n',
         "refine_plateau",

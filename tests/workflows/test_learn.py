@@ -9,7 +9,7 @@ from refining import TONE, drafts, judged, spec, verdict, written
 from temporalio.testing import ActivityEnvironment, WorkflowEnvironment
 from waiting import eventually
 
-from perdure.activities.learn import Review
+from perdure.activities.memory import Review
 from perdure.activities.support.context_cache import Frames
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.memory.entries import Episode, Event, Learning, MemoryEntry, may_enter

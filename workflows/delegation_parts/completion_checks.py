@@ -4,7 +4,7 @@ from typing import Literal, assert_never
 
 from temporalio import workflow
 
-from perdure.activities.inspect_deliverables import InspectWork
+from perdure.activities.manager import InspectWork
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.delegation.apply_decision import after_gates, after_rejection
 from perdure.domain.delegation.budget_phases import BudgetPhase, budget_phase

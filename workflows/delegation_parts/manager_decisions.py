@@ -2,7 +2,7 @@
 
 from temporalio import workflow
 
-from perdure.activities.offload_inputs import Shelve
+from perdure.activities.manager import Shelve
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.delegation.apply_decision import unreadable
 from perdure.domain.delegation.messages import ManageReport

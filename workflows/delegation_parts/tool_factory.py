@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from temporalio import workflow
 
-from perdure.activities.make_tool import MakeTool
+from perdure.activities.generated_tools import MakeTool
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.generated_tools.limits import ToolsFactorySettings
 from perdure.domain.generated_tools.messages import (

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 from temporalio import workflow
 
-from perdure.activities.collect_results import ReadWork
-from perdure.activities.merge_work import MergeWork
-from perdure.activities.write_briefings import Brief
+from perdure.activities.manager import Brief
+from perdure.activities.worker_results import MergeWork, ReadWork
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.delegation.complexity import Promotions, promotions
 from perdure.domain.delegation.decisions import ANSWER_BELOW, ASKED_ABOVE, Envelope

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from temporalio import workflow
 
-from perdure.activities.save_skills import OfferSkills, SaveSkills
+from perdure.activities.skills import OfferSkills, SaveSkills
 from perdure.domain.delegation.skills import (
     RECALL_TOKENS,
     OfferSkillsReport,

@@ -19,7 +19,7 @@ from temporalio.exceptions import (
 )
 from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
-from perdure.activities.reconcile_child import SettleChild
+from perdure.activities.take_over import SettleChild
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.envelope import BudgetLimits, LimitReached
 from perdure.domain.foundation.names import WORKFLOW_TYPES, LoopKind

@@ -3,7 +3,7 @@
 from pydantic import JsonValue
 from temporalio import workflow
 
-from perdure.activities.update_context import Reframe
+from perdure.activities.open_run import Reframe
 from perdure.domain.refine.state import ReframeReport, ReframeRequest
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.base import Loop

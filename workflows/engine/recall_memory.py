@@ -2,7 +2,7 @@
 
 from temporalio import workflow
 
-from perdure.activities.recall import Recall
+from perdure.activities.memory import Recall
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.memory.prompt_blocks import recall_allowance
 from perdure.domain.memory.recall_messages import RecallReport, RecallRequest

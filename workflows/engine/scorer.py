@@ -6,8 +6,7 @@ from functools import partial
 
 from temporalio import workflow
 
-from perdure.activities.run_checks import Check
-from perdure.activities.run_verification import Verify
+from perdure.activities.evaluation import Check, Verify
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.envelope import LimitReached
 from perdure.domain.evaluation.human_scores import BadScores, read_scores, review_prompt

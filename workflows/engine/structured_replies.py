@@ -6,13 +6,13 @@ from typing import Protocol
 from temporalio import workflow
 from temporalio.workflow import ActivityConfig, ActivityHandle
 
-from perdure.activities.ask_reviewer import AskVerdict
-from perdure.activities.judge import Judge
-from perdure.activities.learn import Extract
-from perdure.activities.manage import Manage
+from perdure.activities.evaluation import Judge
+from perdure.activities.generated_tools import RepairTool
+from perdure.activities.manager import Manage
+from perdure.activities.memory import Extract
 from perdure.activities.plan import Plan
-from perdure.activities.repair_tool import RepairTool
-from perdure.activities.review_work import ReviewWork
+from perdure.activities.roles import AskVerdict
+from perdure.activities.worker_results import ReviewWork
 from perdure.domain.delegation.messages import ManageRequest, ReviewRequest
 from perdure.domain.evaluation.judge_cache import CacheScope
 from perdure.domain.generated_tools.messages import RepairToolRequest

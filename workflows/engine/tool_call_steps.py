@@ -2,8 +2,7 @@
 
 from temporalio import workflow
 
-from perdure.activities.call_tool import CallTool
-from perdure.activities.check_call import CheckCall
+from perdure.activities.tool_calls import CallTool, CheckCall
 from perdure.domain.run.activity_messages import ToolCallReport, ToolCallRequest
 from perdure.domain.tools.definitions import CheckCallReport
 from perdure.domain.turns.tool_call_rules import PlannedCall, ToolPolicy

@@ -6,7 +6,7 @@ continue-as-new, and goes on in the same conversation.
 
 from temporalio import workflow
 
-from perdure.activities.parse_stage_output import ReadStage
+from perdure.activities.roles import ReadStage
 from perdure.domain.evaluation.conditions import Condition
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.roles import iteration_rules as rules

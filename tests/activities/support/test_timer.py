@@ -2,7 +2,7 @@
 
 import asyncio
 
-from perdure.activities.support.timer import Stopwatch
+from perdure.activities.support.heartbeat import Stopwatch
 from perdure.domain.foundation.store_wait import PATIENCE, Patience
 
 AWAY_S = 600.0

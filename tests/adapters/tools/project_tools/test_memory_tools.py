@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from perdure.activities.support.memory_notes import NoteKeeper
+from perdure.activities.run_lifecycle import NoteKeeper
 from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.memory.entries import Learning, Origin, Skill

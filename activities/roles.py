@@ -1,4 +1,4 @@
-"""The activity `read_stage`: keep what a stage said, and read what follows from it."""
+"""The activities `read_stage`, `ask_verdict` and `judge_goal`: what a stage said, and decides."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -7,16 +7,26 @@ from temporalio import activity
 
 from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.outputs.duplicates import output_hash
 from perdure.domain.ports import BlobStore
 from perdure.domain.projects.ports import ArtifactStore
 from perdure.domain.projects.records import LOOP_OUTPUT, Artifact
 from perdure.domain.projects.scope import Reach
 from perdure.domain.roles.blocked_signal import read_signal
-from perdure.domain.roles.messages import ReadStageReport, ReadStageRequest
+from perdure.domain.roles.goal_reply import GoalVerdict, goal_schema, read_goal
+from perdure.domain.roles.messages import (
+    GoalReport,
+    GoalRequest,
+    ReadStageReport,
+    ReadStageRequest,
+    VerdictReport,
+    VerdictRequest,
+)
+from perdure.domain.roles.prompts import GOAL_SYSTEM
 from perdure.domain.roles.review_record import review_of, verdict_line
 from perdure.domain.roles.state import StageQuestion
-from perdure.domain.roles.verdict import Verdict, read_verdict
+from perdure.domain.roles.verdict import Verdict, read_verdict, verdict_schema
 from perdure.domain.run.activity_messages import Frame
 
 LINE_CHARACTERS = 200
@@ -85,3 +95,38 @@ def first_line(text: str) -> str:
     """The first line with content, at most 200 characters of it."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return next((line for line in lines if line), "")[:LINE_CHARACTERS]
+
+
+NOTHING = GoalVerdict(achieved=False, clear=False)
+
+
+class AskVerdict:
+    """Asks in a structured form; what cannot be read approves nothing and achieves nothing."""
+
+    def __init__(self, structured: StructuredCalls) -> None:
+        self._structured = structured
+
+    @activity.defn
+    @translated
+    async def ask_verdict(self, step: VerdictRequest) -> VerdictReport:
+        """Ask a gate stage's model once more, in its own conversation."""
+        answered = await self._structured.ask(step.call, schema=verdict_schema(), read=read_verdict)
+        if answered.value is None:
+            return VerdictReport(call=answered.call)
+        return VerdictReport(call=answered.call, review=review_of(answered.value, answered.text))
+
+    @activity.defn
+    @translated
+    async def judge_goal(self, step: GoalRequest) -> GoalReport:
+        """Ask the goal judge, who sees no conversation of a stage."""
+        answered = await self._structured.ask(
+            step.call, schema=goal_schema(), read=read_goal, system=GOAL_SYSTEM
+        )
+        found = answered.value or NOTHING
+        return GoalReport(
+            call=answered.call,
+            achieved=found.achieved,
+            rationale=found.rationale,
+            problems=found.problems,
+            usable=bool(found.problems),
+        )

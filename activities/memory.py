@@ -1,4 +1,4 @@
-"""The activities of a learning run: `review`, `extract`, `keep_learnings`.
+"""The activities of memory: `recall`, `review`, `extract`, `keep_learnings` and `mine`.
 
 Each writes entries whose ids come from the run and the rule, so that a repeat adds nothing.
 """
@@ -9,11 +9,13 @@ from temporalio import activity
 
 from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.heartbeat import Stopwatch
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.foundation.tolerance import read
-from perdure.domain.memory.entries import Learning, Skill
+from perdure.domain.memory.entries import Event, Learning, Skill
 from perdure.domain.memory.learn_messages import (
     ExtractReport,
     ExtractRequest,
@@ -29,13 +31,48 @@ from perdure.domain.memory.learner_reply import (
     learnings_of,
     read_learnings,
 )
+from perdure.domain.memory.pattern_mining import MineReport, MineRequest, mined, proposable
+from perdure.domain.memory.recall import SKILL_LIMIT, TOLD_KINDS, recalled, report_of
+from perdure.domain.memory.recall_messages import RecallReport, RecallRequest
 from perdure.domain.memory.rule_lessons import episode_of, lessons_of, worth_asking
 from perdure.domain.memory.run_history import EndedRun, RunHistory, course_of
 from perdure.domain.memory.skill_proposals import approved, proposals
 from perdure.domain.memory.store import MemoryStore
+from perdure.domain.memory.tokenizer import question
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.activity_messages import Frame
 from perdure.domain.turns.records import IterationRecord
+
+
+class Recall:
+    """Asks memory, stores what the models will read, and marks what was used."""
+
+    def __init__(self, *, memory: MemoryStore, blobs: BlobStore) -> None:
+        self._memory = memory
+        self._blobs = blobs
+
+    @activity.defn
+    @translated
+    async def recall(self, step: RecallRequest) -> RecallReport:
+        """Forget what has faded, look up, choose, tell; a repeat counts no use twice."""
+        watch = Stopwatch()
+        await self._memory.forget_faded(step.now)
+        asked = question(step.goal, step.category)
+        known = await self._memory.candidates(asked, kinds=TOLD_KINDS)
+        skills = await self._memory.candidates(asked, kinds=("skill",), limit=SKILL_LIMIT)
+        named = [await self._memory.skill(name) for name in step.skills]
+        found = recalled(step, known, skills, [skill for skill in named if skill])
+        await self._memory.mark_used(found.used, run=step.run, at=step.now)
+        return report_of(
+            found,
+            text=await self._stored(found.knowledge.text),
+            skills_text=await self._stored(found.skills.text),
+            seconds=watch.seconds,
+        )
+
+    async def _stored(self, text: str) -> BlobRef | None:
+        return await self._blobs.put_text(text) if text else None
+
 
 SKILLS_LOOKED_AT = 1_000
 NO_MODEL = "the run names no learner model"
@@ -173,3 +210,36 @@ async def keep(memory: MemoryStore, learnings: Sequence[Learning]) -> KeepReport
         standing = await memory.put(learning)
         kept += standing.entry.id == learning.id
     return KeepReport(kept=kept, reinforced=len(learnings) - kept)
+
+
+EVENTS_LOOKED_AT = 20_000
+PATTERNS_KEPT = 1_000
+
+
+class Mine:
+    """Finds patterns, and keeps those that are certain enough as proposals to a person."""
+
+    def __init__(self, memory: MemoryStore) -> None:
+        self._memory = memory
+
+    @activity.defn
+    @translated
+    async def mine(self, step: MineRequest) -> MineReport:
+        """Write new proposals, bring known patterns up to date, drop what time has faded.
+
+        A pattern that a person has judged keeps that word, whatever is seen later.
+        """
+        events = await self._memory.list(kinds=("event",), limit=EVENTS_LOOKED_AT)
+        known = await self._memory.list(kinds=("pattern",), limit=PATTERNS_KEPT)
+        ids = {entry.id for entry in known}
+        found = mined([entry for entry in events if isinstance(entry, Event)], now=step.now)
+        for pattern in found:
+            if pattern.id in ids or proposable(pattern):
+                await self._memory.put(pattern)
+        forgotten = await self._memory.forget_faded(step.now)
+        return MineReport(
+            events=len(events),
+            found=len(found),
+            proposed=sum(pattern.id not in ids and proposable(pattern) for pattern in found),
+            forgotten=forgotten,
+        )

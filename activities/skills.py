@@ -9,7 +9,7 @@ from typing import Protocol
 from temporalio import activity
 
 from perdure.activities.support.error_mapping import translated
-from perdure.activities.support.timer import Stopwatch
+from perdure.activities.support.heartbeat import Stopwatch
 from perdure.domain.delegation.skills import (
     KnownSkill,
     OfferSkillsReport,

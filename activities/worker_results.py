@@ -1,16 +1,28 @@
-"""The activity `read_work`: what one iteration's workers wrote, and how new it is."""
+"""The activities `read_work`, `review_work` and `merge_work`: what workers gave and changed."""
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from temporalio import activity
 
 from perdure.activities.support.error_mapping import translated
-from perdure.activities.support.timer import Stopwatch
+from perdure.activities.support.heartbeat import Stopwatch
+from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.delegation.confidence import ToolUse
+from perdure.domain.delegation.criteria_reply import read_criteria
 from perdure.domain.delegation.deliverable_port import Inspector
-from perdure.domain.delegation.messages import ReadWorkReport, ReadWorkRequest, WorkDone, WorkRead
-from perdure.domain.delegation.prompts import critic_prompt
+from perdure.domain.delegation.messages import (
+    MergeReport,
+    MergeRequest,
+    ReadWorkReport,
+    ReadWorkRequest,
+    ReviewReport,
+    ReviewRequest,
+    WorkDone,
+    WorkRead,
+)
+from perdure.domain.delegation.prompts import CRITERIA_SYSTEM, CRITIC_SYSTEM, critic_prompt
 from perdure.domain.delegation.result_digest import (
     NAMES_KEPT,
     confidence_of,
@@ -22,10 +34,13 @@ from perdure.domain.delegation.result_digest import (
     wanted_tools,
 )
 from perdure.domain.delegation.results import WorkerResult
+from perdure.domain.delegation.schemas import criteria_schema, critique_schema
 from perdure.domain.delegation.worker_reply import read_worker
+from perdure.domain.delegation.worker_review import read_critique
 from perdure.domain.foundation.json_extraction import as_text
 from perdure.domain.generated_tools.draft import ToolDraft
 from perdure.domain.ports import BlobStore
+from perdure.domain.tools.workspaces import Workspaces
 
 COMPARED_CHARACTERS = 2_000
 # Beyond this many characters in all an exact comparison would hold a worker for seconds.
@@ -119,3 +134,56 @@ class ReadWork:
         if schema is None or result.result is None:
             return ()
         return await self._inspector.misfits(as_text(result.result), schema)
+
+
+class ReviewWork:
+    """Reviews in a context of its own; a reply that is no review is no score either."""
+
+    def __init__(self, structured: StructuredCalls) -> None:
+        self._structured = structured
+
+    @activity.defn
+    @translated
+    async def review_work(self, step: ReviewRequest) -> ReviewReport:
+        """Make the call with structured output, and validate the reply."""
+        return await (self._criteria(step) if step.criteria else self._critique(step))
+
+    async def _critique(self, step: ReviewRequest) -> ReviewReport:
+        answered = await self._structured.ask(
+            step.call, schema=critique_schema(), read=read_critique, system=CRITIC_SYSTEM
+        )
+        return ReviewReport(call=answered.call, critique=answered.value, problems=answered.problems)
+
+    async def _criteria(self, step: ReviewRequest) -> ReviewReport:
+        answered = await self._structured.ask(
+            step.call,
+            schema=criteria_schema(),
+            read=partial(read_criteria, criteria=step.criteria),
+            system=CRITERIA_SYSTEM,
+        )
+        return ReviewReport(call=answered.call, unmet=answered.value, problems=answered.problems)
+
+
+PATHS_NAMED = 40
+
+
+class MergeWork:
+    """Merges where the working copy is; a repeat finds everything taken over already."""
+
+    def __init__(self, workspaces: Workspaces) -> None:
+        self._workspaces = workspaces
+
+    @activity.defn
+    @translated
+    async def merge_work(self, step: MergeRequest) -> MergeReport:
+        """Take the changes over path by path; where both changed the same lines, ours stay."""
+        watch = Stopwatch()
+        merged = await self._workspaces.merge(
+            run=step.run, root=step.root, base=step.base, tree=step.tree
+        )
+        return MergeReport(
+            changed=merged.changed[:PATHS_NAMED],
+            conflicts=merged.conflicts[:PATHS_NAMED],
+            tree=merged.tree,
+            seconds=watch.seconds,
+        )

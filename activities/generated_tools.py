@@ -1,10 +1,12 @@
-"""The activity `make_tool`: take one draft through the pipeline, and freeze what passes."""
+"""The activities `make_tool` and `repair_tool`: try a draft and freeze it, or mend what fails."""
+
+from functools import partial
 
 from temporalio import activity
 
 from perdure.activities.support.error_mapping import translated
-from perdure.activities.support.heartbeat import Finished, within
-from perdure.activities.support.timer import Stopwatch
+from perdure.activities.support.heartbeat import Finished, Stopwatch, within
+from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.generated_tools.code import Checked
 from perdure.domain.generated_tools.draft import PIPELINE, ToolDraft
 from perdure.domain.generated_tools.dry_run import (
@@ -13,11 +15,21 @@ from perdure.domain.generated_tools.dry_run import (
     check_dry_run,
     check_smoke,
 )
-from perdure.domain.generated_tools.messages import MakeToolReport, MakeToolRequest
+from perdure.domain.generated_tools.messages import (
+    MakeToolReport,
+    MakeToolRequest,
+    RepairToolReport,
+    RepairToolRequest,
+)
 from perdure.domain.generated_tools.pipeline import check_admission, check_text
 from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor, describe
 from perdure.domain.generated_tools.rejections import ToolRefused, refused
-from perdure.domain.generated_tools.repair import repair_question
+from perdure.domain.generated_tools.repair import (
+    REPAIR_SYSTEM,
+    read_repair,
+    repair_question,
+    repair_schema,
+)
 from perdure.domain.generated_tools.sample_arguments import synthetic_arguments
 from perdure.domain.generated_tools.tool_store import MadeToolStore
 from perdure.domain.ports import BlobStore, ToolHost
@@ -125,3 +137,31 @@ def _report(
         approved=tool.state == "approved",
         shown=shown if len(shown) <= SHOWN_CHARACTERS else f"{shown[:SHOWN_CHARACTERS]}\n…",
     )
+
+
+TEMPERATURE = 0.0
+
+
+class RepairTool:
+    """Repairs in a context of its own; what comes back passes the pipeline like any other draft."""
+
+    def __init__(self, structured: StructuredCalls, *, blobs: BlobStore) -> None:
+        self._structured = structured
+        self._blobs = blobs
+
+    @activity.defn
+    @translated
+    async def repair_tool(self, step: RepairToolRequest) -> RepairToolReport:
+        """Make the call with structured output; the name stays, whatever the reply says."""
+        draft = ToolDraft.model_validate_json(await self._blobs.get(step.draft))
+        answered = await self._structured.ask(
+            step.call,
+            schema=repair_schema(),
+            read=partial(read_repair, draft=draft),
+            system=REPAIR_SYSTEM,
+            temperature=TEMPERATURE,
+        )
+        stored = ""
+        if answered.value is not None:
+            stored = await self._blobs.put(answered.value.model_dump_json().encode())
+        return RepairToolReport(call=answered.call, draft=stored, problems=answered.problems)

@@ -1,0 +1,256 @@
+"""The activities `check`, `verify` and `judge`: rules, programs and models that score an output."""
+
+import asyncio
+import hashlib
+import json
+from functools import partial
+
+from temporalio import activity
+
+from perdure.activities.support.context_cache import Frames
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.heartbeat import Finished, Interrupted, Stopwatch, within
+from perdure.activities.support.model_attempts import call_context
+from perdure.activities.support.structured_calls import StructuredCalls
+from perdure.domain.budget.journal import Journal
+from perdure.domain.evaluation.judge_cache import KeptVerdict, VerdictStore, kept, scope_of
+from perdure.domain.evaluation.judge_reply import Asked, Judgement, read_judgement
+from perdure.domain.evaluation.judge_reply_shape import judge_schema
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.scores import DimensionScore, Evaluation
+from perdure.domain.evaluation.verifier_ports import Verifier
+from perdure.domain.llm.structured_replies import BadReply
+from perdure.domain.outputs.compression import expand
+from perdure.domain.outputs.diff import Changes, changes_between
+from perdure.domain.outputs.duplicates import output_hash
+from perdure.domain.outputs.finding_locations import touched_dimensions
+from perdure.domain.outputs.parts import Version, merge_replies, part_reply, tidy_output
+from perdure.domain.ports import BlobStore, CheckRunner
+from perdure.domain.refine.prompts import JUDGE_SYSTEM
+from perdure.domain.refine.state import (
+    CheckReport,
+    CheckRequest,
+    RefineFrame,
+    VerifyReport,
+    VerifyRequest,
+    refine_frame,
+)
+from perdure.domain.run.activity_messages import Frame, JudgeReport, JudgeRequest, ModelCallReport
+from perdure.domain.tools.workspaces import Workspaces
+from perdure.domain.turns.entries import JudgeEntry
+
+
+class Check:
+    """Runs checks in a thread, so that a slow one holds up no other step."""
+
+    def __init__(self, *, blobs: BlobStore, frames: Frames, checks: CheckRunner) -> None:
+        self._blobs = blobs
+        self._frames = frames
+        self._checks = checks
+
+    @activity.defn
+    @translated
+    async def check(self, step: CheckRequest) -> CheckReport:
+        """Join or merge the output, score it, and store it as it was scored."""
+        watch = Stopwatch()
+        frame = refine_frame(await self._frames.load(step.frame))
+        pieces = [await self._blobs.get_text(piece) for piece in step.pieces]
+        kept = None if step.kept is None else await self._blobs.get_text(step.kept)
+        replies = {name: await self._blobs.get_text(ref) for name, ref in step.replies.items()}
+        previous = None if step.previous is None else await self._blobs.get_text(step.previous)
+        text = "".join(pieces)
+        if previous is not None:
+            # The model was shown a folded draft, and may have left passages folded that stay.
+            text = expand(text, previous)
+        # A stored output is tidy already: tidying again would close up its empty lines.
+        tidy = text if step.stored else tidy_output(text, frame.rubric, frame.output.parts)
+        if step.known is not None and output_hash(tidy, tree=step.tree) == step.known:
+            version = Version(tidy, Evaluation())
+        else:
+            version = await asyncio.to_thread(
+                self._score, frame, tidy, kept, step.kept_evaluation, replies
+            )
+        return CheckReport(
+            output=await self._blobs.put_text(version.text),
+            output_hash=output_hash(version.text, tree=step.tree),
+            dimensions=version.evaluation.dimensions,
+            changes=await self._changes(step, previous, version.text),
+            seconds=watch.seconds,
+        )
+
+    async def _changes(self, step: CheckRequest, previous: str | None, text: str) -> Changes | None:
+        if previous is None:
+            return None
+        changes = await asyncio.to_thread(changes_between, previous, text)
+        touched = touched_dimensions(step.evidence, previous, changes.before)
+        return changes.model_copy(update={"touched": touched})
+
+    def _score(
+        self,
+        frame: RefineFrame,
+        text: str,
+        kept: str | None,
+        kept_evaluation: Evaluation | None,
+        replies: dict[str, str],
+    ) -> Version:
+        if kept is None or kept_evaluation is None:
+            return Version(text, self._evaluate(frame, text))
+        rubric, kind = frame.rubric, frame.output.parts
+        parts = {
+            part: part_reply(replies[str(part)], part, kind)
+            for part in rubric.parts
+            if str(part) in replies
+        }
+        return merge_replies(
+            rubric,
+            Version(kept, kept_evaluation),
+            parts,
+            kind=kind,
+            evaluate=lambda merged: self._evaluate(frame, merged),
+        )
+
+    def _evaluate(self, frame: RefineFrame, text: str) -> Evaluation:
+        return Evaluation(dimensions=self._checks.evaluate(frame.rubric, text, frame.output.parts))
+
+
+class Verify:
+    """Runs commands, tests and linters where the workspace is, on a copy made for that."""
+
+    def __init__(
+        self, *, blobs: BlobStore, frames: Frames, workspaces: Workspaces, verifier: Verifier
+    ) -> None:
+        self._blobs = blobs
+        self._frames = frames
+        self._workspaces = workspaces
+        self._verifier = verifier
+
+    @activity.defn
+    @translated
+    async def verify(self, step: VerifyRequest) -> VerifyReport:
+        """Lay out the snapshot, score what programs evaluate, and remove it again."""
+        watch = Stopwatch()
+        frame = await self._frames.load(step.frame)
+        rubric = refine_frame(frame).rubric
+        work = self._scored(rubric, step, run=frame.run, root=frame.grant.root)
+        match await within(work, seconds=step.active_time_s):
+            case Finished(value=dimensions):
+                return VerifyReport(dimensions=dimensions, seconds=watch.seconds)
+            case Interrupted(by=reason):
+                return VerifyReport(interrupted=reason, seconds=watch.seconds)
+
+    async def _scored(
+        self, rubric: Rubric, step: VerifyRequest, *, run: str, root: str
+    ) -> tuple[DimensionScore, ...]:
+        output = "" if step.output is None else await self._blobs.get_text(step.output)
+        tree = step.tree
+        if tree is None:
+            # A run without write access reads the folder as it is: the copy is of that.
+            tree = (await self._workspaces.snapshot(run=run, root=root)).hash
+        async with self._workspaces.checkout(tree=tree) as folder:
+            return await self._verifier.verify(rubric, folder=folder, output=output)
+
+
+KNOWN = "known verdict"
+
+
+class Judge:
+    """Judges in a context of its own; a reply that is no judgement is no score either.
+
+    A usable reply is kept under its question: rubric, model, output and all else that the judge is
+    shown. The same question gets the same answer, and nobody is paid for it again: within a run, or
+    where the task says so in all runs of the installation. A script answers each run by itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        structured: StructuredCalls,
+        frames: Frames,
+        verdicts: VerdictStore,
+        journal: Journal,
+    ) -> None:
+        self._structured = structured
+        self._frames = frames
+        self._verdicts = verdicts
+        self._journal = journal
+
+    @activity.defn
+    @translated
+    async def judge(self, step: JudgeRequest) -> JudgeReport:
+        """Make the call with structured output, unless its answer is known; validate the reply."""
+        frame = await self._frames.load(step.call.frame)
+        key = question_key(step, frame)
+        known = None if key is None else await self._known(step, frame, key)
+        if known is not None:
+            return known
+        answered = await self._structured.ask(
+            step.call,
+            schema=judge_schema(step.dimensions),
+            read=partial(_read, step),
+            system=JUDGE_SYSTEM,
+        )
+        judged = answered.value
+        if judged is None:
+            return JudgeReport(call=answered.call, problems=answered.problems)
+        if key is not None and not judged.slips:
+            verdict = KeptVerdict(run=frame.run, reply=answered.text)
+            await self._verdicts.put_verdict(key, verdict.model_dump_json())
+        return JudgeReport(
+            call=answered.call,
+            problems=judged.slips,
+            usable=bool(judged.slips),
+            scores=judged.scores,
+            resolved=judged.resolved,
+        )
+
+    async def _known(self, step: JudgeRequest, frame: Frame, key: str) -> JudgeReport | None:
+        stored = await self._verdicts.verdict(key)
+        verdict = None if stored is None else kept(stored)
+        read = None if verdict is None else _read(step, verdict.reply)
+        if verdict is None or not isinstance(read, Judgement):
+            return None
+        # An attempt of this very step may have asked before its worker died: that was paid for.
+        context = call_context(step.call, run=frame.run)
+        account = await self._journal.reconcile(context.key)
+        call = ModelCallReport(
+            status="replied", account=account, excerpt=KNOWN, stop_reason="end_turn"
+        )
+        return JudgeReport(
+            call=call,
+            scores=tuple(_from(verdict.run, score) for score in read.scores),
+            resolved=read.resolved,
+            cached=True,
+            cached_from=verdict.run,
+        )
+
+
+def question_key(step: JudgeRequest, frame: Frame) -> str | None:
+    """The hash of everything that a judge is shown; None for a question that is asked again."""
+    entries = [entry for entry in step.call.append if isinstance(entry, JudgeEntry)]
+    scope = scope_of(step.cache, run=frame.run, model=step.call.model)
+    if len(entries) != 1 or entries[0].problems or scope is None:
+        return None
+    question = {
+        "rubric": refine_frame(frame).rubric.digest,
+        "model": step.call.model,
+        "goal": frame.goal,
+        "inputs": frame.inputs,
+        "question": entries[0].model_dump(mode="json"),
+        "pass_score": step.pass_score,
+        "run": scope,
+    }
+    return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
+
+
+def _from(run: str, score: DimensionScore) -> DimensionScore:
+    return score.model_copy(update={"cached_from": run})
+
+
+def _read(step: JudgeRequest, text: str) -> Judgement | BadReply:
+    asked = Asked(
+        dimensions=step.dimensions,
+        open_findings=step.open_findings,
+        next_finding=step.next_finding,
+        pass_score=step.pass_score,
+    )
+    return read_judgement(text, asked)

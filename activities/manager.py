@@ -1,0 +1,204 @@
+"""The activities of a manager: `manage`, `shelve`, `brief`, and `inspect_work` at the end."""
+
+from pydantic import JsonValue
+from temporalio import activity
+
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.heartbeat import Finished, Stopwatch, within
+from perdure.activities.support.structured_calls import StructuredCalls
+from perdure.domain.delegation.decisions import Complete
+from perdure.domain.delegation.deliverable_port import Inspector
+from perdure.domain.delegation.deliverable_quality import deliverable_text
+from perdure.domain.delegation.key_findings import is_usable
+from perdure.domain.delegation.messages import (
+    Assignment,
+    BriefReport,
+    BriefRequest,
+    InspectReport,
+    InspectRequest,
+    ManageReport,
+    ManageRequest,
+)
+from perdure.domain.delegation.parse_decision import read_decision
+from perdure.domain.delegation.prompts import (
+    MANAGER_SYSTEM,
+    WorkerTask,
+    criteria_prompt,
+    worker_prompt,
+)
+from perdure.domain.delegation.schemas import decision_schema
+from perdure.domain.evaluation.program_checks import Command
+from perdure.domain.evaluation.verifier_ports import CommandRunner
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.json_extraction import as_text
+from perdure.domain.foundation.plain_text import quoted
+from perdure.domain.ports import BlobStore
+from perdure.domain.run.activity_messages import ShelveReport, ShelveRequest
+from perdure.domain.tools.workspaces import Workspaces
+from perdure.domain.turns.prompts import input_address, input_text
+
+
+class Manage:
+    """Asks in a context of its own: the view holds all that a decision needs."""
+
+    def __init__(self, *, structured: StructuredCalls, blobs: BlobStore) -> None:
+        self._structured = structured
+        self._blobs = blobs
+
+    @activity.defn
+    @translated
+    async def manage(self, step: ManageRequest) -> ManageReport:
+        """Make the call with structured output, and read the decision in whatever form it came."""
+        answered = await self._structured.ask(
+            step.call, schema=decision_schema(), read=read_decision, system=MANAGER_SYSTEM
+        )
+        decision = answered.value
+        if decision is None:
+            return ManageReport(call=answered.call, problems=answered.problems)
+        final = None
+        if isinstance(decision, Complete) and is_usable(decision.final_result):
+            final = await self._blobs.put_text(as_text(decision.final_result))
+        return ManageReport(call=answered.call, decision=decision, final=final)
+
+
+# A wave of children stays far below what the server takes in one transaction.
+PASSED_INLINE_BYTES = 1_024
+BEGINNING_CHARACTERS = 2_000
+
+
+class Shelve:
+    """Stores inputs; equal ones have one address, so a repeat stores nothing."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    @activity.defn
+    @translated
+    async def shelve(self, step: ShelveRequest) -> ShelveReport:
+        """Replace each long value by the form that an input by reference has."""
+        values: dict[str, JsonValue] = {}
+        shown: dict[str, str] = {}
+        for name, value in step.values.items():
+            address = input_address(value)
+            text = input_text(value) if address is None else await self._blobs.get_text(address)
+            shown[name] = beginning(text)
+            if address is None and len(text.encode()) > PASSED_INLINE_BYTES:
+                address = (await self._blobs.put_text(text)).hash
+            values[name] = value if address is None else {"ref": address}
+        return ShelveReport(values=values, shown=shown)
+
+
+def beginning(text: str) -> str:
+    """What a manager is shown of an input; it hands the whole on by name."""
+    if len(text) <= BEGINNING_CHARACTERS:
+        return text
+    left_out = len(text) - BEGINNING_CHARACTERS
+    return (
+        f"{text[:BEGINNING_CHARACTERS]}\n[{left_out} more characters; `inherit` hands it on whole]"
+    )
+
+
+class Brief:
+    """Puts briefings together where the content is; equal ones have one address."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    @activity.defn
+    @translated
+    async def brief(self, step: BriefRequest) -> BriefReport:
+        """Write one briefing for each assignment, in order."""
+        texts = [await self._text(step, one) for one in step.assignments]
+        return BriefReport(briefings=tuple([await self._blobs.put(t.encode()) for t in texts]))
+
+    async def _text(self, step: BriefRequest, given: Assignment) -> str:
+        skills = {name: await self._blobs.get_text(ref) for name, ref in given.skills.items()}
+        written = {f"given {n}": text for n, text in enumerate(given.written, start=1)}
+        told = worker_prompt(
+            WorkerTask(
+                envelope=given.envelope,
+                goal=step.goal,
+                said=step.said,
+                acceptance=given.acceptance,
+                skills={**skills, **written},
+                pitfalls=given.pitfalls,
+                inherited={name: await self._whole(v) for name, v in given.inherited.items()},
+            )
+        )
+        if given.previous is None:
+            return told
+        before = await self._blobs.get_text(given.previous)
+        return "\n\n".join((told, quoted("your result so far", before), given.repair))
+
+    async def _whole(self, value: JsonValue) -> JsonValue:
+        address = input_address(value)
+        return value if address is None else await self._blobs.get_text(address)
+
+
+DELIVERABLE_CHARACTERS = 12_000
+SAID_CHARACTERS = 600
+
+
+class InspectWork:
+    """Looks at files where they are; programs run on a copy."""
+
+    def __init__(
+        self,
+        *,
+        blobs: BlobStore,
+        inspector: Inspector,
+        workspaces: Workspaces,
+        commands: CommandRunner,
+    ) -> None:
+        self._blobs = blobs
+        self._inspector = inspector
+        self._workspaces = workspaces
+        self._commands = commands
+
+    @activity.defn
+    @translated
+    async def inspect_work(self, step: InspectRequest) -> InspectReport:
+        """Gather the one fact that is wanted."""
+        watch = Stopwatch()
+        ended = await within(self._look(step), seconds=step.active_time_s)
+        report = ended.value if isinstance(ended, Finished) else InspectReport()
+        return report.model_copy(update={"seconds": watch.seconds})
+
+    async def _look(self, step: InspectRequest) -> InspectReport:
+        final = "" if step.final is None else await self._blobs.get_text(step.final)
+        match step.wanted:
+            case "contract":
+                problems = await self._inspector.misfits(final, step.output_schema or {})
+                return InspectReport(contract=problems)
+            case "files":
+                return InspectReport(
+                    files=await self._inspector.facts(step.root, step.deliverables)
+                )
+            case "smoke":
+                return InspectReport(smoke=await self._smoke(step, final))
+            case "text":
+                files = await self._inspector.texts(step.root, step.deliverables)
+                text = deliverable_text(final, files)
+                return InspectReport(text=await self._blobs.put_text(text))
+            case "criteria":
+                files = await self._inspector.texts(step.root, step.deliverables)
+                work = {"final result": final} if final else {}
+                work |= {f"file {path}": text for path, text in files.items()}
+                shown = {name: text[:DELIVERABLE_CHARACTERS] for name, text in work.items()}
+                prompt = criteria_prompt(step.goal, step.criteria, shown)
+                return InspectReport(question=await self._blobs.put_text(prompt))
+
+    async def _smoke(self, step: InspectRequest, final: str) -> str:
+        """Empty when the program ended well; else what it said last."""
+        tree = (await self._workspaces.snapshot(run=step.run, root=step.root)).hash
+        async with self._workspaces.checkout(tree=tree) as folder:
+            command = Command(argv=tuple(step.smoke_test or ()), folder=folder, output=final)
+            try:
+                ran = await self._commands.run(command)
+            except NotAllowed as error:
+                return f"`{command.line}` could not be run: {error}"[:SAID_CHARACTERS]
+        if ran.code == 0:
+            return ""
+        said = (ran.err.strip() or ran.out.strip())[-SAID_CHARACTERS:]
+        how = "did not end in time" if ran.code is None else f"ended with {ran.code}"
+        return f"`{command.line}` {how}: {said}"

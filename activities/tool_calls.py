@@ -1,0 +1,159 @@
+"""The activities `check_call` and `call_tool`: look at a requested call, run it in its grant."""
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from perdure.activities.support.context_cache import Frames
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.heartbeat import (
+    Finished,
+    Interrupted,
+    Stopwatch,
+    cancelled_by_shutdown,
+    to_the_end,
+    within,
+)
+from perdure.domain.evaluation.termination import leading_number
+from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError, StoreAway
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.llm.transcript import ToolUseBlock
+from perdure.domain.ports import BlobStore, ToolHost, TranscriptStore
+from perdure.domain.run.activity_messages import ToolCallReport, ToolCallRequest
+from perdure.domain.tools.definitions import (
+    CheckCallReport,
+    ToolGrant,
+    ToolInvocation,
+    ToolOutput,
+    arguments_hash,
+    in_brief,
+)
+from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS, call_shown
+
+
+class AskedCalls:
+    """Reads calls as they were decided on."""
+
+    def __init__(self, *, transcripts: TranscriptStore, frames: Frames) -> None:
+        self._transcripts = transcripts
+        self._frames = frames
+
+    async def find(self, step: ToolCallRequest) -> tuple[ToolInvocation, ToolGrant]:
+        """The call named by head and id, and what it may touch.
+
+        Raises:
+            NotFound: the conversation has no such call.
+            NotAllowed: its arguments are others than those decided on.
+        """
+        frame = await self._frames.load(step.frame)
+        use = await self._use(step)
+        envelope = ToolInvocation(
+            run=frame.run,
+            call_id=use.id,
+            idempotency_key=f"{frame.run}/{step.iteration}/{use.id}",
+            name=use.name,
+            arguments=use.arguments,
+            conversation=step.head,
+            timeout_s=step.timeout_s,
+            iteration=step.iteration,
+            stage=step.stage,
+        )
+        return envelope, frame.grant
+
+    async def _use(self, step: ToolCallRequest) -> ToolUseBlock:
+        messages = await self._transcripts.load(step.head)
+        for message in reversed(messages):
+            for use in message.tool_uses:
+                if use.id == step.call_id:
+                    return _checked(use, step)
+        raise NotFound(f"tool call {step.call_id} is not in transcript {step.head}")
+
+
+def _checked(use: ToolUseBlock, step: ToolCallRequest) -> ToolUseBlock:
+    if arguments_hash(use.name, use.arguments) != step.args_hash:
+        raise NotAllowed(
+            f"tool call {use.id} ({use.name}) has other arguments than those decided on"
+        )
+    return use
+
+
+class CheckCall:
+    """Looks at calls; runs none."""
+
+    def __init__(self, *, blobs: BlobStore, calls: AskedCalls, host: ToolHost) -> None:
+        self._blobs = blobs
+        self._calls = calls
+        self._host = host
+
+    @activity.defn
+    @translated
+    async def check_call(self, step: ToolCallRequest) -> CheckCallReport:
+        """Check the grant and the arguments of a call, and show it as a person reads it."""
+        envelope, grant = await self._calls.find(step)
+        rehearsal = await self._host.rehearse(envelope, grant)
+        if rehearsal.refused is not None:
+            ref = await self._blobs.put_text(rehearsal.refused.text)
+            return CheckCallReport(refused=rehearsal.refused.outcome, ref=ref)
+        whole = call_shown(envelope.arguments, shows=rehearsal.shows, tells=rehearsal.tells)
+        left_out = max(0, len(whole) - SHOWN_CHARACTERS)
+        return CheckCallReport(
+            shown=whole[:SHOWN_CHARACTERS],
+            left_out=left_out,
+            ref=await self._blobs.put_text(whole) if left_out else None,
+        )
+
+
+EFFECT_UNCERTAIN = "effect_uncertain"
+
+
+class CallTool:
+    """Runs tools; the arguments come from the transcript, never through history."""
+
+    def __init__(
+        self, *, blobs: BlobStore, transcripts: TranscriptStore, frames: Frames, host: ToolHost
+    ) -> None:
+        self._blobs = blobs
+        self._calls = AskedCalls(transcripts=transcripts, frames=frames)
+        self._host = host
+
+    @activity.defn
+    @translated
+    async def call_tool(self, step: ToolCallRequest) -> ToolCallReport:
+        """Run the call named by head and id; failures are results, not errors."""
+        watch = Stopwatch()
+        envelope, grant = await self._calls.find(step)
+        ended = await within(self._host.call(envelope, grant), seconds=step.active_time_s)
+        match ended:
+            case Finished(value=output):
+                given = output
+            case Interrupted(by=reason):
+                given = ToolOutput(outcome="interrupted", text=f"[ended early: {reason}]")
+        return ToolCallReport(
+            outcome=given.outcome,
+            ref=await to_the_end(self._kept(step.name, given.text)) if given.text else None,
+            code=given.code,
+            seconds=watch.seconds,
+            number=leading_number(given.text) if given.outcome == "ok" else None,
+            told=in_brief(storable(given.text)),
+            held=given.held,
+        )
+
+    async def _kept(self, name: str, text: str) -> BlobRef:
+        """Store what a tool gave: it has run, and this is the only word of its effect.
+
+        The store is waited for with the result in hand. Where that fails for good, an attempt that
+        may not be repeated ends as an uncertain effect, never as an error to be tried again.
+        """
+        try:
+            return await self._blobs.put_text(storable(text))
+        except PerdureError as error:
+            if isinstance(error, StoreAway) and cancelled_by_shutdown():
+                raise  # told as what it is: a call that may be repeated is made again
+            raise ApplicationError(
+                f"{name} has run, and its result could not be stored: {error}",
+                type=EFFECT_UNCERTAIN,
+            ) from error
+
+
+def storable(text: str) -> str:
+    """The text with a question mark for what no text file can hold (lone surrogates)."""
+    return text.encode("utf-8", "replace").decode()
