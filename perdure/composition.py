@@ -32,16 +32,14 @@ from perdure.adapters.temporal.client import address_of, connect
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.adapters.tools.builtin import builtin_tools, kept_tools
 from perdure.adapters.tools.generated_tools import MadeTools
-from perdure.adapters.tools.host import AnyTool, LocalToolHost
+from perdure.adapters.tools.host import AnyTool, LocalToolHost, ToolHosts
 from perdure.adapters.tools.loop_tools import LoopTools
 from perdure.adapters.tools.plugins import has_plugins, plugin_tools
 from perdure.adapters.tools.shell.full import shell_full
-from perdure.adapters.tools.tool_hosts import ToolHosts
-from perdure.adapters.tools.web.tool import web_fetch
+from perdure.adapters.tools.web.fetching import web_fetch
 from perdure.adapters.verification.deliverables import Deliverables
 from perdure.adapters.verification.verifier import Verifier
-from perdure.adapters.workspaces.local import LocalWorkspaces
-from perdure.adapters.workspaces.skill_folder import WorkingSkills
+from perdure.adapters.workspaces.local import LocalWorkspaces, WorkingSkills
 from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Endpoints, ToolServers
 from perdure.domain.run.spec import Timing

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 from temporalio.client import Client
 
-from perdure.adapters.free_ports import LOOPBACK
+from perdure.adapters.http_server import LOOPBACK
 from perdure.adapters.settings.variables import Settings, inherited_environment
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.ports import Endpoints

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from perdure.adapters.free_ports import LOOPBACK, choose
+from perdure.adapters.http_server import LOOPBACK, choose
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.temporal.encryption_keys import codec_token
 from perdure.domain.ports import Endpoints

@@ -14,8 +14,15 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import NamedTuple
 
-from perdure.adapters.free_ports import LOOPBACK, choose
-from perdure.adapters.http_server import BODY_WITHIN_S, Connection, HttpDoor, Refusal, Request
+from perdure.adapters.http_server import (
+    BODY_WITHIN_S,
+    LOOPBACK,
+    Connection,
+    HttpDoor,
+    Refusal,
+    Request,
+    choose,
+)
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.installation.hosts import LOOPBACK_NAMES, host_of_origin
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from perdure.adapters.stores.blob_roots import named_by_rows
+from perdure.adapters.stores.maintenance import named_by_rows
 from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.errors import NotFound, StoreError
 from perdure.domain.foundation.refs import addresses_in

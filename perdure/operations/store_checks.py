@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.maintenance import try_writing
 from perdure.adapters.stores.open_stores import DATABASE_FILE, Stores, open_stores
-from perdure.adapters.stores.write_probe import try_writing
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.foundation.errors import PerdureError, StoreAway
 from perdure.interfaces.services import Check

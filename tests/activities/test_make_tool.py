@@ -13,8 +13,7 @@ from perdure.activities.generated_tools import MakeTool
 from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.tools.generated_tools import MadeTools
-from perdure.adapters.tools.host import LocalToolHost
-from perdure.adapters.tools.tool_hosts import ToolHosts
+from perdure.adapters.tools.host import LocalToolHost, ToolHosts
 from perdure.domain.generated_tools.draft import ToolDraft, Unreadable, read_draft
 from perdure.domain.generated_tools.dry_run import Trial
 from perdure.domain.generated_tools.limits import ToolsFactorySettings

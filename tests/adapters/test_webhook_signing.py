@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.notifiers import notifier
+from perdure.adapters.notifiers import notifier, signed_headers, signing_secret
 from perdure.adapters.settings.variables import Settings
-from perdure.adapters.webhook_signing import signed_headers, signing_secret
 from perdure.domain.foundation.errors import InvalidInput
 from tests.adapters.test_notifiers import EVENT, Receiver, receiver
 

@@ -7,7 +7,7 @@ import sys
 
 import psutil
 
-from perdure.adapters.free_ports import is_free
+from perdure.adapters.http_server import is_free
 from perdure.local_services.processes import ProcessRef
 from perdure.local_services.state import RuntimeState
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.free_ports import choose, is_free
+from perdure.adapters.http_server import choose, is_free
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotFound, RuntimeUnavailable
 from perdure.domain.ports import Endpoints

@@ -8,7 +8,7 @@ from half_sent import half_sent
 from installation import dev_server
 from temporalio.client import Client
 
-from perdure.adapters.free_ports import LOOPBACK, choose
+from perdure.adapters.http_server import LOOPBACK, choose
 from perdure.local_services.ui_guard import Inside, UiGuard, inside_for
 
 SETTINGS = "/api/v1/settings"

@@ -10,12 +10,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import JsonValue
 
 from perdure.adapters.bounded_process.tasks import TASKS
 from perdure.adapters.sandbox.identity import LAUNCHER
+from perdure.check_decorator import CheckFailed
 
 SECONDS = 10.0
 MEMORY_BYTES = 2 << 30
@@ -66,3 +68,18 @@ def _why(said: bytes) -> str:
     if lines and lines[-1].startswith(("MemoryError", "RecursionError")):
         return "it is too large or too deep"
     return lines[-1][:200] if lines else "it was ended by its limits"
+
+
+async def misfits_of(schema: Mapping[str, JsonValue], value: JsonValue) -> tuple[str, ...]:
+    """How a value misses a schema, each with its path; empty when it conforms.
+
+    Raises:
+        CheckFailed: the schema cannot be used, or takes too long on this value.
+    """
+    try:
+        answer = await work("schema", dict(schema), value)
+    except TooMuch as error:
+        raise CheckFailed(f"the JSON schema cannot be checked: {error}.") from error
+    if isinstance(answer, dict):
+        raise CheckFailed(str(answer["unusable"]))
+    return tuple(map(str, answer)) if isinstance(answer, list) else ()

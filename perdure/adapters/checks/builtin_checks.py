@@ -1,4 +1,4 @@
-"""Runs one of the built-in checks on one text."""
+"""Runs one of the built-in checks on one text, and reads what a check gives."""
 
 import json
 import re
@@ -8,9 +8,8 @@ from pydantic import JsonValue
 from rapidfuzz.distance import Indel
 
 from perdure.adapters.checks.patterns import count_matches
-from perdure.adapters.checks.result import PASSED
 from perdure.adapters.checks.schemas import schema_errors
-from perdure.check_decorator import CheckResult
+from perdure.check_decorator import CheckFailed, CheckResult
 from perdure.domain.evaluation.checks import (
     BuiltInCheck,
     ContainsCheck,
@@ -20,7 +19,37 @@ from perdure.domain.evaluation.checks import (
     LengthUnit,
     RegexCheck,
 )
+from perdure.domain.evaluation.trajectory import is_score
 from perdure.domain.foundation.strict_json import read_json
+
+__all__ = ["PASSED", "CheckFailed", "CheckResult", "result_of"]
+
+PASSED = CheckResult(score=1.0)
+ANSWER_CHARACTERS = 400
+
+
+def result_of(value: object) -> CheckResult:
+    """Read a truth value, a score, or a score with words.
+
+    Raises:
+        CheckFailed: it is none of these, or the score is not between 0 and 1.
+    """
+    match value:
+        case CheckResult():
+            score, detail, fix = value.score, value.detail, value.fix
+        case (score, str() as detail):
+            fix = ""
+        case _:
+            score, detail, fix = value, "", ""
+    if not isinstance(score, bool | int | float) or not is_score(score):
+        found = repr(value)[:ANSWER_CHARACTERS]
+        raise CheckFailed(
+            f"the check gave {found}, which is no score.",
+            cure="Return True, False, a number from 0 to 1, or such a number with words.",
+        )
+    said = detail or f"the check is not met (score {float(score):g})"
+    return CheckResult(float(score), "" if score >= 1 else said[:ANSWER_CHARACTERS], fix)
+
 
 # A sentence ends at a full stop and the like when space or the end follows, so 3.5 is one number.
 _SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？]+")

@@ -5,9 +5,8 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from perdure.adapters.checks.builtin_checks import run_check
+from perdure.adapters.checks.builtin_checks import result_of, run_check
 from perdure.adapters.checks.patterns import compile_pattern
-from perdure.adapters.checks.result import result_of
 from perdure.adapters.checks.schemas import UNSUPPORTED, prepare_schema
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.sandbox.python_sandbox import SnippetFailed, SnippetRunner

@@ -5,8 +5,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from perdure.adapters.definitions.folder import LoopFolder, taken
-from perdure.adapters.definitions.parsing import Parse, role_file, stored
+from perdure.adapters.definitions.folder import LoopFolder, Parse, role_file, stored, taken
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PreconditionRequired
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.roles.definition_library import Library, RoleFile, StoredDefinition, refusal

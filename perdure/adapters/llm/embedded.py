@@ -1,21 +1,158 @@
 """The packaged small model behind the same Messages client as Claude.
 
+Requests: structured output becomes a forced tool; a forced tool becomes a prefilled assistant turn,
+after which the engine's grammar admits nothing but the call. Answers: structured output comes back
+as text, errors get the shape and the request id that the official client expects.
+
 Its server takes the Messages API with gaps that `embedded_transport` closes. It cannot decide by
 itself whether to call a tool, so such calls are refused. `/v1/messages` honours temperature and
 drops the seed; at temperature 0 equal prompts give equal text while no calls run side by side.
 """
 
-from collections.abc import Callable
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable
 
 import httpx2
+from pydantic import JsonValue, TypeAdapter
 
 from perdure.adapters.llm.embedded_facts import CARD, LOCAL_NAME, MODEL_NAME
-from perdure.adapters.llm.embedded_transport import EmbeddedTransport
 from perdure.adapters.llm.error_kinds import refused
 from perdure.adapters.llm.messages import MessagesModel
 from perdure.adapters.llm.provider_features import EMBEDDED
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.ports import UsageSoFar, unheard
+
+PREFILL = "<tool_call>\n"
+OUTPUT_TOOL = "json_output"
+DATA = b"data: "
+PATHS = ("/v1/messages", "/v1/messages/count_tokens")
+
+Body = dict[str, JsonValue]
+_BODY = TypeAdapter(Body)
+
+
+class EmbeddedTransport(httpx2.AsyncBaseTransport):
+    """Sits under the official client; only streamed messages, counts and errors pass through."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport | None = None) -> None:
+        # The engine now and then closes a connection it has just kept alive: a new one each time.
+        fresh = httpx2.Limits(max_keepalive_connections=0)
+        self._inner = inner or httpx2.AsyncHTTPTransport(limits=fresh, trust_env=False)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        prepared, as_text = await _prepared(request)
+        response = await self._inner.handle_async_request(prepared)
+        response.headers["request-id"] = f"req_local_{uuid.uuid4().hex[:20]}"
+        if response.status_code >= 400:
+            return await _as_error(response)
+        if as_text and isinstance(response.stream, httpx2.AsyncByteStream):
+            return httpx2.Response(
+                response.status_code,
+                headers=response.headers,
+                stream=_TextStream(response.stream),
+                extensions=response.extensions,
+            )
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _TextStream(httpx2.AsyncByteStream):
+    """Rewrites the events of a forced call into those of a text."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        rest = b""
+        async for chunk in self._inner:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                yield call_as_text(line) + b"\n"
+        if rest:
+            yield call_as_text(rest)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def force(body: Body) -> tuple[Body, bool]:
+    """The body as the engine needs it, and whether its forced call stands for a text."""
+    config = body.pop("output_config", None)
+    wanted = config.get("format") if isinstance(config, dict) else None
+    choice = body.get("tool_choice")
+    if isinstance(wanted, dict):
+        body["tools"] = [
+            {
+                "name": OUTPUT_TOOL,
+                "description": "Write the answer.",
+                "input_schema": wanted["schema"],
+            }
+        ]
+        choice = {"type": "tool", "name": OUTPUT_TOOL}
+    if not isinstance(choice, dict) or choice.get("type") not in {"any", "tool"}:
+        return body, False
+    tools, messages = body.get("tools"), body.get("messages")
+    if choice["type"] == "tool" and isinstance(tools, list):
+        body["tools"] = [
+            tool for tool in tools if isinstance(tool, dict) and tool["name"] == choice["name"]
+        ]
+    if isinstance(messages, list):
+        body["messages"] = [*messages, {"role": "assistant", "content": PREFILL}]
+    body["tool_choice"] = {"type": "any"}
+    return body, isinstance(wanted, dict)
+
+
+def call_as_text(line: bytes) -> bytes:
+    """One line of the event stream, with a tool call's events turned into text events."""
+    if not line.startswith(DATA + b"{"):
+        return line
+    event = _BODY.validate_json(line.removeprefix(DATA))
+    block, delta = event.get("content_block"), event.get("delta")
+    if isinstance(block, dict) and block.get("type") == "tool_use":
+        event["content_block"] = {"type": "text", "text": ""}
+    if isinstance(delta, dict):
+        if delta.get("type") == "input_json_delta":
+            event["delta"] = {"type": "text_delta", "text": delta["partial_json"]}
+        if delta.get("stop_reason") == "tool_use":
+            delta["stop_reason"] = "end_turn"
+    return DATA + json.dumps(event).encode()
+
+
+async def _prepared(request: httpx2.Request) -> tuple[httpx2.Request, bool]:
+    content = await request.aread()
+    if request.method != "POST" or not request.url.path.endswith(PATHS):
+        return request, False
+    body, as_text = force(_BODY.validate_json(content))
+    headers = [pair for pair in request.headers.raw if pair[0].lower() != b"content-length"]
+    prepared = httpx2.Request(
+        "POST",
+        request.url,
+        headers=headers,
+        content=json.dumps(body).encode(),
+        extensions=request.extensions,
+    )
+    return prepared, as_text
+
+
+async def _as_error(response: httpx2.Response) -> httpx2.Response:
+    """The engine's error in the provider's shape."""
+    content = await response.aread()
+    await response.aclose()
+    try:
+        said = _BODY.validate_json(content).get("error")
+    except ValueError:
+        said = None
+    error = said if isinstance(said, dict) else {"message": content.decode(errors="replace")}
+    named = {"type": error.get("type", "api_error"), "message": error.get("message", "")}
+    return httpx2.Response(
+        response.status_code,
+        headers={"request-id": response.headers["request-id"]},
+        json={"type": "error", "error": named},
+    )
+
 
 NAMES = frozenset({LOCAL_NAME, MODEL_NAME})
 NO_KEY_NEEDED = "local"

@@ -1,4 +1,9 @@
-"""What a provider's error words mean, and errors found before anything was sent."""
+"""What a provider's error words mean, and how long it wants us to wait."""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 from perdure.domain.llm.errors import RETRIED_KINDS, ModelError, ModelErrorKind, ModelFacts
 
@@ -55,3 +60,39 @@ def _overruled(by_type: ModelErrorKind, by_status: ModelErrorKind | None) -> boo
 def refused(message: str, *, kind: ModelErrorKind = "bad_request") -> ModelError:
     """An error found here, before anything was sent."""
     return ModelError(ModelFacts(kind=kind, message=message, sent=False))
+
+
+def retry_after_of(headers: Mapping[str, str]) -> float | None:
+    """Seconds from now, never negative; None when there is no wish or it makes no sense.
+
+    A date is measured against the response's own `date` header where there is one, so that a wrong
+    local clock does not shift it. Clamping is policy and happens in the domain.
+    """
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return max(0.0, milliseconds / 1000)
+    wish = headers.get("retry-after", "").strip()
+    seconds = _number(wish)
+    if seconds is not None:
+        return max(0.0, seconds)
+    until = _date(wish)
+    if until is None:
+        return None
+    now = _date(headers.get("date", "")) or datetime.now(UTC)
+    return max(0.0, (until - now).total_seconds())
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        value = parsedate_to_datetime(text)
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
+    return value if value.tzinfo else value.replace(tzinfo=UTC)

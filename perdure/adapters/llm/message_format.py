@@ -5,7 +5,9 @@ results come first in their message, and a conversation that starts with the ass
 user message in front. Every tool call must be answered in the message behind it.
 """
 
-from collections.abc import Sequence
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -22,7 +24,6 @@ from anthropic.types import (
 )
 
 from perdure.adapters.llm.error_kinds import refused
-from perdure.adapters.llm.tool_name_encoding import wire_name
 from perdure.domain.llm.cache_marks import CacheUse
 from perdure.domain.llm.transcript import (
     Block,
@@ -32,6 +33,31 @@ from perdure.domain.llm.transcript import (
     ToolResultBlock,
     ToolUseBlock,
 )
+
+LIMIT = 64
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def wire_name(name: str) -> str:
+    """`fs.read` goes out as `fs__read`; what is too long keeps its start and gets a hash."""
+    plain = _FOREIGN.sub("_", name.replace(".", "__"))
+    if len(plain) <= LIMIT:
+        return plain
+    return f"{plain[: LIMIT - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def names_back(names: Iterable[str]) -> Mapping[str, str]:
+    """Wire name to our name; refuses two tools that would look the same to the model."""
+    back: dict[str, str] = {}
+    for name in names:
+        other = back.setdefault(wire_name(name), name)
+        if other != name:
+            raise refused(
+                f"The tools {other} and {name} are both called {wire_name(name)} on the wire. "
+                "Rename one of them."
+            )
+    return back
+
 
 OPENING = "This is where the work stands:"
 BREAKPOINTS_IN_PREFIX = 2

@@ -1,9 +1,13 @@
-"""What models cost and hold: the bundled price snapshot, with the operator's price sheet above it.
+"""What models cost, hold and understand: bundled prices with the operator's price sheet above.
+
+The price snapshot does not say it. Families that came after this table are left open: what they do
+not take, the provider refuses in its own words.
 
 A model that neither knows has no card; nothing here ever guesses a price or says 0 for it.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,12 +18,50 @@ from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import TieredPrices
 from pydantic import Field, ValidationError
 
-from perdure.adapters.llm.abilities import abilities_of
 from perdure.adapters.llm.embedded_facts import CARD, LOCAL_NAME, MODEL_NAME
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.llm.requests import Effort, ModelProfile, Price, ThinkingWay
+
+_TOKENS: tuple[ThinkingWay, ...] = ("off", "tokens")
+_BOTH: tuple[ThinkingWay, ...] = ("off", "adaptive", "tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a family takes; None where this is not known."""
+
+    thinking: tuple[ThinkingWay, ...] | None = None
+    effort: tuple[Effort, ...] | None = None
+
+
+_NONE = Abilities(thinking=(), effort=())
+_EXTENDED = Abilities(thinking=_TOKENS, effort=())
+_FAMILIES = {
+    "claude-2": _NONE,
+    "claude-instant": _NONE,
+    "claude-v1": _NONE,
+    "claude-1": _NONE,
+    "claude-3-": _NONE,
+    "claude-3-7-": _EXTENDED,
+    "claude-opus-4-0": _EXTENDED,
+    "claude-opus-4-1": _EXTENDED,
+    "claude-opus-4-2025": _EXTENDED,
+    "claude-sonnet-4-0": _EXTENDED,
+    "claude-sonnet-4-2025": _EXTENDED,
+    "claude-sonnet-4-5": _EXTENDED,
+    "claude-haiku-4-5": _EXTENDED,
+    "claude-opus-4-5": Abilities(thinking=_TOKENS, effort=("low", "medium", "high")),
+    "claude-opus-4-6": Abilities(thinking=_BOTH, effort=("low", "medium", "high", "max")),
+}
+
+
+def abilities_of(model: str) -> Abilities:
+    """What a model can be told; the longest start of its name decides."""
+    starts = [start for start in _FAMILIES if model.startswith(start)]
+    return _FAMILIES[max(starts, key=len)] if starts else Abilities()
+
 
 PROVIDER = "anthropic"
 DEFAULT_WINDOW = 200_000

@@ -16,9 +16,8 @@ from anthropic.types import (
 from pydantic import JsonValue
 
 from perdure.adapters.llm.error_kinds import refused
-from perdure.adapters.llm.message_format import EPHEMERAL, wire_messages
+from perdure.adapters.llm.message_format import EPHEMERAL, names_back, wire_messages, wire_name
 from perdure.adapters.llm.provider_features import Dialect
-from perdure.adapters.llm.tool_name_encoding import names_back, wire_name
 from perdure.domain.llm.cache_marks import CacheUse
 from perdure.domain.llm.call_settings import LEAST_THINKING_TOKENS
 from perdure.domain.llm.requests import ModelRequest, ToolOffer

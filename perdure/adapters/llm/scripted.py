@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perdure.adapters.llm.error_kinds import kind_of, refused
-from perdure.adapters.llm.retry_after import retry_after_of
+from perdure.adapters.llm.error_kinds import kind_of, refused, retry_after_of
 from perdure.adapters.llm.script import Entry, Script, ScriptError, parse_script
 from perdure.adapters.llm.script_cursor import LABEL, ScriptCursor, visible_text
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError

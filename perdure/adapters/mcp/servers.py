@@ -11,16 +11,14 @@ from functools import partial
 import mcp.types as wire
 from mcp import MCPError
 
-from perdure.adapters.bounded_process.schemas import misfits_of
+from perdure.adapters.bounded_process.process import misfits_of
 from perdure.adapters.logging.redacting import keep_secret, told
-from perdure.adapters.mcp.connections import Link, Links, words_of
+from perdure.adapters.mcp.connections import Link, Links, Target, words_of
 from perdure.adapters.mcp.server_config import AllowedServers, ServerEntry
 from perdure.adapters.mcp.tool_results import as_text, declined
-from perdure.adapters.mcp.transports import Target
 from perdure.adapters.tools import execution
 from perdure.adapters.tools.arguments import refused
-from perdure.adapters.tools.execution import Finished
-from perdure.adapters.tools.output_limits import tool_output
+from perdure.adapters.tools.execution import Finished, tool_output
 from perdure.check_decorator import CheckFailed
 from perdure.domain.foundation.errors import InvalidInput, ToolFailure
 from perdure.domain.foundation.redaction import names_a_secret

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from perdure.adapters.stores.blob_encryption import Vault, kind
+from perdure.adapters.stores.encryption import Vault, kind
 from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import TokenSizes, estimate

@@ -16,8 +16,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from perdure.adapters.stores.cells import PLAIN, Cells, use_cells
 from perdure.adapters.stores.dialect import DatabaseDialect, Upsert
+from perdure.adapters.stores.encryption import PLAIN_CELLS, Cells, use_cells
 from perdure.adapters.stores.migrations import is_current, migrate
 from perdure.adapters.stores.postgresql import PostgresqlDialect
 from perdure.adapters.stores.sqlite import SqliteDialect
@@ -46,7 +46,7 @@ class Database:
         self.cells = cells
 
     @classmethod
-    async def open(cls, url: str | URL, *, cells: Cells = PLAIN) -> Self:
+    async def open(cls, url: str | URL, *, cells: Cells = PLAIN_CELLS) -> Self:
         """Connect and migrate.
 
         Args:

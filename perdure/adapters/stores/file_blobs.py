@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perdure.adapters.stores.blob_encryption import PLAIN, SEALED, kind
+from perdure.adapters.stores.encryption import PLAIN_BLOB, SEALED_BLOB, kind
 from perdure.domain.foundation.errors import StoreAway
 
 STALE_SECONDS = 3600
@@ -70,7 +70,7 @@ class FileShelf:
                 yield found
 
     def _path(self, address: str) -> Path:
-        suffix = SEALED_SUFFIX if kind(address) == SEALED else ""
+        suffix = SEALED_SUFFIX if kind(address) == SEALED_BLOB else ""
         digits = address.partition(":")[2]
         return self._root / digits[:2] / f"{digits[2:]}{suffix}"
 
@@ -186,7 +186,7 @@ def _list_folder(folder: Path) -> list[tuple[str, int, datetime]]:
 
 def _describe(path: Path) -> tuple[str, int, datetime] | None:
     name = path.name.removesuffix(SEALED_SUFFIX)
-    prefix = PLAIN if name == path.name else SEALED
+    prefix = PLAIN_BLOB if name == path.name else SEALED_BLOB
     try:
         facts = path.stat()
     except FileNotFoundError:

@@ -8,8 +8,8 @@ from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.logging.redacting import told
-from perdure.adapters.stores.cells import Cells
 from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.encryption import Cells
 from perdure.adapters.stores.tables import made_tool_makers, made_tools
 from perdure.domain.foundation.errors import NotFound, StoreError
 from perdure.domain.foundation.tolerance import read

@@ -8,22 +8,18 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from perdure.adapters.files.private import make_private
-from perdure.adapters.stores.access import SqlAccess
-from perdure.adapters.stores.artifacts import SqlArtifacts
-from perdure.adapters.stores.audit import SqlAudit
-from perdure.adapters.stores.blob_encryption import Vault
+from perdure.adapters.stores.access import SqlAccess, SqlAudit
 from perdure.adapters.stores.blobs import BlobBackend, VerifiedBlobStore
-from perdure.adapters.stores.cells import Cells
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.encryption import Cells, Vault
 from perdure.adapters.stores.file_blobs import FileShelf
 from perdure.adapters.stores.generated_tools import SqlMadeTools
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.memory import SqlMemory
-from perdure.adapters.stores.projects import SqlProjects
+from perdure.adapters.stores.projects import SqlArtifacts, SqlProjects, SqlTodos
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.sql_blobs import TableShelf
-from perdure.adapters.stores.todos import SqlTodos
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.domain.budget.journal import Journal
 from perdure.domain.evaluation.judge_cache import VerdictStore

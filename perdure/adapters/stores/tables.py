@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from perdure.adapters.stores.cells import Content
+from perdure.adapters.stores.encryption import Content
 
 metadata = MetaData()
 

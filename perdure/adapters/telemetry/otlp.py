@@ -16,13 +16,11 @@ from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.plugin import SimplePlugin
 from temporalio.runtime import OpenTelemetryConfig, Runtime, TelemetryConfig
 
-from perdure.adapters.logging.process_logs import core_logging
-from perdure.adapters.telemetry.clean_spans import CleanSpans
-from perdure.adapters.telemetry.handles import Telemetry
-from perdure.adapters.telemetry.meters import Meters
+from perdure.adapters.logging.setup import core_logging
 from perdure.adapters.telemetry.otel_env import Signals
-from perdure.adapters.telemetry.spans import trace_into
-from perdure.adapters.telemetry.step_plugin import StepTelemetryPlugin
+from perdure.adapters.telemetry.spans import CleanSpans, trace_into
+from perdure.adapters.telemetry.start import Telemetry
+from perdure.adapters.telemetry.step_plugin import Meters, StepTelemetryPlugin
 
 METER = "perdure"
 UNNAMED_SERVICE = "unknown_service"

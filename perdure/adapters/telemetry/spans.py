@@ -1,14 +1,136 @@
-"""The tracer provider of this process: set once, while what its spans go to may change."""
+"""The tracer provider of this process: what is sampled, and redacted before it is sent.
+
+Health checks and the polls of everybody who follows a run come several times a second, for as long
+as a page is open. A trace each would bury those of the runs.
+"""
+
+from collections.abc import Mapping, Sequence
 
 import structlog
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.trace.sampling import (
+    Decision,
+    ParentBased,
+    Sampler,
+    SamplingResult,
+    TraceIdRatioBased,
+)
+from opentelemetry.trace import Link, SpanKind, Status, TraceState
+from opentelemetry.util.types import Attributes, AttributeValue
 from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider, create_tracer_provider
 
+from perdure.adapters.logging.redacting import told
 from perdure.adapters.settings.variables import inherited_environment
-from perdure.adapters.telemetry.sampling import sampler_of
+from perdure.domain.foundation.names import READY_ACTIVITY
+
+
+class CleanSpans(SpanProcessor):
+    """Stands before a processor and hands it each finished span as it may be told."""
+
+    def __init__(self, target: SpanProcessor) -> None:
+        self._target = target
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Pass on; what is written into the span later is looked at when it ends."""
+        self._target.on_start(span, parent_context)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Pass on a clean copy."""
+        self._target.on_end(cleaned(span))
+
+    def shutdown(self) -> None:
+        """Pass on."""
+        self._target.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Pass on."""
+        return self._target.force_flush(timeout_millis)
+
+
+def cleaned(span: ReadableSpan) -> ReadableSpan:
+    """A copy of a finished span whose texts hold no secret."""
+    description = span.status.description
+    return ReadableSpan(
+        name=told(span.name),
+        context=span.context,
+        parent=span.parent,
+        resource=span.resource,
+        attributes=_attributes(span.attributes),
+        events=[
+            Event(told(event.name), _attributes(event.attributes), event.timestamp)
+            for event in span.events
+        ],
+        links=span.links,
+        kind=span.kind,
+        status=Status(span.status.status_code, description and told(description)),
+        start_time=span.start_time,
+        end_time=span.end_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )
+
+
+def _attributes(found: Mapping[str, AttributeValue] | None) -> dict[str, AttributeValue]:
+    return {name: _value(value) for name, value in (found or {}).items()}
+
+
+def _value(value: AttributeValue) -> AttributeValue:
+    if isinstance(value, str):
+        return told(value)
+    if isinstance(value, list | tuple) and value and isinstance(value[0], str):
+        return tuple(told(item) for item in value)
+    return value
+
+
+LOOKS = ("QueryWorkflow:", "HandleQuery:")
+PROBES = frozenset({f"StartActivity:{READY_ACTIVITY}", f"RunActivity:{READY_ACTIVITY}"})
+
+
+class WorkSampler(Sampler):
+    """Drops looks at runs and questions to workers; the rest is for another sampler to say."""
+
+    def __init__(self, otherwise: Sampler) -> None:
+        self._otherwise = otherwise
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        """Whether a span is recorded."""
+        if name.startswith(LOOKS) or name in PROBES:
+            return SamplingResult(Decision.DROP)
+        return self._otherwise.should_sample(
+            parent_context, trace_id, name, kind, attributes, links, trace_state
+        )
+
+    def get_description(self) -> str:
+        """As the SDK names samplers."""
+        return f"WorkSampler({self._otherwise.get_description()})"
+
+
+def sampler_of(environment: dict[str, str]) -> WorkSampler:
+    """The sampler that `OTEL_TRACES_SAMPLER` names, for what is worth a trace."""
+    named = environment.get("OTEL_TRACES_SAMPLER", "parentbased_always_on")
+    base = named.removeprefix("parentbased_")
+    share = {"always_on": 1.0, "always_off": 0.0}.get(base, _share(environment))
+    root = TraceIdRatioBased(share)
+    return WorkSampler(ParentBased(root) if named != base else root)
+
+
+def _share(environment: dict[str, str]) -> float:
+    try:
+        return min(max(float(environment.get("OTEL_TRACES_SAMPLER_ARG", "1")), 0.0), 1.0)
+    except ValueError:
+        return 1.0
+
 
 _log = structlog.get_logger(__name__)
 

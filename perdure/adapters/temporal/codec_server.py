@@ -18,8 +18,7 @@ import structlog
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from temporalio.api.common.v1 import Payload, Payloads
 
-from perdure.adapters.free_ports import LOOPBACK
-from perdure.adapters.http_server import Connection, HttpDoor, Refusal, Request
+from perdure.adapters.http_server import LOOPBACK, Connection, HttpDoor, Refusal, Request
 from perdure.adapters.temporal.codec import EncryptionCodec, place_of
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
 from perdure.domain.installation.hosts import LOOPBACK_NAMES

@@ -10,8 +10,7 @@ from perdure.adapters.tools.host import AnyTool
 from perdure.adapters.tools.project_tools.artifacts import artifact_tools
 from perdure.adapters.tools.project_tools.memory_tools import memory_tools, skill_tools
 from perdure.adapters.tools.project_tools.scope import reach_of
-from perdure.adapters.tools.project_tools.sprints import sprint_tools
-from perdure.adapters.tools.project_tools.todos import todo_tools
+from perdure.adapters.tools.project_tools.todos import sprint_tools, todo_tools
 from perdure.adapters.tools.read_files import fs_list, fs_read, fs_search
 from perdure.adapters.tools.shell.command import shell_readonly
 from perdure.adapters.tools.write_files import fs_edit, fs_write

@@ -1,4 +1,4 @@
-"""Running one function with a deadline: cancelled when late, abandoned when it does not listen.
+"""Running one function with a deadline, and bounding what it said.
 
 Synchronous functions get a daemon thread of their own, never a pool's: a thread that does not
 end would hold the pool, and the process, for ever.
@@ -13,7 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from perdure.adapters.logging.redacting import told
 from perdure.domain.foundation.errors import ToolFailure
+from perdure.domain.llm.transcript import ToolOutcome
+from perdure.domain.tools.definitions import ToolOutput
 from perdure.working_time import ended_in_time
 
 GRACE_S = 1.0
@@ -158,3 +161,22 @@ def _deliver(
 
     with suppress(RuntimeError):  # the loop is gone: nobody waits any more
         loop.call_soon_threadsafe(settle)
+
+
+HARD_CAP_BYTES = 5 * 1024 * 1024
+FAILURE_CHARACTERS = 256 * 1024  # looking through more would hold up the event loop
+
+
+def tool_output(outcome: ToolOutcome, text: str, *, code: str = "") -> ToolOutput:
+    """The text as it can be stored anywhere: valid UTF-8, no NUL, at most the hard cap.
+
+    What a tool gives is content and stays as it is; the words of a failure lose their secrets.
+    """
+    if outcome != "ok":
+        text = told(text[:FAILURE_CHARACTERS])
+    data = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace")
+    if len(data) <= HARD_CAP_BYTES:
+        return ToolOutput(outcome=outcome, text=data.decode(), code=code)
+    kept = data[:HARD_CAP_BYTES].decode(errors="ignore")
+    note = f"\n[… cut at {HARD_CAP_BYTES:,} of {len(data):,} bytes; ask for less at once …]"
+    return ToolOutput(outcome=outcome, text=kept + note, code=code, truncated=True)

@@ -8,8 +8,7 @@ from pathlib import PurePosixPath
 import re2
 from pydantic import JsonValue
 
-from perdure.adapters.bounded_process.process import TooMuch, work_now
-from perdure.adapters.bounded_process.schemas import misfits_of
+from perdure.adapters.bounded_process.process import TooMuch, misfits_of, work_now
 from perdure.adapters.files.links import inside
 from perdure.adapters.files.paths import protected
 from perdure.adapters.files.rooted_files import RootedDirectory

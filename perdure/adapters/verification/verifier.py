@@ -6,9 +6,8 @@ from typing import assert_never
 
 from perdure.adapters.files.disk import need_room
 from perdure.adapters.sandbox.bubblewrap import WORK
-from perdure.adapters.verification.lint_reports import Remark, read_lint
 from perdure.adapters.verification.project_detection import Program, find_linter, find_tests
-from perdure.adapters.verification.test_reports import Failed, Suite, read_suite
+from perdure.adapters.verification.reports import Failed, Remark, Suite, read_lint, read_suite
 from perdure.domain.evaluation.program_checks import (
     OUTPUT_CAP,
     Command,

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from perdure.adapters.files.paths import protected, shown
 from perdure.adapters.files.rooted_files import Parts, RootedDirectory, stage, temporary_name
-from perdure.adapters.workspaces.snapshots import content
-from perdure.adapters.workspaces.trees import LINK, Leaf, Mode
+from perdure.adapters.workspaces.snapshots import LINK, Leaf, Mode, content
 from perdure.domain.foundation.errors import NotAllowed, StoreAway, StoreError, ToolFailure
 
 _NAMED = 20

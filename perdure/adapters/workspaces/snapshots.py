@@ -1,17 +1,134 @@
-"""Storing the files of a folder as a tree, and making a folder equal to one again."""
+"""Which files of a folder belong to its work, their storage as a tree, and the way back."""
 
 import asyncio
+import json
 import os
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
-from perdure.adapters.files.paths import shown
-from perdure.adapters.files.rooted_files import Parts, RootedDirectory
-from perdure.adapters.workspaces.file_selection import list_files
-from perdure.adapters.workspaces.trees import EXECUTABLE, LINK, Leaf, Mode, Tree
-from perdure.domain.foundation.errors import InvalidInput, ToolFailure
+from pydantic import TypeAdapter, ValidationError
+
+from perdure.adapters.files.paths import is_safe_tree_path, shown
+from perdure.adapters.files.rooted_files import TEMPORARY_PREFIX, Parts, RootedDirectory
+from perdure.adapters.git.run_git import run_git
+from perdure.adapters.git.safe_repository import find_repository, read_settings, shadow
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import InvalidInput, StoreError, ToolFailure
+from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.ports import BlobStore
+
+LIST_CAP = 64 * 1024 * 1024
+_CLOSED = frozenset({".git"})
+_CACHES = frozenset({".git", "__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
+
+
+async def list_files(root: str, *, also: Iterable[str] = ()) -> list[str]:
+    """Paths of the files and links that belong to the work, sorted.
+
+    Args:
+        root: the folder; when it is the top of a repository, ignored files are left out.
+        also: further paths to look at, whatever the ignore rules say by now (a run may have
+            changed them, and a file must not look deleted because of that).
+    """
+    repository = await asyncio.to_thread(find_repository, root)
+    if repository is None:
+        names: set[str] | None = None
+    else:
+        with shadow(repository, await read_settings(repository)) as shown:
+            listed = await run_git(
+                ["ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                cwd=root,
+                extra=shown.environment,
+                view=shown.view,
+                cap=LIST_CAP,
+            )
+        if listed.code != 0:
+            raise StoreError(
+                f"The files of {root} cannot be listed: {listed.stderr.strip()[:200]}.",
+                cure="Check the repository with `git status`.",
+            )
+        names = {os.fsdecode(name) for name in listed.stdout.split(b"\0") if name}
+    with RootedDirectory(root) as files:
+        found = (
+            set(_walked(files, (), _CACHES))
+            if names is None
+            else set(_existing(files, names, folders=True))
+        )
+        found.update(_existing(files, also, folders=False))
+    return sorted(path for path in found if is_safe_tree_path(path))
+
+
+def _existing(files: RootedDirectory, names: Iterable[str], *, folders: bool) -> Iterator[str]:
+    """The names that are files or links now; a folder (a nested repository) is looked into."""
+    for name in names:
+        parts = tuple(part for part in name.split("/") if part)
+        if not is_safe_tree_path("/".join(parts)):
+            continue
+        entry = files.entry(parts)
+        if entry is None:
+            continue
+        if entry.kind in {"file", "link"}:
+            yield "/".join(parts)
+        elif entry.kind == "folder" and folders:
+            yield from _walked(files, parts, _CLOSED)
+
+
+def _walked(files: RootedDirectory, top: Parts, closed: frozenset[str]) -> Iterator[str]:
+    for parts, entry in files.walk(top, skip=closed):
+        if entry.kind in {"file", "link"} and not entry.name.startswith(TEMPORARY_PREFIX):
+            yield "/".join(parts)
+
+
+Mode = Literal["100644", "100755", "120000"]
+LINK: Mode = "120000"
+EXECUTABLE: Mode = "100755"
+
+
+class Leaf(FrozenModel):
+    """One file of a tree: where its bytes are, and git's word for its kind."""
+
+    blob: str
+    mode: Mode = "100644"
+
+    @property
+    def permissions(self) -> int:
+        """The mode of the file when it is written."""
+        return 0o755 if self.mode == EXECUTABLE else 0o644
+
+
+Tree = Mapping[str, Leaf]
+
+_TREE: TypeAdapter[dict[str, Leaf]] = TypeAdapter(dict[str, Leaf])
+
+
+async def store_tree(blobs: BlobStore, tree: Tree) -> BlobRef:
+    """Store the manifest; equal trees have equal references."""
+    plain = {path: {"blob": leaf.blob, "mode": leaf.mode} for path, leaf in sorted(tree.items())}
+    # Escapes keep names that are not UTF-8 readable for `json` and harmless for all others.
+    return await blobs.put_text(json.dumps(plain, ensure_ascii=True, separators=(",", ":")))
+
+
+async def load_tree(blobs: BlobStore, address: str) -> dict[str, Leaf]:
+    """The manifest of a stored tree; raises `StoreError` when it is none."""
+    text = await blobs.get_text(address)
+    try:
+        tree = _TREE.validate_python(json.loads(text))
+    except (ValidationError, ValueError) as error:
+        raise StoreError(
+            f"{address} is not a stored tree.", cure="Give the tree id of an iteration record."
+        ) from error
+    unsafe = [path for path in tree if not is_safe_tree_path(path)]
+    if unsafe:
+        raise StoreError(f"The tree {address} holds the path {unsafe[0]!r}, which is not allowed.")
+    return tree
+
+
+def changed_paths(base: Tree, tree: Tree) -> list[str]:
+    """Paths whose leaf differs between two trees, in order."""
+    return sorted(path for path in {*base, *tree} if base.get(path) != tree.get(path))
+
 
 TREE_CAP = 2 * 1024**3
 FILE_CAP = 200 * 1024**2

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 from perdure.adapters.bounded_process.process import TooMuch
-from perdure.adapters.workspaces.comparing import steps_between
-from perdure.adapters.workspaces.trees import LINK, Leaf, Tree, changed_paths
+from perdure.adapters.workspaces.patches import steps_between
+from perdure.adapters.workspaces.snapshots import LINK, Leaf, Tree, changed_paths
 from perdure.domain.ports import BlobStore
 
 _TEXT_CAP = 2 * 1024 * 1024

@@ -9,15 +9,13 @@ from loop_watch import unblocked
 from memory_blobs import MemoryBlobs
 
 from perdure.adapters.bounded_process import process
-from perdure.adapters.bounded_process.process import TooMuch, work
-from perdure.adapters.bounded_process.schemas import misfits_of
+from perdure.adapters.bounded_process.process import TooMuch, misfits_of, work
 from perdure.adapters.checks.builtin_checks import length_of
 from perdure.adapters.verification.deliverables import Deliverables
-from perdure.adapters.verification.lint_reports import read_lint
-from perdure.adapters.verification.test_reports import read_suite
+from perdure.adapters.verification.reports import read_lint, read_suite
 from perdure.adapters.workspaces.patches import unified_patch
+from perdure.adapters.workspaces.snapshots import Leaf
 from perdure.adapters.workspaces.three_way_merge import merge_trees
-from perdure.adapters.workspaces.trees import Leaf
 from perdure.check_decorator import CheckFailed
 
 EQUAL = "the same\n" * 4_000
@@ -39,7 +37,7 @@ def few_seconds(monkeypatch):
         return given(task, *values, seconds=3.0)
 
     monkeypatch.setattr("perdure.adapters.bounded_process.process.work_now", short)
-    monkeypatch.setattr("perdure.adapters.workspaces.comparing.work_now", short)
+    monkeypatch.setattr("perdure.adapters.workspaces.patches.work_now", short)
     monkeypatch.setattr("perdure.adapters.verification.deliverables.work_now", short)
 
 

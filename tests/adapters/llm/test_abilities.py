@@ -2,9 +2,8 @@
 
 import pytest
 
-from perdure.adapters.llm.abilities import Abilities, abilities_of
-from perdure.adapters.llm.pricing import ModelPrices, PriceSheet
-from perdure.adapters.llm.retirement import NEWEST
+from perdure.adapters.llm.access import NEWEST
+from perdure.adapters.llm.pricing import Abilities, ModelPrices, PriceSheet, abilities_of
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,17 @@ import pytest
 from anthropic.resources.messages.messages import DEPRECATED_MODELS
 from anthropic.types import Model
 
-from perdure.adapters.llm.access import DEFAULT_CLAUDE, ModelAccess, default_model
+from perdure.adapters.llm.access import (
+    DEFAULT_CLAUDE,
+    ENDS,
+    NEWEST,
+    ModelAccess,
+    current,
+    default_model,
+    retirement_notes,
+    successor_of,
+)
 from perdure.adapters.llm.pricing import ModelPrices
-from perdure.adapters.llm.retirement import ENDS, NEWEST, current, retirement_notes, successor_of
 
 ROOT = Path(__file__).parents[3]
 CLAUDE = re.compile(r"claude-[a-z0-9][a-z0-9.-]*[a-z0-9]")

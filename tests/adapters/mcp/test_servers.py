@@ -7,7 +7,7 @@ import psutil
 import pytest
 from waiting import eventually
 
-from perdure.adapters.tools.output_limits import HARD_CAP_BYTES
+from perdure.adapters.tools.execution import HARD_CAP_BYTES
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.tools.mcp_servers import ServerSpec
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.adapters.stores.link_cache import OBJECTS_BYTES, LinkCache
+from perdure.adapters.stores.transcripts import OBJECTS_BYTES, LinkCache
 from perdure.domain.foundation.tokens import TokenSizes
 from perdure.domain.llm.transcript import Link
 

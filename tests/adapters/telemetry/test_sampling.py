@@ -3,7 +3,7 @@
 import pytest
 from opentelemetry.sdk.trace.sampling import Decision
 
-from perdure.adapters.telemetry.sampling import sampler_of
+from perdure.adapters.telemetry.spans import sampler_of
 
 
 def recorded(name: str, **environment: str) -> bool:

@@ -8,8 +8,8 @@ import pytest
 from pydantic import JsonValue
 
 from perdure.adapters.tools.builtin import human_ask
+from perdure.adapters.tools.execution import HARD_CAP_BYTES
 from perdure.adapters.tools.host import LocalToolHost
-from perdure.adapters.tools.output_limits import HARD_CAP_BYTES
 from perdure.domain.foundation.errors import InvalidInput, NotFound, ToolFailure
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation
 from perdure.tool_decorator import ToolContext, tool

@@ -1,7 +1,6 @@
 """Several sources of tools behind one host: who answers, and that nobody shadows our own."""
 
-from perdure.adapters.tools.host import LocalToolHost
-from perdure.adapters.tools.tool_hosts import ToolHosts
+from perdure.adapters.tools.host import LocalToolHost, ToolHosts
 from perdure.domain.tools.definitions import Rehearsal, ToolGrant, ToolInvocation, ToolOutput
 from perdure.tool_decorator import tool
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.adapters.verification.lint_reports import Remark, read_lint
+from perdure.adapters.verification.reports import Remark, read_lint
 
 RUFF = """[{"cell": null, "code": "F401", "filename": "/perdure/copy/calc.py", "fix": null,
 "location": {"column": 8, "row": 1}, "message": "`os` imported but unused", "severity": "error"},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.adapters.verification.test_reports import read_suite
+from perdure.adapters.verification.reports import read_suite
 
 PYTEST = """EsFx.                                                                    [100%]
 ==================================== ERRORS ====================================

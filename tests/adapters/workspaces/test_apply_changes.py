@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perdure.adapters.workspaces import apply_changes as workspaces_apply_changes
 from perdure.adapters.workspaces.apply_changes import Change, apply_changes
-from perdure.adapters.workspaces.trees import Mode
+from perdure.adapters.workspaces.snapshots import Mode
 from perdure.domain.foundation.errors import NotAllowed, StoreError
 
 FILE: Mode = "100644"

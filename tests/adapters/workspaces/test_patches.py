@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perdure.adapters.workspaces import patches
 from perdure.adapters.workspaces.patches import hunks, unified_patch
-from perdure.adapters.workspaces.trees import Leaf
+from perdure.adapters.workspaces.snapshots import Leaf
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.adapters.stores.audit import SqlAudit
+from perdure.adapters.stores.access import SqlAudit
 from perdure.adapters.stores.database import Database
 from perdure.domain.run.audit import AuditEntry, AuditFilter
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perdure.adapters.stores.blob_encryption import Vault
 from perdure.adapters.stores.blobs import BlobBackend, VerifiedBlobStore
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.encryption import Vault
 from perdure.adapters.stores.file_blobs import STALE_SECONDS, FileShelf
 from perdure.adapters.stores.sql_blobs import TableShelf
 from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError

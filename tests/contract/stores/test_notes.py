@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from perdure.adapters.stores.artifacts import SqlArtifacts
 from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.projects import SqlArtifacts, SqlTodos
 from perdure.adapters.stores.records import SqlRecords
-from perdure.adapters.stores.todos import SqlTodos
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.projects.records import Artifact, Membership, ScopeKind, Todo, TodoCounts
 from perdure.domain.projects.scope import Reach

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perdure.adapters.stores.blob_encryption import Vault
 from perdure.adapters.stores.blobs import VerifiedBlobStore
+from perdure.adapters.stores.encryption import Vault
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError

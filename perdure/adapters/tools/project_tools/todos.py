@@ -1,4 +1,4 @@
-"""`todo.add`, `todo.list` and `todo.update`: what is left to do, shared by the stages of a run."""
+"""Tools for todos and sprints: what is left to do, shared by the stages of a run."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -9,8 +9,8 @@ from pydantic import Field
 from perdure.adapters.tools.host import AnyTool
 from perdure.adapters.tools.project_tools.scope import author_of, id_of, reach_of, shared
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.domain.projects.ports import TodoStore
-from perdure.domain.projects.records import ScopeKind, Todo, TodoStatus
+from perdure.domain.projects.ports import ProjectStore, TodoStore
+from perdure.domain.projects.records import Project, ScopeKind, Sprint, Todo, TodoCounts, TodoStatus
 from perdure.tool_decorator import ToolContext, tool
 
 TEXT_CHARACTERS = 500
@@ -130,3 +130,62 @@ def _one_line(text: str) -> str:
     if not line:
         raise ToolFailure("A todo needs words.", reason="invalid_arguments")
     return line
+
+
+NOTE_CHARACTERS = 2_000
+
+
+def sprint_tools(
+    projects: ProjectStore, todos: TodoStore, *, now: Callable[[], datetime]
+) -> tuple[AnyTool, ...]:
+    """Looking and noting."""
+
+    async def sprint_of(context: ToolContext) -> tuple[Sprint, Project | None]:
+        project = await projects.project(context.grant.project)
+        kept = await projects.sprint(context.run, context.iteration)
+        new = Sprint(
+            run=context.run,
+            iteration=context.iteration,
+            project=context.grant.project,
+            goal=project.goal if project else "",
+            changed_at=now(),
+        )
+        return kept or new, project
+
+    @tool(name="sprint.read", idempotent=True)
+    async def read(context: ToolContext) -> str:
+        """Show the current sprint: its goal, how many todos there are, and the progress note."""
+        sprint, project = await sprint_of(context)
+        counts = await todos.count_todos(reach=reach_of(context))
+        return _told(sprint, project, counts)
+
+    @tool(name="sprint.update", idempotent=True)
+    async def update(
+        context: ToolContext,
+        note: Annotated[str, Field(min_length=1, max_length=NOTE_CHARACTERS)],
+    ) -> str:
+        """Replace the progress note of the current sprint; the next stages read it.
+
+        Args:
+            note: where the work stands, in a few sentences.
+        """
+        sprint, project = await sprint_of(context)
+        changed = sprint.model_copy(update={"note": note.strip(), "changed_at": now()})
+        await projects.put_sprint(changed)
+        counts = await todos.count_todos(reach=reach_of(context))
+        return _told(changed, project, counts)
+
+    return shared(read), shared(update)
+
+
+def _told(sprint: Sprint, project: Project | None, counts: TodoCounts) -> str:
+    of = f" of the project {project.slug}" if project else ""
+    return "\n".join(
+        (
+            f"Sprint {sprint.iteration}{of}",
+            f"Goal: {sprint.goal or 'not written down'}",
+            f"Todos: {counts.pending} pending, {counts.in_progress} in progress, "
+            f"{counts.done} done, {counts.cancelled} cancelled",
+            f"Progress: {sprint.note or 'nothing noted yet'}",
+        )
+    )

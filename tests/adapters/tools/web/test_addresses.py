@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.adapters.tools.web.addresses import is_public
+from perdure.adapters.tools.web.urls import is_public
 
 PUBLIC = ["8.8.8.8", "93.184.216.34", "2606:4700::1111", "2a00:1450::1", "64:ff9b::808:808"]
 NOT_PUBLIC = [

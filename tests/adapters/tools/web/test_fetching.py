@@ -10,9 +10,8 @@ import pytest
 
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.web import fetching
-from perdure.adapters.tools.web.fetching import Fetcher
+from perdure.adapters.tools.web.fetching import Fetcher, web_fetch
 from perdure.adapters.tools.web.to_text import BODY_BYTES
-from perdure.adapters.tools.web.tool import web_fetch
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation, ToolOutput
 

@@ -8,8 +8,8 @@ import resource
 import sys
 from pathlib import Path
 
-from perdure.adapters.stores.blob_encryption import Vault
 from perdure.adapters.stores.blobs import VerifiedBlobStore
+from perdure.adapters.stores.encryption import Vault
 from perdure.adapters.stores.file_blobs import FileShelf
 from perdure.domain.foundation.errors import StoreError
 

@@ -1,16 +1,25 @@
-"""Which blobs the rows of a store name: where garbage collection begins."""
+"""What garbage collection and the doctor ask of a store: named blobs, and whether writing works.
 
+Reading tells nothing of a full disk, a lock or a read-only server, which stop every run.
+"""
+
+import asyncio
+import secrets
 from collections.abc import AsyncIterator
+from pathlib import Path
 
-from sqlalchemy import Select, Text, select
+from sqlalchemy import Select, Text, insert, select
 
-from perdure.adapters.stores.cells import Content
 from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.encryption import Content
+from perdure.adapters.stores.file_blobs import UNFINISHED, try_file
+from perdure.adapters.stores.open_stores import BLOBS_FOLDER, Stores
 from perdure.adapters.stores.tables import (
     api_starts,
     api_tokens,
     attempts,
     blobs,
+    live_texts,
     metadata,
     replies,
     runs,
@@ -56,3 +65,40 @@ async def _values(database: Database, query: Select[tuple[str | None, ...]]) -> 
 def _replies() -> Select[tuple[str | None, ...]]:
     of_a_run = select(attempts.c.key).join(runs, runs.c.id == attempts.c.run)
     return select(replies.c.reply).where(replies.c.key.in_(of_a_run))
+
+
+TRIED_BYTES = 64 * 1024
+
+
+class _TakenBackError(Exception):
+    """Rolls the transaction back."""
+
+
+async def try_writing(stores: Stores, home: Path) -> None:
+    """Write what a step would, and take it back.
+
+    Args:
+        stores: the open stores.
+        home: the installation's folder.
+
+    Raises:
+        StoreAway: a step could not write now; it says why.
+        StoreError: the store is damaged.
+    """
+    name = f"doctor-{secrets.token_hex(8)}"
+    await _try_rows(stores.database, name)
+    if stores.database.dialect_name == "sqlite":
+        # A transaction that is taken back may never have reached the disk; a synced file has.
+        file = Path(stores.database.engine.url.database or home)
+        for folder in (file.parent, home / BLOBS_FOLDER / UNFINISHED):
+            await asyncio.to_thread(try_file, folder / f".{name}", TRIED_BYTES)
+
+
+async def _try_rows(database: Database, name: str) -> None:
+    values = {"run": name, "key": name, "attempt": 1, "text": "x" * TRIED_BYTES}
+    try:
+        async with database.write() as connection:
+            await connection.execute(insert(live_texts).values(values))
+            raise _TakenBackError
+    except _TakenBackError:
+        return

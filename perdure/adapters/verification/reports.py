@@ -1,8 +1,13 @@
-"""Reads how many tests passed, and which did not, from what test programs print."""
+"""Reads what test programs and linters print."""
 
+import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 SHOWN_FAILURES = 10
 LINE_CHARACTERS = 500
@@ -155,3 +160,127 @@ READERS: tuple[Callable[[str], Suite | None], ...] = (
     _cargo,
     _go,
 )
+
+
+Level = Literal["error", "warning"]
+_LINE = re.compile(
+    r"^(?P<path>[^\s:][^:\n]*):(?P<row>\d+)(?::\d+)?:?\s+(?P<said>\S.*)$", re.MULTILINE
+)
+_CODE = re.compile(r"^(?P<code>[A-Z]+\d+)\b")
+_TOTAL = re.compile(r"^Found (\d+) errors?\b", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing that a linter objects to."""
+
+    level: Level
+    said: str
+    location: str
+
+
+class _Given(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class _Place(_Given):
+    row: int
+
+
+class _Ruff(_Given):
+    filename: str
+    code: str | None = None
+    message: str
+    location: _Place | None = None
+    severity: str = "error"
+
+
+class _Message(_Given):
+    severity: int
+    message: str
+    line: int | None = None
+    ruleId: str | None = None
+
+
+class _Eslint(_Given):
+    filePath: str
+    messages: tuple[_Message, ...]
+
+
+_RUFF: TypeAdapter[list[_Ruff]] = TypeAdapter(list[_Ruff])
+_ESLINT: TypeAdapter[list[_Eslint]] = TypeAdapter(list[_Eslint])
+
+
+def read_lint(text: str, *, folders: Sequence[str] = ()) -> tuple[Remark, ...] | None:
+    """The remarks in a linter's output; None when it is no report that is known.
+
+    Args:
+        text: what the linter wrote to its standard output.
+        folders: what to leave out at the beginning of paths.
+    """
+    remarks = _json(text) if text.lstrip().startswith("[") else None
+    if remarks is None:
+        remarks = _lines(bounded(text))
+    if remarks is None:
+        return None
+    return tuple(Remark(one.level, one.said, _inside(one.location, folders)) for one in remarks)
+
+
+def _json(text: str) -> list[Remark] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    try:
+        return [
+            Remark(
+                "warning" if item.severity == "warning" else "error",
+                f"{item.code or 'error'} {item.message}",
+                f"{item.filename}:{item.location.row}" if item.location else item.filename,
+            )
+            for item in _RUFF.validate_python(value)
+        ]
+    except ValidationError:
+        pass
+    try:
+        return [
+            Remark(
+                "error" if said.severity >= 2 else "warning",
+                f"{said.ruleId or 'error'} {said.message}",
+                f"{item.filePath}:{said.line}" if said.line else item.filePath,
+            )
+            for item in _ESLINT.validate_python(value)
+            for said in item.messages
+        ]
+    except ValidationError:
+        return None
+
+
+def _lines(text: str) -> list[Remark] | None:
+    found = [
+        Remark(_level(match["said"]), match["said"], f"{match['path']}:{match['row']}")
+        for match in _LINE.finditer(text)
+    ]
+    if found:
+        return found
+    total = _TOTAL.search(text)
+    if total:
+        return [Remark("error", "an error that is not listed", "")] * min(int(total[1]), 1_000)
+    return None
+
+
+def _level(said: str) -> Level:
+    if re.match(r"(error|fatal)\b", said, re.IGNORECASE):
+        return "error"
+    if re.match(r"warn(ing)?\b", said, re.IGNORECASE):
+        return "warning"
+    code = _CODE.match(said)
+    # flake8: E and F are errors; W, C and those of extensions are matters of style.
+    return "warning" if code and code["code"][0] not in "EF" else "error"
+
+
+def _inside(location: str, folders: Sequence[str]) -> str:
+    for folder in folders:
+        if location.startswith(folder.rstrip("/") + "/"):
+            return os.path.normpath(location[len(folder.rstrip("/")) + 1 :])
+    return location.removeprefix("./")

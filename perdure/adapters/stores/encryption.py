@@ -1,0 +1,244 @@
+"""Encryption at rest, of blobs and of text columns, when the store has a key.
+
+The address of an encrypted blob is an HMAC of the plaintext: equal content keeps one address, and
+without the key nobody can test whether a known text is stored.
+
+A sealed text is bound to its column. What must be looked up is kept as a keyed digest instead:
+equal values are equal, and without the key nobody can test whether a known one is there.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import re
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from sqlalchemy import Dialect, Text, TypeDecorator
+
+from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+FORMAT = b"\x01"
+OVERHEAD_BYTES = len(FORMAT) + NONCE_BYTES + 16
+PLAIN_BLOB = "sha256"
+SEALED_BLOB = "hmac"
+
+_ADDRESS = re.compile(rf"({PLAIN_BLOB}|{SEALED_BLOB}):[0-9a-f]{{64}}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    """What one key is used for: naming content and sealing it."""
+
+    naming: bytes
+    cipher: AESGCM
+
+    def address(self, data: bytes) -> str:
+        return f"{SEALED_BLOB}:{hmac.digest(self.naming, data, 'sha256').hex()}"
+
+
+class Vault:
+    """Names, seals and opens the content of blobs.
+
+    Args:
+        keys: 32 secret bytes each. The first seals, the others open what they sealed before; none
+            stores plainly. A store that got its key later still reads its plain blobs.
+    """
+
+    def __init__(self, *keys: bytes) -> None:
+        self._locks = tuple(_lock(key) for key in keys)
+
+    def address(self, data: bytes) -> str:
+        """The one address of this content in this store."""
+        if not self._locks:
+            return f"{PLAIN_BLOB}:{hashlib.sha256(data).hexdigest()}"
+        return self._locks[0].address(data)
+
+    def seal(self, address: str, data: bytes) -> bytes:
+        """What is written to the disk."""
+        if not self._locks:
+            return data
+        nonce = os.urandom(NONCE_BYTES)
+        return FORMAT + nonce + self._locks[0].cipher.encrypt(nonce, data, address.encode())
+
+    def open(self, address: str, stored: bytes) -> bytes:
+        """The content again, verified against its address; raises `StoreError`."""
+        if kind(address) == SEALED_BLOB:
+            return self._decrypt(address, stored)
+        if hashlib.sha256(stored).hexdigest() != address.partition(":")[2]:
+            raise _damaged(address)
+        return stored
+
+    def stored_size(self, size: int) -> int:
+        """Bytes on disk for `size` bytes of content."""
+        return size + OVERHEAD_BYTES if self._locks else size
+
+    def _decrypt(self, address: str, stored: bytes) -> bytes:
+        if not self._locks:
+            raise StoreError(
+                f"The blob {address} is encrypted, and this process has no key.",
+                cure="Set the encryption key that the blob was written with.",
+            )
+        body = stored.removeprefix(FORMAT)
+        for lock in self._locks:
+            try:
+                data = lock.cipher.decrypt(body[:NONCE_BYTES], body[NONCE_BYTES:], address.encode())
+            except (InvalidTag, ValueError):
+                continue
+            if lock.address(data) != address:
+                raise _damaged(address)
+            return data
+        raise StoreError(
+            f"The blob {address} cannot be decrypted: another key wrote it, or it is damaged.",
+            cure="Set the key it was written with, or restore the blob from a backup.",
+        )
+
+
+def _lock(key: bytes) -> _Lock:
+    if len(key) != KEY_BYTES:
+        raise InvalidInput(
+            f"The encryption key has {len(key)} bytes instead of {KEY_BYTES}.",
+            cure=f"Make one with: openssl rand -base64 {KEY_BYTES}.",
+        )
+    return _Lock(
+        naming=derive(key, b"perdure blob address"),
+        cipher=AESGCM(derive(key, b"perdure blob content")),
+    )
+
+
+def kind(address: str) -> str:
+    """`sha256` or `hmac`; raises `NotFound` for anything that is no address of a blob."""
+    if _ADDRESS.fullmatch(address) is None:
+        raise NotFound(
+            f"{address[:80]!r} is no address of a blob.",
+            cure="An address is sha256: or hmac: with 64 hexadecimal digits.",
+        )
+    return address.partition(":")[0]
+
+
+def derive(key: bytes, purpose: bytes) -> bytes:
+    """A key for one purpose, from the installation's."""
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=purpose).derive(key)
+
+
+def _damaged(address: str) -> StoreError:
+    return StoreError(
+        f"The content of the blob {address} does not match its address: it is damaged.",
+        cure="Restore it from a backup, or fork the run from an earlier iteration.",
+    )
+
+
+MARK = "\x01sealed:"
+DIGEST_CHARACTERS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    cipher: AESGCM
+    naming: bytes
+
+
+class Cells:
+    """Seals and opens the texts of one store.
+
+    Args:
+        keys: 32 secret bytes each. The first seals, all open; none leaves texts plain. What was
+            written before there was a key is read as it is.
+    """
+
+    def __init__(self, *keys: bytes) -> None:
+        self._keys = tuple(
+            _Key(
+                cipher=AESGCM(derive(key, b"perdure row content")),
+                naming=derive(key, b"perdure row digest"),
+            )
+            for key in keys
+        )
+
+    @property
+    def sealing(self) -> bool:
+        """Whether there is a key."""
+        return bool(self._keys)
+
+    def seal(self, column: str, text: str) -> str:
+        """A text as it is written."""
+        if not self._keys:
+            if text.startswith(MARK):
+                raise InvalidInput(
+                    f"A text for {column} begins with {MARK!r}, which marks sealed texts.",
+                    cure="Leave out the control character at its beginning.",
+                )
+            return text
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = self._keys[0].cipher.encrypt(nonce, text.encode(), column.encode())
+        return MARK + base64.b64encode(nonce + sealed).decode()
+
+    def open(self, column: str, stored: str) -> str:
+        """A text as it was given; raises `StoreError` for one that no key opens."""
+        if not stored.startswith(MARK):
+            return stored
+        try:
+            body = base64.b64decode(stored.removeprefix(MARK), validate=True)
+        except binascii.Error:
+            body = b""
+        for key in self._keys:
+            try:
+                nonce, sealed = body[:NONCE_BYTES], body[NONCE_BYTES:]
+                return key.cipher.decrypt(nonce, sealed, column.encode()).decode()
+            except (InvalidTag, ValueError):
+                continue
+        raise StoreError(
+            f"A text in {column} is encrypted, and no key of this process opens it.",
+            cure="Set the key it was written with in PERDURE_ENCRYPTION_KEY or"
+            " PERDURE_ENCRYPTION_OLD_KEYS, or restore the database from a backup.",
+        )
+
+    def digest(self, text: str) -> str:
+        """A text as it is looked up: itself without a key."""
+        return self.digests(text)[0]
+
+    def digests(self, text: str) -> list[str]:
+        """All forms in which a text may have been written, the current one first."""
+        made = [
+            hmac.digest(key.naming, text.encode(), "sha256").hex()[:DIGEST_CHARACTERS]
+            for key in self._keys
+        ]
+        return [*made, text]
+
+
+PLAIN_CELLS = Cells()
+_CELLS: WeakKeyDictionary[Dialect, Cells] = WeakKeyDictionary()
+
+
+def use_cells(dialect: Dialect, cells: Cells) -> None:
+    """Seal what goes through an engine's dialect from now on."""
+    _CELLS[dialect] = cells
+
+
+class Content(TypeDecorator[str]):
+    """A text that is sealed where the store has a key; never compared in a query.
+
+    Args:
+        column: the table and column that a sealed text is bound to.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, column: str) -> None:
+        super().__init__()
+        self.column = column
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else _CELLS.get(dialect, PLAIN_CELLS).seal(self.column, value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else _CELLS.get(dialect, PLAIN_CELLS).open(self.column, value)
