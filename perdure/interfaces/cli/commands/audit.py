@@ -52,16 +52,16 @@ async def audit(
     limit: int = 100,
     session: Given,
 ) -> None:
-    """Who asked what of runs and tokens, when, and whether it was allowed.
+    """Show who requested what of runs and tokens, when, and whether it was allowed.
 
     Args:
-        run: Only what was asked of this run.
-        who: Only what this caller asked, as the list shows it.
-        action: Only one sort: login, access, token_used, token_made, token_rotated,
+        run: Only requests to this run.
+        who: Only requests of this caller, as the list shows it.
+        action: Only one action: login, access, token_used, token_made, token_rotated,
             token_revoked, answer, amend, pause, resume, stop, escalate, retry, add_input.
-        outcome: Only allowed, refused, or asked (nobody knows how it ended).
-        since: Only the last days, hours or minutes: 7d, 12h, 30m.
-        limit: At most so many, the newest first.
+        outcome: Only allowed or refused requests, or asked ones (the outcome is unknown).
+        since: Only the last days, hours or minutes, such as 7d, 12h or 30m.
+        limit: Most entries, newest first.
     """
     chosen = None if action is None else _action(action)
     if not 1 <= limit <= MOST:

@@ -43,11 +43,12 @@ async def config(
     """Show the settings and where each comes from; with a name and a value, set one.
 
     Args:
-        name: A setting, such as model or plugins; left out: all.
-        value: What to write into the file; lists are words with commas.
-        here: Write into perdure.yaml of this folder; left out: of the home, which services follow.
-        unset: Take the setting out of the file.
-        trust: Let settings of this folder's file count that run programs or move keys.
+        name: A setting, such as model or plugins. Default: all.
+        value: The value to write; lists are words with commas.
+        here: Write into perdure.yaml of this folder, instead of the home folder, which services
+            follow.
+        unset: Remove the setting from the file.
+        trust: Trust this folder's file to set what runs programs or moves keys.
     """
     if trust:
         _trust(session)

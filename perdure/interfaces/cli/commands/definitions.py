@@ -34,11 +34,11 @@ from perdure.submission.parse_yaml import read_file
 async def definitions(
     name: str | None = None, /, *, to: Path | None = None, session: Given
 ) -> None:
-    """The ready-made tasks and loops; with a name, the file itself and how to run it.
+    """List the ready-made tasks and loops; with a name, show its file and how to run it.
 
     Args:
         name: One of them.
-        to: Copy it, with the example of a task, into this folder, to edit and run.
+        to: Copy it into this folder, with its example, to edit and run.
     """
     library = await session.context.loops.library(str(session.context.folder))
     if name is None:
@@ -50,7 +50,7 @@ async def definitions(
 
 
 async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> None:
-    """Check a task file or a loop definition; every problem is named at once.
+    """Check a task file or a loop definition, and name every problem at once.
 
     Args:
         file: A task file, or a file such as `loops/NAME.yaml`.

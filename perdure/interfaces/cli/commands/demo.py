@@ -36,10 +36,10 @@ async def demo(
     home: Path | None = None,
     session: Given,
 ) -> int:
-    """Watch a small model write a product page, checked and mended line by line.
+    """Watch a small model write a product page, checked and improved line by line.
 
     Args:
-        seeds: Run it this often, against best-of-n with as many calls, and print a table.
+        seeds: Repeat it this many times against best-of-n with as many calls, and print a table.
         plot: With --seeds, draw the table into this file as SVG.
         home: Keep services and data in this folder instead of a temporary one.
     """

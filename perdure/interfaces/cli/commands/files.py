@@ -21,9 +21,9 @@ async def new(goal: str, /, *, to: Path | None = None, force: bool = False, sess
     """Write a task file with checks derived from the goal, to edit and run.
 
     Args:
-        goal: What is to be done, in words.
-        to: The file to write; left out: named after the goal, in this folder.
-        force: Write over a file that is there.
+        goal: What to do, in words.
+        to: The file to write. Default: a name made from the goal, in this folder.
+        force: Overwrite an existing file.
     """
     if not goal.strip():
         raise InvalidInput(
@@ -51,14 +51,14 @@ async def schema(
     check: Path | None = None,
     session: Given,
 ) -> int:
-    """The JSON Schema of a task, a result, a status, an event or a script.
+    """Print the JSON Schema of a task, result, status, event or script.
 
     Args:
         name: agent, refine, roles, delegation, run, result, status, event or script; left out:
             their names.
         all: Every schema, for --write or --check.
         write: Write the schemas into this folder.
-        check: Only say which files in this folder are out of date.
+        check: Only name the files in this folder that are out of date.
     """
     more, folder = session.context.file_formats, session.context.folder
     if all and check is not None:

@@ -21,9 +21,9 @@ class Changes:
 
     Args:
         goal: Another goal.
-        iterate: Refine until this many iterations are complete, those before the fork included.
+        iterate: Most iterations, including those before the fork.
         quality: The score that is good enough, above 0 and at most 1.
-        budget: The most that the fork may spend, with an account of its own: USD, or a limit as
+        budget: The most that the fork may spend, apart from the first run: USD, or a limit as
             name=value (tokens=50000); may be repeated.
         model: The model that does the work.
         label: Another label.
@@ -49,13 +49,13 @@ async def fork(
     id: str | None = None,
     session: Given,
 ) -> int:
-    """Run again from an iteration of a run, with changed settings, and follow it to its end.
+    """Start a new run from an iteration of another, with changed settings, and follow it.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
-        from_iteration: The iteration after which the new run begins; `perdure history` lists them.
+        from_iteration: The iteration to continue from; `perdure history` lists them.
         detach: Print the id and leave; `perdure watch` follows later.
-        id: The new run's id; left out: a readable one is made.
+        id: The new run's id. Default: a readable one is made.
     """
     changed = changes or Changes()
     flags = Flags(

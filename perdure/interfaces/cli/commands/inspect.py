@@ -38,7 +38,7 @@ def explanation_view(explanation: Explanation) -> RenderableType:
 
 
 async def status(run: OneRun = LAST, /, *, session: Given) -> None:
-    """One look at a run.
+    """Show the state of a run.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
@@ -51,7 +51,7 @@ async def status(run: OneRun = LAST, /, *, session: Given) -> None:
 
 
 async def history(run: OneRun = LAST, /, *, session: Given) -> None:
-    """The iterations of a run, with scores and findings.
+    """Show the iterations of a run, with scores and findings.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
@@ -69,11 +69,11 @@ async def history(run: OneRun = LAST, /, *, session: Given) -> None:
 
 
 async def result(run: OneRun = LAST, /, *, wait: bool = False, session: Given) -> int:
-    """The result of a run again.
+    """Show the result of a run.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
-        wait: Wait for the end if it has not come.
+        wait: Wait until the run has ended.
     """
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
@@ -94,17 +94,17 @@ async def list_runs(
     cursor: str | None = None,
     session: Given,
 ) -> None:
-    """Runs, the newest first.
+    """List runs, newest first.
 
     Args:
-        status: Where they stand.
-        kind: Runs of this kind only.
-        label: Runs with this label only.
-        outcome: Runs that ended so.
-        phase: Runs in this phase.
-        root: All runs of the tree below this one, itself included.
+        status: Only runs in this state.
+        kind: Only runs of this kind.
+        label: Only runs with this label.
+        outcome: Only runs with this outcome.
+        phase: Only runs in this phase.
+        root: Only this run and all runs below it.
         limit: How many at most.
-        cursor: Go on behind an earlier page.
+        cursor: Continue after an earlier page.
     """
     wanted = RunFilter(
         status=status,
@@ -128,11 +128,11 @@ async def gates(
     full: bool = False,
     session: Given,
 ) -> None:
-    """What waits for a person, and how to answer.
+    """List the questions that wait for a person, and how to answer them.
 
     Args:
-        run: A run id, a unique beginning of one, or @last; left out: all runs.
-        full: All of what is asked about, however long it is.
+        run: A run id, a unique beginning of one, or @last. Default: all runs.
+        full: Show the full text of each question.
     """
     async with session.connected() as services:
         found = await open_gates(services.gateway, run)
@@ -144,10 +144,10 @@ async def gates(
 async def costs(
     run: Annotated[str | None, Parameter(name="ID")] = None, /, *, session: Given
 ) -> None:
-    """Spend by phase, model and day, of one run or of all.
+    """Show the spend of one run or all runs, by phase, model and day.
 
     Args:
-        run: A run id, a unique beginning of one, or @last; left out: all runs.
+        run: A run id, a unique beginning of one, or @last. Default: all runs.
     """
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run) if run else None
@@ -156,7 +156,7 @@ async def costs(
 
 
 async def explain(run: OneRun = LAST, /, *, session: Given) -> None:
-    """Why a run stopped, what would have changed it, what 0.10 USD more would likely buy.
+    """Explain why a run stopped, and what would have changed that.
 
     Args:
         run: A run id, a unique beginning of one, or @last.

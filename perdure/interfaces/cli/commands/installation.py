@@ -21,7 +21,7 @@ async def up(*, detach: bool = False, plugin: Plugins = (), session: Given) -> N
     """Start Temporal, the embedded model, a worker and the REST API together.
 
     Args:
-        detach: Give the shell back; they end by `perdure down`, or after 30 idle minutes.
+        detach: Run in the background until `perdure down`, or until 30 idle minutes have passed.
         plugin: A file or module with tools and checks that the worker loads too; may be repeated.
     """
     session.load_plugins(plugin)
@@ -38,7 +38,7 @@ async def up(*, detach: bool = False, plugin: Plugins = (), session: Given) -> N
 
 
 async def down(*, session: Given) -> None:
-    """Stop the embedded services; runs go on where they stood after the next start."""
+    """Stop the embedded services; runs continue after the next start."""
     with session.output.working("stopping the services"):
         ran = await session.context.down()
     told = "The services are stopped." if ran else "No services were running."
@@ -51,9 +51,9 @@ async def logs(
     """Read the logs of the embedded services.
 
     Args:
-        part: One of them: supervisor, temporal, model, worker, api; left out: all.
-        lines: How many of the last lines.
-        follow: Go on as they grow, until Ctrl-C.
+        part: One of supervisor, temporal, model, worker, api. Default: all.
+        lines: Number of lines.
+        follow: Follow new lines until Ctrl-C.
     """
     async for entry in session.context.logs(part, lines=lines, follow=follow):
         data = {"part": entry.part, "text": entry.text}
@@ -61,7 +61,7 @@ async def logs(
 
 
 async def worker(*, plugin: Plugins = (), session: Given) -> None:
-    """Run a worker in the foreground, for the folder it is started in.
+    """Run a worker in the foreground.
 
     Args:
         plugin: A file or module with tools and checks that it loads too; may be repeated.
@@ -77,12 +77,12 @@ async def codec(
     origin: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     session: Given,
 ) -> None:
-    """Open sealed payloads for the Temporal Web UI, on loopback, in the foreground.
+    """Decrypt payloads for the Temporal Web UI, on loopback, in the foreground.
 
     Args:
-        port: Where to listen; left out: PERDURE_CODEC_PORT.
-        origin: A page that may ask, such as http://127.0.0.1:8233; may be repeated; left out: the
-            Web UI of the embedded server.
+        port: Port to listen on. Default: PERDURE_CODEC_PORT.
+        origin: Origin of a page that may call it, such as http://127.0.0.1:8233; may be repeated.
+            Default: the embedded Web UI.
     """
 
     def tell(url: str) -> None:
@@ -105,7 +105,7 @@ async def setup(*, session: Given) -> None:
 
 
 async def doctor(*, session: Given) -> int:
-    """Look at Python, server, queues and workers, model, stores, disk and versions."""
+    """Check Python, server, queues, workers, model, stores, disk and versions."""
     checks: list[Check] = []
     with session.output.working("looking") as progress:
         async for check in session.context.doctor():
@@ -117,7 +117,7 @@ async def doctor(*, session: Given) -> int:
 
 
 async def gc(*, dry_run: bool = False, session: Given) -> None:
-    """Drop blobs that no open run and no retained result needs.
+    """Delete blobs that no open run and no stored result needs.
 
     Args:
         dry_run: Only count them.

@@ -30,7 +30,7 @@ Workspace = Annotated[str | None, Parameter(name="--workspace")]
 def loops_commands(group: Group) -> App:
     """`loops list`, `definitions`, `status`, `pause`, `resume`, `stop`, `retry`, `start`."""
     app = App(
-        name="loops", help="Loops of roles: start, look, steer.", group=group, version_flags=()
+        name="loops", help="Start, inspect and steer loops of roles.", group=group, version_flags=()
     )
     app.default(list_loops)
     app.command(list_loops, name="list")
@@ -61,10 +61,10 @@ def loops_over(
 
 
 async def list_loops(*, status: Lifecycle | None = None, session: Given) -> None:
-    """Runs of loops, the newest first.
+    """List runs of loops, newest first.
 
     Args:
-        status: Where they stand.
+        status: Only runs in this state.
     """
     async with session.connected() as services:
         found = await loops_over(session, services).rows(status)
@@ -72,7 +72,7 @@ async def list_loops(*, status: Lifecycle | None = None, session: Given) -> None
 
 
 async def definitions(*, session: Given) -> None:
-    """The loops that can be started: stages, ends and parameters."""
+    """List the loops that you can start, with stages, end conditions and parameters."""
     here = str(session.context.folder)
     async with session.connected() as services:
         found = await loops_over(session, services, workspace=here).definitions()
@@ -97,18 +97,18 @@ async def start(
     """Start a loop and follow it to its end.
 
     Args:
-        definition: Its name, as `perdure loops definitions` gives it.
-        goal: What is to be done.
+        definition: Name of the loop, from `perdure loops definitions`.
+        goal: What to do.
         param: A parameter of the definition as name=value; may be repeated.
-        max_iterations: Instead of the definition's own limit.
-        workspace: The folder it works on, in a copy; left out: this folder if it is a repository
-            or the definition lies in its `loops`, else an empty one.
+        max_iterations: Most iterations, instead of the definition's limit.
+        workspace: The folder it works on, in a copy. Default: this folder if it is a repository or
+            the definition is in its `loops`, else an empty one.
         budget: The most that may be spent: USD, or a limit as name=value (tokens=50000);
             may be repeated.
         model: The model that does the work.
         set_: Any other field as path=value, such as budget.tokens=50000; may be repeated.
         detach: Print the id and leave; `perdure watch` follows later.
-        dry_run: Start nothing; show the stages, what it could cost at most, who is ready.
+        dry_run: Start nothing; show the stages, the worst cost and which workers are ready.
     """
     ask = LoopAsk(
         definition=definition,
@@ -131,7 +131,7 @@ async def start(
 
 
 async def status(run: OneRun = LAST, /, *, session: Given) -> None:
-    """One look at a loop.
+    """Show the state of a loop.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
@@ -140,7 +140,7 @@ async def status(run: OneRun = LAST, /, *, session: Given) -> None:
 
 
 async def pause(run: Targets, /, *, session: Given) -> int:
-    """Start no new stage; the one in flight finishes.
+    """Start no new stage; the stage in flight finishes.
 
     Args:
         run: A run id, a unique beginning of one, @last, or `all`.
@@ -149,7 +149,7 @@ async def pause(run: Targets, /, *, session: Given) -> int:
 
 
 async def resume(run: Targets, /, *, session: Given) -> int:
-    """Go on where a paused loop stood.
+    """Continue a paused loop.
 
     Args:
         run: A run id, a unique beginning of one, @last, or `all`.
@@ -169,11 +169,11 @@ async def stop(run: Targets, /, *, session: Given) -> int:
 async def retry(
     run: Annotated[str, Parameter(name="ID")], /, *, note: str = "", session: Given
 ) -> int:
-    """Go on after a run failed or ended blocked; a question that waits takes `answer`.
+    """Continue a run that failed or ended blocked; use `answer` for open questions.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
-        note: Words for the next prompt.
+        note: Guidance for the next prompt.
     """
     return await _control(session, "retry", run, note=note)
 

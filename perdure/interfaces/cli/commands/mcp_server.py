@@ -21,13 +21,13 @@ async def mcp(
     workspace: Path | None = None,
     session: Given,
 ) -> None:
-    """Let other agents start and follow loops, over the Model Context Protocol.
+    """Let other agents start and follow loops over the Model Context Protocol.
 
     Args:
-        http: Over HTTP on this machine, with a token of `perdure api token`; left out: over
+        http: Serve over HTTP on this machine, with a token from `perdure api token`. Default:
             standard input and output, as agents start it.
-        port: With --http: where to listen; 0 takes a free one.
-        workspace: The folder that loops work on, in copies; left out: empty ones.
+        port: With --http: port to listen on; 0 takes a free one.
+        workspace: The folder that loops work on, in copies. Default: empty folders.
     """
     try:
         # The SDK is an extra, which no other command needs.

@@ -35,7 +35,7 @@ def memory_commands(group: Group) -> App:
     """`memory list`, `memory search`, `memory forget`; alone it lists."""
     app = App(
         name="memory",
-        help="What earlier runs learned; alone, the newest of it.",
+        help="Show what earlier runs learned; without a command, the newest entries.",
         group=group,
         version_flags=(),
     )
@@ -50,7 +50,7 @@ def skills_commands(group: Group) -> App:
     """`skills list`, `show`, `add`, `approve`, `forget`; alone it lists."""
     app = App(
         name="skills",
-        help="Procedures that runs are given; alone, all of them.",
+        help="Manage skills, the procedures that runs get; without a command, list them.",
         group=group,
         version_flags=(),
     )
@@ -66,11 +66,11 @@ def skills_commands(group: Group) -> App:
 async def list_memory(
     *, kind: Kind | None = None, category: str | None = None, limit: int = 50, session: Given
 ) -> None:
-    """What is kept between runs, the newest first.
+    """List the entries, newest first.
 
     Args:
-        kind: Entries of this kind only; events are only listed when asked for.
-        category: Entries of this category of tasks only.
+        kind: Only entries of this kind; events are listed only on request.
+        category: Only entries of this category of tasks.
         limit: How many at most.
     """
     async with session.connected() as services:
@@ -84,11 +84,11 @@ async def list_memory(
 async def search(
     text: str, /, *, kind: Kind | None = None, limit: int = 10, session: Given
 ) -> None:
-    """What memory would tell a task, best first, as runs rank it.
+    """Show what memory would tell a task, best first.
 
     Args:
         text: The words of a task.
-        kind: Entries of this kind only.
+        kind: Only entries of this kind.
         limit: How many at most.
     """
     now = session.context.now()
@@ -101,7 +101,7 @@ async def search(
 
 
 async def forget(entry: Annotated[str, Parameter(name="ID")], /, *, session: Given) -> None:
-    """Drop one entry for good.
+    """Delete an entry.
 
     Args:
         entry: The id of an entry, or a unique beginning of one.
@@ -125,10 +125,10 @@ async def forget(entry: Annotated[str, Parameter(name="ID")], /, *, session: Giv
 
 
 async def list_skills(*, category: str | None = None, session: Given) -> None:
-    """All skills, the newest first.
+    """List all skills, newest first.
 
     Args:
-        category: Skills for this category of tasks only.
+        category: Only skills for this category of tasks.
     """
     now = session.context.now()
     async with session.connected() as services:
@@ -138,11 +138,11 @@ async def list_skills(*, category: str | None = None, session: Given) -> None:
 
 
 async def show(name: Name, /, *, version: int | None = None, session: Given) -> None:
-    """One skill with its text, as it is or as it was.
+    """Show a skill with its text, in the current or an earlier version.
 
     Args:
         name: The skill's name.
-        version: The version to show; left out: the one that runs are given.
+        version: The version to show. Default: the current one.
     """
     now = session.context.now()
     async with session.connected() as services:
@@ -156,10 +156,10 @@ async def show(name: Name, /, *, version: int | None = None, session: Given) -> 
 
 
 async def add(file: Path, /, *, session: Given) -> None:
-    """Add a skill from a Markdown file, or the next version of the one with its name.
+    """Add a skill from a Markdown file, or a new version of an existing skill.
 
     Args:
-        file: Markdown; between two lines of --- at the top may stand name, purpose, categories,
+        file: A Markdown file. A header between two lines of --- may set name, purpose, categories,
             deterministic and effectiveness.
     """
     now = session.context.now()
@@ -177,11 +177,11 @@ async def add(file: Path, /, *, session: Given) -> None:
 
 
 async def approve(proposed: Name, /, *, name: str | None = None, session: Given) -> None:
-    """Give a skill that an accepted run wrote to later runs.
+    """Approve a skill that an accepted run wrote, for later runs.
 
     Args:
         proposed: The proposal, as `perdure skills` shows it; without its run if only one waits.
-        name: What the skill is called from now on; left out: as its run called it.
+        name: The skill's new name. Default: the name its run gave it.
     """
     now = session.context.now()
     async with session.connected() as services:
@@ -199,7 +199,7 @@ async def approve(proposed: Name, /, *, name: str | None = None, session: Given)
 
 
 async def forget_skill(name: Name, /, *, session: Given) -> None:
-    """Drop a skill for good.
+    """Delete a skill.
 
     Args:
         name: The skill's name.

@@ -23,11 +23,11 @@ ADDRESSES = ("sha256:", "hmac:")
 async def transcript(
     run: OneRun = LAST, /, *, iteration: int | None = None, session: Given
 ) -> None:
-    """What was said in a run.
+    """Show the conversation of a run.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
-        iteration: Of this iteration instead of the last.
+        iteration: Show this iteration instead of the last one.
     """
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
@@ -37,11 +37,11 @@ async def transcript(
 
 
 async def artifact(run: OneRun, ref: str, /, *, session: Given) -> None:
-    """Print one thing that a run made, by its reference.
+    """Print one artifact of a run, by its reference.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
-        ref: As `result`, `transcript` or `artifacts` name it; a unique beginning does.
+        ref: The reference from `result`, `transcript` or `artifacts`, or a unique beginning of it.
     """
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
@@ -61,12 +61,12 @@ async def diff(
     *,
     session: Given,
 ) -> None:
-    """The run's changes to files; or, with two iterations, what differs between them.
+    """Show a run's changes to files, or the difference between two iterations.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
         first: An iteration.
-        second: The iteration to compare it with; left out: the best.
+        second: The iteration to compare it with. Default: the best.
     """
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
@@ -87,11 +87,11 @@ async def diff(
 
 
 async def apply(run: OneRun = LAST, /, *, to: Path | None = None, session: Given) -> None:
-    """Take over what a run wrote into your files, all of it or nothing.
+    """Write a run's changes into your files: all of them or none.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
-        to: The folder to change; left out: the present one.
+        to: The folder to change. Default: the current one.
     """
     target = session.context.folder / (to or "")
     async with session.connected() as services:

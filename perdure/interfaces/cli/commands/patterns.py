@@ -24,7 +24,7 @@ def patterns_commands(group: Group) -> App:
     """`patterns list`, `approve`, `reject`, `schedule`; alone it lists."""
     app = App(
         name="patterns",
-        help="Habits found in earlier runs; a person makes skills of them.",
+        help="Manage patterns, habits found in earlier runs that can become skills.",
         group=group,
         version_flags=(),
     )
@@ -37,10 +37,10 @@ def patterns_commands(group: Group) -> App:
 
 
 async def list_patterns(*, state: PatternState | None = None, session: Given) -> None:
-    """Patterns, the most certain first.
+    """List patterns, the most certain first.
 
     Args:
-        state: Proposed, approved or rejected ones only.
+        state: Only patterns in this state.
     """
     async with session.connected() as services:
         found = await deciding.patterns(services.memory, state=state)
@@ -51,12 +51,12 @@ async def list_patterns(*, state: PatternState | None = None, session: Given) ->
 async def approve(
     entry: Entry, /, *, name: str | None = None, file: Path | None = None, session: Given
 ) -> None:
-    """Make a skill of a pattern: of what worked in its accepted runs, or as you write it.
+    """Turn a pattern into a skill, from its accepted runs or from your own text.
 
     Args:
         entry: A pattern's id, or a unique beginning of one.
-        name: The skill's name; left out: one made of the pattern.
-        file: The skill as Markdown, instead of what worked.
+        name: The skill's name. Default: a name made from the pattern.
+        file: A Markdown file with the skill, instead of what worked.
     """
     now = session.context.now()
     written = read_skill(session.context.folder / file, now=now) if file is not None else None
@@ -83,12 +83,12 @@ async def reject(entry: Entry, /, *, session: Given) -> None:
 async def schedule(
     *, every: str | None = None, off: bool = False, now: bool = False, session: Given
 ) -> None:
-    """When patterns are looked for; alone it says how that stands.
+    """Show or change the schedule of pattern mining.
 
     Args:
-        every: Look this often from now on, such as 24h, 30m or 7d.
-        off: Look no more.
-        now: Look once, at once.
+        every: Mine this often, such as 24h, 30m or 7d.
+        off: Stop mining.
+        now: Mine once, now.
     """
     if every is not None and off:
         raise InvalidInput("--every and --off exclude each other.", cure="Give one of them.")

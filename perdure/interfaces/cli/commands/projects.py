@@ -25,7 +25,7 @@ def sessions_commands(group: Group) -> App:
     """`sessions list`, `open`, `close`; alone it lists."""
     app = App(
         name="sessions",
-        help="Sittings that runs of roles are started from.",
+        help="List, open and close sessions of runs of roles.",
         group=group,
         version_flags=(),
     )
@@ -40,7 +40,7 @@ def projects_commands(group: Group) -> App:
     """`projects list` and `show`; alone it lists."""
     app = App(
         name="projects",
-        help="Goals that runs of roles work on, with their todos and artifacts.",
+        help="List the projects that runs of roles work on, or show one.",
         group=group,
         version_flags=(),
     )
@@ -63,7 +63,7 @@ async def list_sessions(*, limit: int = SHOWN, session: Given) -> None:
 
 
 async def open_session(title: str, /, *, session: Given) -> None:
-    """Make a session that runs can be started in (`--set roles.session=ID`).
+    """Open a session; start runs in it with `--set roles.session=ID`.
 
     Args:
         title: What it is about.
@@ -77,7 +77,7 @@ async def open_session(title: str, /, *, session: Given) -> None:
 
 
 async def close(name: str, /, *, session: Given) -> None:
-    """Close a session: it takes no further runs, and those under way go on.
+    """Close a session to new runs; open runs continue.
 
     Args:
         name: A session's id.
@@ -110,7 +110,7 @@ async def list_projects(*, limit: int = SHOWN, session: Given) -> None:
 
 
 async def show(name: str, /, *, session: Given) -> None:
-    """One project: its goal, what is to do, and what was made for it last.
+    """Show a project: its goal, its todos and its newest artifacts.
 
     Args:
         name: A project's id, or the short name that `projects` shows.
@@ -134,7 +134,7 @@ async def show(name: str, /, *, session: Given) -> None:
 
 
 async def artifacts(run: OneRun = LAST, /, *, session: Given) -> None:
-    """What a run kept with its tools, and what its stages said; read one with `artifact`.
+    """List what a run stored and what its stages said; `artifact` reads one.
 
     Args:
         run: A run id, a unique beginning of one, or @last.

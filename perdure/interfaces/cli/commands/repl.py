@@ -13,9 +13,9 @@ from perdure.interfaces.cli.session import Session
 
 
 async def repl(*, session: Given) -> int:
-    """Type commands with a slash before them: /loops, /run, /watch, /gates, /answer, /help.
+    """Open a prompt that takes every command with a slash before it.
 
-    Over a pipe it reads one command a line, and ends with the last failure's exit code.
+    In a pipe it reads one command per line and exits with the code of the last failure.
     """
     try:
         # The prompt library is an extra, which no other command needs.

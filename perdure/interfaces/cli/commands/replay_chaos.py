@@ -19,10 +19,10 @@ POLL_S = 0.05
 
 
 async def replay(*sources: str, session: Given) -> int:
-    """Replay histories against this code: would it still decide as it did?
+    """Replay histories with this code, and report where it would decide differently.
 
     Args:
-        sources: Run ids, or files that hold exported histories as JSON.
+        sources: Run ids, or files with exported histories as JSON.
     """
     if not sources:
         raise InvalidInput("No history was named.", cure="Give run ids or files.")

@@ -36,13 +36,12 @@ async def run(
 
     Args:
         task: A task file, the name of a ready-made task, or the goal in words.
-        example: With the task's own example: its inputs, and replies played from its script.
+        example: Use the task's example: its inputs, and replies from its script.
         detach: Print the id and leave; `perdure watch` follows later.
-        dry_run: Start nothing; show what would happen, what it could cost at most, who is ready.
-        with_worker: Beside a Temporal server that is named, start a worker of this host too; left
-            out: nothing of ours is started there.
+        dry_run: Start nothing; show the plan, the worst cost and which workers are ready.
+        with_worker: Start a worker on this host too, beside a Temporal server that you named.
         plugin: A file or module with tools and checks that the worker loads too; may be repeated.
-        id: The run's id; left out: a readable one is made.
+        id: The run's id. Default: a readable one is made.
     """
     session.load_plugins(plugin)
     given = await find_example(session, task) if example else None
@@ -76,7 +75,7 @@ async def follow_started(session: Session, services: Services, run: str, *, deta
 
 
 async def watch(run: OneRun = LAST, /, *, session: Given) -> int:
-    """Follow a run to its end; Ctrl-C leaves it going.
+    """Follow a run to its end; Ctrl-C leaves it running.
 
     Args:
         run: A run id, a unique beginning of one, or @last.

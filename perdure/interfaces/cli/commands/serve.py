@@ -34,10 +34,12 @@ TokenId = Annotated[str, Parameter(name="ID")]
 
 def api_commands(group: Group) -> App:
     """`api serve`, `api token create`, `rotate`, `list`, `revoke`; alone it serves."""
-    app = App(name="api", help="Runs over HTTP: the REST API.", group=group, version_flags=())
+    app = App(
+        name="api", help="Serve the REST API and manage its tokens.", group=group, version_flags=()
+    )
     app.default(serve)
     app.command(serve)
-    token = App(name="token", help="Who may use the REST API.", version_flags=())
+    token = App(name="token", help="Manage the tokens of the REST API.", version_flags=())
     token.default(list_tokens)
     token.command(create)
     token.command(rotate)
@@ -48,11 +50,11 @@ def api_commands(group: Group) -> App:
 
 
 async def serve(*, host: str | None = None, port: int | None = None, session: Given) -> None:
-    """Answer over HTTP in the foreground; `perdure up` starts it by itself.
+    """Serve the REST API in the foreground; `perdure up` starts it too.
 
     Args:
-        host: Where to listen; left out: PERDURE_API_HOST, this machine only.
-        port: Likewise; left out: PERDURE_API_PORT; 0 takes a free one.
+        host: Address to listen on. Default: PERDURE_API_HOST.
+        port: Port to listen on; 0 takes a free one. Default: PERDURE_API_PORT.
     """
 
     def tell(url: str) -> None:
@@ -73,15 +75,14 @@ async def create(
     folder: Bounds = (),
     session: Given,
 ) -> None:
-    """Make a token, and show it this once.
+    """Create a token, and show it once.
 
     Args:
-        name: Whose it is; audit trails show it.
-        scope: What it may do: read, operate, answer, execute, admin; may be repeated; left out:
-            read, operate and answer.
-        days: After how many days it expires; left out: PERDURE_API_TOKEN_DAYS.
+        name: Who owns it; the audit trail shows this name.
+        scope: What it may do: read, operate, answer, execute or admin; may be repeated.
+        days: Days until it expires. Default: PERDURE_API_TOKEN_DAYS.
         forever: It never expires.
-        run: Bind it to a run and what that starts; may be repeated.
+        run: Bind it to a run and the runs that it starts; may be repeated.
         folder: Bind it to runs whose workspace is this folder or below it; may be repeated.
     """
     if not 0 < len(name.strip()) <= NAME_CHARACTERS:
@@ -118,13 +119,13 @@ async def rotate(
     overlap_hours: float = OVERLAP_HOURS,
     session: Given,
 ) -> None:
-    """Give a token another secret and a new lifetime, and show it this once.
+    """Give a token a new secret and lifetime, and show it once.
 
     Args:
-        token: Its id, as `perdure api token list` shows it.
-        days: After how many days it expires; left out: PERDURE_API_TOKEN_DAYS.
+        token: The id of the token, from `perdure api token list`.
+        days: Days until it expires. Default: PERDURE_API_TOKEN_DAYS.
         forever: It never expires.
-        overlap_hours: How long the present secret still opens it; 0 after a leak.
+        overlap_hours: Hours that the old secret still works; use 0 after a leak.
     """
     if not 0 <= overlap_hours <= MOST_OVERLAP_HOURS:
         raise InvalidInput(
@@ -153,7 +154,7 @@ async def rotate(
 
 
 async def list_tokens(*, session: Given) -> None:
-    """All tokens, without what would open anything."""
+    """List all tokens, without their secrets."""
     async with session.connected() as services:
         tokens = await services.access.tokens()
     data = {"type": "tokens", "tokens": [_told(token) for token in tokens]}
@@ -161,10 +162,10 @@ async def list_tokens(*, session: Given) -> None:
 
 
 async def revoke(token: TokenId, /, *, session: Given) -> None:
-    """Make a token useless at once.
+    """Revoke a token at once.
 
     Args:
-        token: Its id, as `perdure api token list` shows it.
+        token: The id of the token, from `perdure api token list`.
     """
     async with session.connected() as services:
         if not await services.access.revoke_token(token, at=session.context.now()):

@@ -49,7 +49,7 @@ async def pause(*runs: Ids, kind: KindFilter = None, session: Given) -> int:
 
 
 async def resume(*runs: Ids, kind: KindFilter = None, session: Given) -> int:
-    """Go on where paused runs stood.
+    """Continue paused runs.
 
     Args:
         runs: Run ids, unique beginnings of them, @last, or `all`.
@@ -83,11 +83,11 @@ async def escalate(*runs: Ids, note: str = "", kind: KindFilter = None, session:
 
 
 async def retry(*runs: Ids, note: str = "", session: Given) -> int:
-    """Go on after a failure, under the same id and on the same account.
+    """Continue after a failure, under the same id and with the same budget.
 
     Args:
         runs: Run ids, unique beginnings of them, or @last.
-        note: Words for the next prompt.
+        note: Guidance for the next prompt.
     """
     code = await steer(session, runs, Retry(by=session.context.user, note=note))
     if code == 0:
@@ -96,9 +96,9 @@ async def retry(*runs: Ids, note: str = "", session: Given) -> int:
 
 
 async def repair(run: OneRun, /, *, session: Given) -> int:
-    """Take a run whose tasks keep failing back to where it was sound.
+    """Reset a run whose tasks keep failing to its last good point.
 
-    What was sent to it since is sent again, without what it cannot take.
+    Later messages are sent again, except those that break it.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
@@ -119,13 +119,13 @@ async def amend(
     kind: KindFilter = None,
     session: Given,
 ) -> int:
-    """Change limits or the rubric of runs, or give guidance that holds from the next prompt on.
+    """Change limits or the rubric of runs, or give guidance for all later prompts.
 
     Args:
         runs: Run ids, unique beginnings of them, @last, or `all`.
         budget: A new limit: USD, or any other as name=value (tokens=50000); may be repeated.
-        guidance: Words for the next prompt and all later ones.
-        remove: The number of something said that no longer holds; may be repeated.
+        guidance: Guidance for the next prompt and all later ones.
+        remove: The number of earlier guidance to withdraw; may be repeated.
         rubric: A YAML or JSON file with the new rubric.
         kind: With `all`: runs of this kind only.
     """
@@ -143,13 +143,13 @@ async def amend(
 async def answer(
     gate: str, answer: str, /, *, run: str | None = None, text: str | None = None, session: Given
 ) -> int:
-    """Answer a question that waits; `perdure gates` lists them.
+    """Answer an open question; `perdure gates` lists them.
 
     Args:
-        gate: The gate, as g1 or RUN:g1; where a call is approved, by its whole name, as g1-7f3a.
+        gate: The gate, such as g1 or RUN:g1. To approve a call, its full name, such as g1-7f3a.
         answer: One of its choices, or free text.
-        run: The run, where several have a gate of that name.
-        text: Words beside a choice, such as guidance with `continue`.
+        run: The run, if several have a gate of that name.
+        text: Text beside a choice, such as guidance with `continue`.
     """
     async with session.connected() as services:
         found = await _gate(services, gate, run)
@@ -175,7 +175,7 @@ async def answer(
 
 
 async def add(run: OneRun, text: str, /, *, session: Given) -> int:
-    """Say something to a running run; it is read before the next model call.
+    """Tell a run something; the model reads it before its next call.
 
     Args:
         run: A run id, a unique beginning of one, or @last.

@@ -21,7 +21,7 @@ def tools_commands(group: Group) -> App:
     """`tools list`, `show`, `approve`, `reject`; alone it lists."""
     app = App(
         name="tools",
-        help="Tools that workers made; a person opens them to later runs.",
+        help="Manage the tools that workers wrote; without a command, list them.",
         group=group,
         version_flags=(),
     )
@@ -36,11 +36,11 @@ def tools_commands(group: Group) -> App:
 async def list_tools(
     *, state: MadeState | None = None, run: str | None = None, session: Given
 ) -> None:
-    """Made tools, the newest first.
+    """List generated tools, newest first.
 
     Args:
-        state: Made, approved or rejected ones only.
-        run: Those that this run, or a run below it, made.
+        state: Only tools in this state.
+        run: Only tools from this run or a run below it.
     """
     async with session.connected() as services:
         root = None if run is None else await services.gateway.resolve(run)
@@ -50,7 +50,7 @@ async def list_tools(
 
 
 async def show(tool: Wanted, /, *, session: Given) -> None:
-    """One tool whole: its code, its schema, and who made it.
+    """Show a tool: its code, its schema and its author.
 
     Args:
         tool: A tool's name, or a unique beginning of its hash.
@@ -61,7 +61,7 @@ async def show(tool: Wanted, /, *, session: Given) -> None:
 
 
 async def approve(tool: Wanted, /, *, session: Given) -> None:
-    """Let later runs use a tool that an accepted run made.
+    """Approve a tool that an accepted run wrote, for later runs.
 
     Args:
         tool: A tool's name, or a unique beginning of its hash.
@@ -76,7 +76,7 @@ async def approve(tool: Wanted, /, *, session: Given) -> None:
 
 
 async def reject(tool: Wanted, /, *, session: Given) -> None:
-    """Let no run use a tool any more.
+    """Reject a tool; no run may use it.
 
     Args:
         tool: A tool's name, or a unique beginning of its hash.
