@@ -2,12 +2,10 @@
 
 from typing import assert_never
 
-from pydantic import JsonValue
 from temporalio import workflow
 
 from perdure.activities.manager import Shelve
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.envelope import Budget
 from perdure.domain.delegation.apply_decision import UNHEARD, decide
 from perdure.domain.delegation.confidence import iteration_confidence
 from perdure.domain.delegation.decisions import (
@@ -31,7 +29,6 @@ from perdure.domain.delegation.next_step import (
     Test,
     Work,
 )
-from perdure.domain.delegation.plan import plan_view
 from perdure.domain.delegation.progress import (
     after_delegation,
     after_diagnosis,
@@ -39,21 +36,30 @@ from perdure.domain.delegation.progress import (
     progress_end,
 )
 from perdure.domain.delegation.result import delegation_result, fold, record_of, returned
-from perdure.domain.delegation.resume import between_decisions
-from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.stall import StallVerdict
-from perdure.domain.delegation.state import DelegationInput, DelegationState
+from perdure.domain.delegation.state import DelegationInput
 from perdure.domain.delegation.worker_specs import hypothesis_envelope
-from perdure.domain.generated_tools.tool_registry import Toolbox
 from perdure.domain.run.activity_messages import ShelveRequest
 from perdure.domain.run.gates import CHOICES
 from perdure.domain.run.result import RunResult
-from perdure.domain.run.resume import as_stored
-from perdure.domain.run.state import told_above
 from perdure.domain.turns.turn import Ending
+from perdure.workflows.delegation_parts.completion_checks import CompletionChecks
+from perdure.workflows.delegation_parts.deliverable_score import DeliverableScore
 from perdure.workflows.delegation_parts.manager_decisions import ManagerDecisions
+from perdure.workflows.delegation_parts.run import (
+    DelegationRequirements,
+    DelegationRun,
+    DeliverableScoring,
+)
+from perdure.workflows.delegation_parts.tool_factory import ToolFactory
+from perdure.workflows.delegation_parts.work_reviews import WorkReviews
+from perdure.workflows.delegation_parts.worker_runs import WorkerRuns
+from perdure.workflows.delegation_parts.worker_skills import WorkerSkills
 from perdure.workflows.engine import activity_options
-from perdure.workflows.engine.base import expired_to_end
+from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.handlers import ControlHandlers
+from perdure.workflows.engine.human_input import expired_to_end
+from perdure.workflows.engine.scorer import Scorer
 from perdure.workflows.engine.start_learning import finish_and_learn
 
 NO_REASON = "the manager gave no reason"
@@ -61,60 +67,46 @@ OWN_CHOICES = ("accept", "stop")
 
 
 @workflow.defn(name="DelegationLoop")
-class DelegationLoop(ManagerDecisions):
+class DelegationLoop(ControlHandlers):
     """One run: a goal in, the work of a tree of runs out."""
-
-    kind = "delegation"
 
     @workflow.init
     def __init__(self, given: DelegationInput) -> None:
-        super().__init__(given)
-        self.spec: DelegationSpec = given.spec
-        fresh = DelegationState(
-            started_at=workflow.now(),
-            budget=Budget(limits=given.spec.budget),
-            control=told_above(given.site.said),
-            toolbox=Toolbox.given(given.spec.tools.generated),
+        self.run = DelegationRun(given)
+        self.engine = Engine(self.run, requirements=DelegationRequirements(self.run))
+        self.control = self.engine.control
+        self.manager = ManagerDecisions(self.run, self.engine)
+        self.skills = WorkerSkills(self.run, self.engine)
+        self.tools = ToolFactory(self.run, self.engine)
+        reviews = WorkReviews(self.run, self.engine)
+        self.workers = WorkerRuns(
+            self.run, self.engine, skills=self.skills, tools=self.tools, reviews=reviews
         )
-        self.core: DelegationState = given.state or fresh
+        self.completion = CompletionChecks(self.run, self.engine, reviews)
+        self.deliverables = DeliverableScore(
+            self.run,
+            self.engine,
+            scorer=Scorer(self.engine, DeliverableScoring(self.run)),
+            completion=self.completion,
+        )
 
     @workflow.run
-    async def run(self, given: DelegationInput) -> RunResult:
-        """Live to the end; the input is taken by `__init__`."""
-        return await self.run_to_end()
+    async def execute(self, given: DelegationInput) -> RunResult:
+        """Run to the end; the input is taken by `__init__`."""
+        return await self.engine.life.run_to_end(self._loop)
 
-    @property
-    def iteration(self) -> int:
-        """Decisions of the manager, the one in progress included."""
-        return self.core.course.iteration
-
-    @property
-    def iteration_limit(self) -> int | None:
-        """The permitted decisions."""
-        return self.spec.delegation.max_iterations
-
-    def plan_lines(self) -> tuple[str, ...]:
-        """The task plan with statuses."""
-        return plan_view(self.core.course.plan)
-
-    def iteration_state(self) -> dict[str, JsonValue]:
-        """The state after the newest finished iteration."""
-        return as_stored(between_decisions(self.core))
-
-    def last_state(self) -> dict[str, JsonValue]:
-        """The state after the last iteration."""
-        return as_stored(between_decisions(self.core, ended=True))
-
-    async def loop(self) -> RunResult:
+    async def _loop(self) -> RunResult:
         """Open, then decide and obey until a decision or a limit ends it."""
-        if self.core.frame is None:
-            opened = await self.open(converses=False, extra=self.frame_extra())
+        if self.run.state.frame is None:
+            opened = await self.engine.setup.open(
+                converses=False, extra=self.deliverables.frame_extra()
+            )
             if isinstance(opened, Ending):
                 return await self._close(opened)
             await self._shelve()
-            await self.offer_skills()
+            await self.skills.offer_skills()
         while True:
-            ending = await self.checkpoint() or await self._escalated()
+            ending = await self.engine.life.checkpoint() or await self._escalated()
             if ending is not None:
                 return await self._cut_short(ending)
             ending = await self._step()
@@ -123,16 +115,16 @@ class DelegationLoop(ManagerDecisions):
 
     async def _step(self) -> Ending | None:
         """One stage; it says where a run that continued as new goes on."""
-        match self.core.stage:
+        match self.run.state.stage:
             case "manage":
-                ending = await self.make_wanted() or await self._limits()
+                ending = await self.tools.make_wanted() or await self._limits()
                 if ending is not None:
                     return ending
-                await self.manage()
-                self.core.stage = "obey"
+                await self.manager.manage()
+                self.run.state.stage = "obey"
                 return None
             case "obey":
-                verdict = await self.without_continue_as_new(self._obey())
+                verdict = await self.engine.rolling.never_during(self._obey())
                 return None if self._goes_on() else await self._conclude(verdict)
             case "ask":
                 await self._ask_person()
@@ -143,30 +135,30 @@ class DelegationLoop(ManagerDecisions):
 
     def _asks(self) -> bool:
         """Whether a question to people comes before the iteration is over."""
-        return self.core.stage == "ask"
+        return self.run.state.stage == "ask"
 
     def _goes_on(self) -> bool:
         """Whether people or the rubric come before the iteration is over."""
-        return self.core.stage in {"ask", "rate"}
+        return self.run.state.stage in {"ask", "rate"}
 
     async def _shelve(self) -> None:
         """Put long inputs by, so that they are handed on by reference."""
         report = await workflow.execute_activity_method(
             Shelve.shelve,
-            ShelveRequest(values=self.spec.context),
-            **activity_options.store_step(self.site, summary="put inputs by"),
+            ShelveRequest(values=self.run.spec.context),
+            **activity_options.store_step(self.run.site, summary="put inputs by"),
         )
         # What was added to an earlier run of this state stays among the inputs.
-        self.core.inputs = {**self.core.inputs, **report.values}
-        self.core.shown = {**self.core.shown, **report.shown}
+        self.run.state.inputs = {**self.run.state.inputs, **report.values}
+        self.run.state.shown = {**self.run.state.shown, **report.shown}
 
     async def _limits(self) -> Ending | None:
         """The end before a further iteration: budget, clocks, permitted decisions."""
-        planned = planned_end(self.core.course, self.spec.delegation)
+        planned = planned_end(self.run.state.course, self.run.spec.delegation)
         if planned is not None:
-            return self.ended_by(planned)
-        spent = budgets.exhausted(self.core.budget, wall_time=self.wall_time)
-        if spent is None or await self.budget_raised(spent):
+            return self.run.ended_by(planned)
+        spent = budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time)
+        if spent is None or await self.engine.limits.budget_raised(spent):
             return None
         outcome = "deadline" if spent.dimension in budgets.TIME_DIMENSIONS else "out_of_budget"
         return Ending(outcome=outcome, reason=spent.dimension, detail=spent.text)
@@ -174,25 +166,29 @@ class DelegationLoop(ManagerDecisions):
     @property
     def unheard(self) -> bool:
         """Whether people added what the manager has not read, and it may decide once more."""
-        waits = bool(self.core.control.inputs) and self.budget_phase != "reserve"
-        return waits and self.iteration < self.spec.delegation.max_iterations
+        waits = bool(self.run.state.control.inputs) and self.run.budget_phase != "reserve"
+        return waits and self.run.iteration < self.run.spec.delegation.max_iterations
 
     async def _obey(self) -> StallVerdict | None:
         """Carry out what the rules say of the decision."""
-        core, decision = self.core, self.core.turnover.decision
+        core, decision = self.run.state, self.run.state.turnover.decision
         if decision is None:
             return None
-        phase = self.budget_phase
+        phase = self.run.budget_phase
         core.course, directive = decide(
-            core.course, decision, settings=self.spec.delegation, phase=phase, unheard=self.unheard
+            core.course,
+            decision,
+            settings=self.run.spec.delegation,
+            phase=phase,
+            unheard=self.unheard,
         )
-        self.record_event(
+        self.run.record_event(
             "decided", decision=decision.decision, why=decision.reason[:300] or NO_REASON
         )
         return await self._follow(directive)
 
     async def _follow(self, directive: Directive) -> StallVerdict | None:
-        core = self.core
+        core = self.run.state
         match directive:
             case Work(envelopes=envelopes):
                 return await self._delegated(envelopes)
@@ -203,49 +199,49 @@ class DelegationLoop(ManagerDecisions):
             case AskPerson(question=question, choices=choices):
                 core.question, core.choices, core.stage = question, choices, "ask"
             case End(verdict=verdict):
-                core.turnover.ending = self.ended_by(verdict)
+                core.turnover.ending = self.run.ended_by(verdict)
             case Planned():
-                self.record_event(
+                self.run.record_event(
                     "planned", steps=[node.title[:60] for node in core.course.plan.nodes]
                 )
             case CompletionRefused(why=why):
-                self.record_event("decided", decision="refused", why=why[:300])
+                self.run.record_event("decided", decision="refused", why=why[:300])
             case AskAgain(problems=problems):
-                self.inform(*problems)
+                self.run.inform(*problems)
             case _:
                 assert_never(directive)
         return None
 
     async def _checked(self, complete: Complete) -> StallVerdict | None:
         """Pass the gates; a repair that they ask for is done at once."""
-        following = await self.check(complete)
+        following = await self.completion.check(complete)
         if isinstance(following, Rate):
-            self.core.stage = "rate"
+            self.run.state.stage = "rate"
             return None
         return await self._after(following)
 
     async def _rated(self) -> StallVerdict | None:
         """Have the rubric score what passed the gates."""
-        rubric = self.spec.rubric
-        following = None if rubric is None else await self.rate(rubric)
+        rubric = self.run.spec.rubric
+        following = None if rubric is None else await self.deliverables.rate(rubric)
         if isinstance(following, Ending):
-            self.core.turnover.ending = following
+            self.run.state.turnover.ending = following
             return None
         return None if following is None else await self._after(following)
 
     async def _after(self, following: AfterCheck) -> StallVerdict | None:
         if isinstance(following, Repair):
-            return await self.without_continue_as_new(self._delegated((following.envelope,)))
+            return await self.engine.rolling.never_during(self._delegated((following.envelope,)))
         if isinstance(following, End) and following.verdict.outcome == "accepted" and self.unheard:
-            self.inform(UNHEARD)
+            self.run.inform(UNHEARD)
         elif isinstance(following, End):
-            self.core.turnover.ending = self.ended_by(following.verdict)
+            self.run.state.turnover.ending = self.run.ended_by(following.verdict)
         return None
 
     async def _delegated(self, envelopes: tuple[Envelope, ...]) -> StallVerdict:
         """Have the work done, and look at whether it gets anywhere."""
-        core = self.core
-        reports = await self.work(envelopes)
+        core = self.run.state
+        reports = await self.workers.work(envelopes)
         turnover = core.turnover
         turnover.reports = reports
         turnover.confidence = iteration_confidence(reports)
@@ -256,13 +252,13 @@ class DelegationLoop(ManagerDecisions):
             reports,
             output=turnover.output.hash if turnover.output else None,
             similarity=turnover.similarity,
-            settings=self.spec.delegation,
+            settings=self.run.spec.delegation,
         )
         self._note_confidences()
         if verdict.signal == "warn":
-            self.record_event("stall_warned", why=verdict.why)
+            self.run.record_event("stall_warned", why=verdict.why)
         if verdict.signal == "switch_strategy":
-            self.record_event("strategy_switched", strategy=verdict.strategy, why=verdict.why)
+            self.run.record_event("strategy_switched", strategy=verdict.strategy, why=verdict.why)
             if verdict.strategy == "escalate":
                 core.question = f"The work is stuck: {verdict.why}. How should it go on?"
                 core.choices, core.stage = (), "ask"
@@ -270,7 +266,7 @@ class DelegationLoop(ManagerDecisions):
 
     def _note_confidences(self) -> None:
         """Say of each child what its result is worth."""
-        core = self.core
+        core = self.run.state
         known = {report.run: report.confidence for report in core.turnover.reports if report.run}
         core.children = [
             child.model_copy(update={"confidence": known[child.id]}) if child.id in known else child
@@ -279,86 +275,92 @@ class DelegationLoop(ManagerDecisions):
 
     async def _diagnosed(self, hypotheses: tuple[Hypothesis, ...]) -> None:
         envelopes = [hypothesis_envelope(hypothesis) for hypothesis in hypotheses]
-        reports = await self.work(envelopes)
-        self.core.turnover.reports = reports
+        reports = await self.workers.work(envelopes)
+        self.run.state.turnover.reports = reports
         # The tests of hypotheses are no work on the task: they are no reading of its progress.
-        self.core.turnover.output = self.core.turnover.results = None
-        self.core.course = after_diagnosis(self.core.course, reports, settings=self.spec.delegation)
+        self.run.state.turnover.output = self.run.state.turnover.results = None
+        self.run.state.course = after_diagnosis(
+            self.run.state.course, reports, settings=self.run.spec.delegation
+        )
 
     async def _ask_person(self) -> None:
         """Put a question to people; `accept` takes the best, `stop` ends, all else is an answer.
 
         A manager below a manager asks that one first: it ends with its question and what it has.
         """
-        core = self.core
-        if self.site.managed:
+        core = self.run.state
+        if self.run.site.managed:
             detail = asked_above(core.question, core.choices)
             core.turnover.ending = Ending(outcome="blocked", reason=ASKED_ABOVE, detail=detail)
             return
         own = (*core.choices, *OWN_CHOICES) if core.choices else CHOICES["escalation"]
-        gate = await self.ask("escalation", core.question, choices=own, free_text=True)
+        gate = await self.engine.people.ask(
+            "escalation", core.question, choices=own, free_text=True
+        )
         if gate is None or gate.answer is None:
-            core.turnover.ending = self._ending()
+            core.turnover.ending = self.run.ending()
         elif expired_to_end(gate):
             core.turnover.ending = Ending(outcome="unanswered", reason="gate_expired")
         elif gate.answer.choice in OWN_CHOICES:
-            core.turnover.ending = self.after_escalation(gate)
+            core.turnover.ending = self.engine.limits.after_escalation(gate)
         else:
             said = " ".join(part for part in (gate.answer.choice, gate.answer.text) if part)
             core.course = core.course.answered(core.question, said)
 
     async def _escalated(self) -> Ending | None:
         """A person wants to be asked."""
-        if self.core.control.escalation is None:
+        if self.run.state.control.escalation is None:
             return None
-        gate = await self.ask("escalation", self.core.control.escalation, free_text=True)
-        self.core.control.escalation = None
-        return self.after_escalation(gate)
+        gate = await self.engine.people.ask(
+            "escalation", self.run.state.control.escalation, free_text=True
+        )
+        self.run.state.control.escalation = None
+        return self.engine.limits.after_escalation(gate)
 
     async def _conclude(self, verdict: StallVerdict | None) -> Ending | None:
         """Look at the progress, close the record, and go on with the next iteration."""
-        core, turnover = self.core, self.core.turnover
-        cut = self._ending() if turnover.ending is None else None
+        core, turnover = self.run.state, self.run.state.turnover
+        cut = self.run.ending() if turnover.ending is None else None
         if turnover.ending is None and cut is None and turnover.decision is not None:
-            ended = progress_end(core.course, self.spec.delegation, verdict)
-            turnover.ending = self.ended_by(ended) if ended is not None else None
+            ended = progress_end(core.course, self.run.spec.delegation, verdict)
+            turnover.ending = self.run.ended_by(ended) if ended is not None else None
         self._fold()
         core.stage = "manage"
         return turnover.ending
 
     def _fold(self) -> None:
         """Keep the best, and close the record; the next step writes it."""
-        core = self.core
+        core = self.run.state
         if core.turnover.record is None:
             return
         fold(core)
         record = record_of(core)
         core.unwritten = [*core.unwritten, record]
         core.turnover.record = None
-        self.append_record(record)
-        self.sync_visibility()
+        self.run.append_record(record)
+        self.run.sync_visibility()
 
     async def _cut_short(self, ending: Ending) -> RunResult:
         """End inside an iteration: what was done still takes part in the choice of the best."""
-        if self.core.turnover.record is not None:
-            self.core.turnover.ending = ending
+        if self.run.state.turnover.record is not None:
+            self.run.state.turnover.ending = ending
         self._fold()
         return await self._close(ending)
 
     async def _close(self, ending: Ending) -> RunResult:
         """Return the best, whatever the reason."""
-        core = self.core
-        if ending.outcome == "out_of_budget" and self._told_to_end() is None:
-            await self.wrap_up()
-        ending = self.settled(ending)
+        core = self.run.state
+        if ending.outcome == "out_of_budget" and self.run.told_to_end() is None:
+            await self.manager.wrap_up()
+        ending = self.engine.life.settled(ending)
         kept = returned(core, ending)
-        tree = await self.final_snapshot(kept.tree if kept else None)
+        tree = await self.engine.snapshots.deliver(kept.tree if kept else None)
         result = delegation_result(
             core,
-            run=self.run_id,
-            spec=self.spec,
+            run=self.run.id,
+            spec=self.run.spec,
             ending=ending,
-            wall_time=self.wall_time,
+            wall_time=self.run.wall_time,
             tree=tree,
         )
-        return await finish_and_learn(self, result, tuple(core.unwritten))
+        return await finish_and_learn(self.engine, result, tuple(core.unwritten))

@@ -25,8 +25,10 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.turns.entries import SayEntry
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.handlers import ControlHandlers
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
-from perdure.workflows.engine.model_caller import ModelCaller
+from perdure.workflows.engine.run import Run
 from perdure.workflows.engine.step_attempts import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.structured_replies import Extraction
@@ -34,25 +36,14 @@ from perdure.workflows.engine.structured_replies import Extraction
 REPLY_TOKENS = 1_024
 
 
-@workflow.defn(name="LearnLoop")
-class LearnLoop(ModelCaller):
-    """Review one ended run: rules, then a model where that may find more."""
+class LearnRun(Run[LearnSpec, LearnState]):
+    """One look back; nobody can say anything to it, and it has one iteration."""
 
-    kind = "learn"
     takes_input = False
 
-    @workflow.init
     def __init__(self, given: LearnInput) -> None:
-        super().__init__(given)
-        # Narrowed here, once: nothing assigns a wider value afterwards.
-        self.spec: LearnSpec = given.spec  # pyright: ignore[reportIncompatibleVariableOverride]
         fresh = LearnState(started_at=workflow.now(), budget=Budget(limits=given.spec.budget))
-        self.core: LearnState = given.state or fresh  # pyright: ignore[reportIncompatibleVariableOverride]
-
-    @workflow.run
-    async def run(self, given: LearnInput) -> RunResult:
-        """Live to the end; the input is taken by `__init__`."""
-        return await self.run_to_end()
+        super().__init__(given, kind="learn", spec=given.spec, state=given.state or fresh)
 
     @property
     def iteration(self) -> int:
@@ -64,43 +55,59 @@ class LearnLoop(ModelCaller):
         """One."""
         return 1
 
-    async def loop(self) -> RunResult:
+
+@workflow.defn(name="LearnLoop")
+class LearnLoop(ControlHandlers):
+    """Review one ended run: rules, then a model where that may find more."""
+
+    @workflow.init
+    def __init__(self, given: LearnInput) -> None:
+        self.run = LearnRun(given)
+        self.engine = Engine(self.run)
+        self.control = self.engine.control
+
+    @workflow.run
+    async def execute(self, given: LearnInput) -> RunResult:
+        """Run to the end; the input is taken by `__init__`."""
+        return await self.engine.life.run_to_end(self._loop)
+
+    async def _loop(self) -> RunResult:
         """Review by rule, ask a model where that is worth it, and say what was learned."""
-        if not self.core.reviewed:
-            self.record_event("run_started", kind=self.kind)
-            self.sync_visibility()
+        if not self.run.state.reviewed:
+            self.run.record_event("run_started", kind=self.run.kind)
+            self.run.sync_visibility()
             broken = await self._review()
             if broken is not None:
                 return await self._close(broken)
-        ending = await self.checkpoint()
-        if ending is None and self.core.question is not None:
-            await self._ask_model(self.core.question)
-            ending = self._ending()
+        ending = await self.engine.life.checkpoint()
+        if ending is None and self.run.state.question is not None:
+            await self._ask_model(self.run.state.question)
+            ending = self.run.ending()
         return await self._close(ending or Ending(outcome="accepted", reason="completed"))
 
     async def _review(self) -> Ending | None:
         """Let the rules look; what they found is kept, whatever comes after."""
-        self.set_phase("working")
-        activity_id = self.next_activity_id()
+        self.run.set_phase("working")
+        activity_id = self.run.next_activity_id()
         handle = workflow.start_activity_method(
             Review.review,
             ReviewRequest(
-                run=self.run_id,
-                source=self.spec.source,
-                chain=self.spec.models.chain("learner"),
+                run=self.run.id,
+                source=self.run.spec.source,
+                chain=self.run.spec.models.chain("learner"),
             ),
             **activity_options.store_step(
-                self.site, activity_id=activity_id, summary="review the run"
+                self.run.site, activity_id=activity_id, summary="review the run"
             ),
         )
-        reviewed = await self.await_step(handle, activity_id=activity_id)
+        reviewed = await self.engine.steps.await_step(handle, activity_id=activity_id)
         if isinstance(reviewed, StepFailed):
             detail = f"{reviewed.code}: {reviewed.message}"
-            return self._ending() or Ending(outcome="failed", reason="internal", detail=detail)
-        core, report = self.core, reviewed.report
-        core.reviewed, core.question, core.note = True, report.question, report.note
-        core.kept, core.reinforced, core.heard = report.kept, report.reinforced, report.heard
-        core.frame, core.cards, core.system_tokens = (
+            return self.run.ending() or Ending(outcome="failed", reason="internal", detail=detail)
+        state, report = self.run.state, reviewed.report
+        state.reviewed, state.question, state.note = True, report.question, report.note
+        state.kept, state.reinforced, state.heard = report.kept, report.reinforced, report.heard
+        state.frame, state.cards, state.system_tokens = (
             report.frame,
             report.cards,
             report.system_tokens,
@@ -109,41 +116,43 @@ class LearnLoop(ModelCaller):
 
     async def _ask_model(self, question: BlobRef) -> None:
         """Ask the learner; without an answer of use the rules' learnings are all there is."""
-        limit = self.reply_tokens("learner", REPLY_TOKENS)
-        called = await self.call_structured(lambda problems: _ask(question, problems, limit))
-        self.core.question = None
+        limit = self.engine.fitting.reply_tokens("learner", REPLY_TOKENS)
+        called = await self.engine.models.call_structured(
+            lambda problems: _ask(question, problems, limit)
+        )
+        self.run.state.question = None
         if not isinstance(called, ExtractReport) or called.problems:
-            self.core.note = f"the learner gave nothing of use: {_why(called)}"
+            self.run.state.note = f"the learner gave nothing of use: {_why(called)}"
             return
         if not called.learnings:
-            self.core.note = "the learner found nothing more"
+            self.run.state.note = "the learner found nothing more"
             return
-        source = self.spec.source.model_copy(update={"unwritten": ()})
+        source = self.run.spec.source.model_copy(update={"unwritten": ()})
         report = await workflow.execute_activity_method(
             KeepLearnings.keep_learnings,
             KeepRequest(source=source, learnings=called.learnings),
             **activity_options.store_step(
-                self.site, summary=f"keep {len(called.learnings)} learnings"
+                self.run.site, summary=f"keep {len(called.learnings)} learnings"
             ),
         )
-        self.core.kept += report.kept
-        self.core.reinforced += report.reinforced
+        self.run.state.kept += report.kept
+        self.run.state.reinforced += report.reinforced
 
     async def _close(self, ending: Ending) -> RunResult:
         """Say what was learned, and end."""
-        core, ending = self.core, self.settled(ending)
-        self.record_event(
+        state, ending = self.run.state, self.engine.life.settled(ending)
+        self.run.record_event(
             "learned",
-            source=self.spec.source.id,
-            kept=core.kept,
-            reinforced=core.reinforced,
-            heard=core.heard,
-            note=core.note or None,
+            source=self.run.spec.source.id,
+            kept=state.kept,
+            reinforced=state.reinforced,
+            heard=state.heard,
+            note=state.note or None,
         )
-        detail = ending.detail or in_words(core)
+        detail = ending.detail or in_words(state)
         ended = ending.model_copy(update={"detail": detail})
-        result = learn_result(core, run=self.run_id, ending=ended, wall_time=self.wall_time)
-        return await self.finish(result, ())
+        result = learn_result(state, run=self.run.id, ending=ended, wall_time=self.run.wall_time)
+        return await self.engine.life.finish(result, ())
 
 
 def _ask(question: BlobRef, problems: tuple[str, ...], limit: int) -> ModelCallSpec:

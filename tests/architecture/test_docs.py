@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from perdure.domain.foundation.names import (
 )
 from perdure.domain.run.metrics import METRICS
 from perdure.workflows.engine.input import Given
+from perdure.workflows.engine.run import Run
 from tests.architecture.sources import PACKAGES, ROOT, modules
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -65,13 +67,16 @@ def test_the_product_cites_nothing_that_a_reader_does_not_have() -> None:
 
 def test_the_picture_of_the_loops_names_every_class_that_they_are_made_of() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    bases = {
-        base.__name__
+    parts = {
+        found.__name__
         for module in modules("workflows")
         for _, found in inspect.getmembers(importlib.import_module(module.name), inspect.isclass)
         if found.__module__ == module.name
-        for base in found.__mro__
-        if base.__module__.startswith("perdure.workflows.") and issubclass(base, Given)
+        and (issubclass(found, Given | Run) or {"run", "engine"} & _parameters(found))
     }
-    assert len(bases) > 30
-    assert [name for name in sorted(bases) if not re.search(rf"\b{name}\b", text)] == []
+    assert len(parts) > 40
+    assert [name for name in sorted(parts) if not re.search(rf"\b{name}\b", text)] == []
+
+
+def _parameters(found: type) -> set[str]:
+    return set() if is_dataclass(found) else set(inspect.signature(found).parameters)

@@ -51,7 +51,7 @@ SLOW_HANDLER = (
     ),
 )
 WAIT = "        await workflow.wait_condition(workflow.all_handlers_finished)\n"
-ROLL = "        self.core.rolls += 1\n"
+ROLL = "        self.run.state.rolls += 1\n"
 SIGNALS_OVER_ROLLS = (
     "tests/chaos/test_rolls.py::test_r19_every_signal_of_a_rolling_run_is_applied_once"
 )
@@ -154,19 +154,19 @@ GUARDS = {
         "::test_a_lost_value_is_told_and_the_run_goes_on_from_before_it_or_with_it",
     ),
     "handlers are awaited at the roll": Removed(
-        (*SLOW_HANDLER, Change("workflows/engine/base.py", WAIT + ROLL, ROLL)),
+        (*SLOW_HANDLER, Change("workflows/engine/continue_as_new.py", WAIT + ROLL, ROLL)),
         SIGNALS_OVER_ROLLS,
     ),
     "a paused run starts no step": Removed(
         (
             Change(
-                "workflows/engine/base.py",
-                "if not self.core.control.paused or self._ending() is not None:",
+                "workflows/engine/lifecycle.py",
+                "if run.mid_stage or not run.state.control.paused or run.ending() is not None:",
                 "if True:",
             ),
             Change(
                 "workflows/engine/step_runner.py",
-                "if not self.core.control.paused or self.core.control.stop is not None:",
+                "if not self.run.state.control.paused or self.run.state.control.stop is not None:",
                 "if True:",
             ),
         ),

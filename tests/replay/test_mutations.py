@@ -47,8 +47,8 @@ QUICK = {
         "refine_accepted_with_judge",
     ),
     "the roll is dropped": Mutation(
-        "workflows/engine/base.py",
-        "        if not self.continue_as_new_due():\n            return\n",
+        "workflows/engine/continue_as_new.py",
+        "        if not self.due():\n            return\n",
         "        return\n",
         "agent_rolled-1",
     ),
@@ -94,20 +94,20 @@ SLOW = {
     ),
     "a timer is added": Mutation(
         "workflows/refine_parts/evaluation.py",
-        '        self.set_phase("evaluating")\n',
-        '        self.set_phase("evaluating")\n        await workflow.sleep(0.001)\n',
+        '        self.run.set_phase("evaluating")\n',
+        '        self.run.set_phase("evaluating")\n        await workflow.sleep(0.001)\n',
         "refine_plateau",
     ),
     "the snapshot is skipped": Mutation(
-        "workflows/engine/base.py",
-        "if self.core.base_tree is None:",
-        "if self.core.base_tree != self.core.root:",
+        "workflows/engine/snapshots.py",
+        "if run.state.base_tree is None:",
+        "if run.state.base_tree != run.state.root:",
         "refine_files_rolled-1",
     ),
     "activity ids begin elsewhere": Mutation(
-        "workflows/engine/step_runner.py",
-        "steps_started: int = 0",
-        "steps_started: int = 1",
+        "workflows/engine/run.py",
+        "steps_started = 0",
+        "steps_started = 1",
         "agent_approval_answered",
     ),
     "a number of the estimate changes": Mutation(
@@ -124,8 +124,8 @@ SLOW = {
     ),
     "a failed model is not left": Mutation(
         "workflows/engine/agent_turns.py",
-        "seat: index + 1}\n        self.record_event",
-        "seat: index}\n        self.record_event",
+        "seat: index + 1}\n        self.run.record_event",
+        "seat: index}\n        self.run.record_event",
         "agent_failover",
     ),
     "a denied call runs": Mutation(
@@ -136,7 +136,7 @@ SLOW = {
     ),
     "an amended rubric is not scored anew": Mutation(
         "workflows/refine.py",
-        "await self.rescore(core.kept.output) if core.kept else None",
+        "await self.evaluation.rescore(state.kept.output) if state.kept else None",
         "None",
         "refine_amended_rubric",
     ),

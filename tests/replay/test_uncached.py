@@ -3,7 +3,7 @@
 import pytest
 from installation import Installation
 
-from perdure.workflows.engine.base import Loop
+from perdure.workflows.engine.run import AnyRun, Run
 
 LIST = {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}]}
 SCRIPT = {"replies": [LIST, {"text": "Empty."}]}
@@ -14,14 +14,14 @@ async def test_the_cache_changes_no_result(
     bare: Installation, monkeypatch: pytest.MonkeyPatch, cached: str, once: bool
 ) -> None:
     made = 0
-    begin = Loop.__init__
+    begin = Run.__init__
 
-    def counted(self: Loop, given: object) -> None:
+    def counted(self: AnyRun, *given: object, **more: object) -> None:
         nonlocal made
         made += 1
-        begin(self, given)  # type: ignore[arg-type]
+        begin(self, *given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Loop, "__init__", counted)
+    monkeypatch.setattr(Run, "__init__", counted)
     monkeypatch.setenv("PERDURE_MAX_CACHED_WORKFLOWS", cached)
     async with bare.worker():
         result = await bare.run({"kind": "agent", "goal": "look"}, SCRIPT)

@@ -5,9 +5,7 @@ from pydantic import JsonValue
 from perdure.domain.delegation.apply_decision import after_rating, unrated
 from perdure.domain.delegation.next_step import AfterCheck, End
 from perdure.domain.delegation.result import keep_rated
-from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.rubric_requirements import WorkerRequirements, needs_of
 from perdure.domain.evaluation.scores import Evaluation
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.refine.state import CheckRequest, RefineFrame
@@ -15,59 +13,36 @@ from perdure.domain.scoring.combine import combined, completed, unscored
 from perdure.domain.scoring.judging import Question, evaluator_tokens
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.delegation_parts.completion_checks import NOT_INSPECTED, CompletionChecks
+from perdure.workflows.delegation_parts.run import DelegationRun
+from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.scorer import Scorer
 from perdure.workflows.engine.step_runner import StepFailed
 
 FAILED = "evaluator_failed"
-SMOKE_TEST = "delegation.smoke_test"
 
 
-# `Completing` narrows what both bases declare.
-class DeliverableScore(CompletionChecks, Scorer):  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Adds the rubric; a stage of its own, so that a person's score may outlast an execution."""
+class DeliverableScore:
+    """Has the rubric score what is handed over; a person's score may outlast an execution."""
 
-    @property
-    def evaluator_share(self) -> float:
-        """How much of the token budget the judges may use."""
-        return self.spec.delegation.evaluator_share
-
-    @property
-    def pass_score(self) -> float | None:
-        """The score from which on a deliverable is good enough."""
-        return self.spec.delegation.evaluation.accept
-
-    @property
-    def judge_settings(self) -> JudgeSettings:
-        """How the task wants its judges to be asked."""
-        return self.spec.delegation.judge
-
-    @property
-    def share_setting(self) -> str:
-        """The setting that a person raises when the share is used up."""
-        return "delegation.evaluator_share"
+    def __init__(
+        self, run: DelegationRun, engine: Engine, *, scorer: Scorer, completion: CompletionChecks
+    ) -> None:
+        self.run = run
+        self.rolling = engine.rolling
+        self.scorer = scorer
+        self.completion = completion
 
     def frame_extra(self) -> dict[str, JsonValue]:
         """The rubric, frozen by lying where those who evaluate look for it."""
-        if self.spec.rubric is None:
+        if self.run.spec.rubric is None:
             return {}
-        return RefineFrame(rubric=self.spec.rubric).model_dump(mode="json", by_alias=True)
-
-    def needs(self) -> WorkerRequirements:
-        """The programs and plugins that the rubric asks for, and the smoke test."""
-        wanted = super().needs() if self.spec.rubric is None else needs_of(self.spec.rubric)
-        smoke = self.spec.delegation.smoke_test
-        return wanted if smoke is None else wanted.and_program(SMOKE_TEST, smoke)
-
-    def judges(self) -> tuple[str, ...]:
-        """The models that the rubric names as judges."""
-        named = self.spec.rubric.judges if self.spec.rubric else {}
-        return tuple(name for name in named if name is not None)
+        return RefineFrame(rubric=self.run.spec.rubric).model_dump(mode="json", by_alias=True)
 
     async def rate(self, rubric: Rubric) -> AfterCheck | Ending:
         """Score what is handed over; an ending when a limit or a person came first."""
-        core, turnover = self.core, self.core.turnover
-        self.set_phase("evaluating")
-        said = turnover.evaluation or await self.without_continue_as_new(self._evaluated(rubric))
+        state, turnover = self.run.state, self.run.state.turnover
+        self.run.set_phase("evaluating")
+        said = turnover.evaluation or await self.rolling.never_during(self._evaluated(rubric))
         if isinstance(said, Evaluation):
             turnover.evaluation = said
             said = await self._reviewed(rubric, said)
@@ -75,26 +50,26 @@ class DeliverableScore(CompletionChecks, Scorer):  # pyright: ignore[reportIncom
             turnover.evaluation = None
             return self._unrated(said)
         turnover.evaluation = said
-        self.record_event("evaluated", kind=said.mode, scores=said.scores())
-        core.course, following = after_rating(
-            core.course,
+        self.run.record_event("evaluated", kind=said.mode, scores=said.scores())
+        state.course, following = after_rating(
+            state.course,
             rubric,
             said,
-            settings=self.spec.delegation,
-            phase=self.budget_phase,
+            settings=self.run.spec.delegation,
+            phase=self.run.budget_phase,
         )
         accepted = isinstance(following, End) and following.verdict.outcome == "accepted"
-        keep_rated(core, rubric, accepted=accepted)
+        keep_rated(state, rubric, accepted=accepted)
         return following
 
     def _unrated(self, ending: Ending) -> AfterCheck | Ending:
         """Without a score: a failed evaluator is told to the manager once, or ends the run."""
         if ending.outcome != "failed":
             return ending
-        core = self.core
-        core.turnover.unrated = ending.detail or ending.reason
-        self.record_event("evaluated", kind="failed", scores={}, error=core.turnover.unrated)
-        core.course, following = unrated(core.course, core.turnover.unrated)
+        state = self.run.state
+        state.turnover.unrated = ending.detail or ending.reason
+        self.run.record_event("evaluated", kind="failed", scores={}, error=state.turnover.unrated)
+        state.course, following = unrated(state.course, state.turnover.unrated)
         return following
 
     async def _evaluated(self, rubric: Rubric) -> Evaluation | Ending:
@@ -102,19 +77,19 @@ class DeliverableScore(CompletionChecks, Scorer):  # pyright: ignore[reportIncom
         text = await self._handed_over()
         if isinstance(text, Ending):
             return text
-        self.core.turnover.rated = text
-        checked = await self.check_output(
-            CheckRequest(frame=self.core.frame or "", pieces=(text.hash,), stored=True)
+        self.run.state.turnover.rated = text
+        checked = await self.scorer.check_output(
+            CheckRequest(frame=self.run.state.frame or "", pieces=(text.hash,), stored=True)
         )
         if isinstance(checked, StepFailed):
             return self._unchecked(checked)
-        verified = await self.verify_tree(rubric, self.core.tree, text)
+        verified = await self.scorer.verify_tree(rubric, self.run.state.tree, text)
         if isinstance(verified, StepFailed):
             return self._unchecked(verified)
-        self.unshared = evaluator_tokens(self.core) - self.core.judged_tokens
+        self.scorer.unshared = evaluator_tokens(self.run.state) - self.run.state.judged_tokens
         names = tuple(item.name for item in rubric.judged)
-        verdict = await self.ask_judges(rubric, Question(output=text, asked=names))
-        self.core.judged_tokens = evaluator_tokens(self.core) - self.unshared
+        verdict = await self.scorer.ask_judges(rubric, Question(output=text, asked=names))
+        self.run.state.judged_tokens = evaluator_tokens(self.run.state) - self.scorer.unshared
         if verdict.ending is not None:
             return verdict.ending
         evaluation = combined(
@@ -129,24 +104,24 @@ class DeliverableScore(CompletionChecks, Scorer):  # pyright: ignore[reportIncom
         """With a person's scores, where the rubric asks for them."""
         if not rubric.human:
             return evaluation
-        given = await self.score_by_person(
-            rubric, output=self.core.turnover.rated, tree=self.core.tree
+        given = await self.scorer.score_by_person(
+            rubric, output=self.run.state.turnover.rated, tree=self.run.state.tree
         )
         return given if isinstance(given, Ending) else completed(rubric, evaluation, given)
 
     async def _handed_over(self) -> BlobRef | Ending:
         """The text that the rubric looks at: the final result, and the files behind it."""
-        final = self.core.turnover.final
-        if final is not None and not self.core.artifacts:
+        final = self.run.state.turnover.final
+        if final is not None and not self.run.state.artifacts:
             return final
-        report = await self.inspect("text", deliverables=tuple(self.core.artifacts))
+        report = await self.completion.inspect("text", deliverables=tuple(self.run.state.artifacts))
         if report is None or report.text is None:
-            cut = self._ending() if self.interruption is not None else None
+            cut = self.run.ending() if self.run.interruption is not None else None
             return cut or _failed(f"what is handed over {NOT_INSPECTED}")
         return report.text
 
     def _unchecked(self, broken: StepFailed) -> Ending:
-        cut = self._ending() if self.interruption is not None else None
+        cut = self.run.ending() if self.run.interruption is not None else None
         return cut or _failed(f"the checks could not run: {broken.code}: {broken.message}")
 
 

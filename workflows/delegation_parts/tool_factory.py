@@ -4,7 +4,6 @@ Whatever goes wrong with a tool stays between its worker and the repair model; a
 it.
 """
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 from temporalio import workflow
@@ -18,34 +17,59 @@ from perdure.domain.generated_tools.messages import (
     RepairToolReport,
 )
 from perdure.domain.generated_tools.rejections import ToolRefused
-from perdure.domain.generated_tools.tool_registry import PinnedTool, Toolbox, approval_question
+from perdure.domain.generated_tools.tool_registry import (
+    PinnedTool,
+    Toolbox,
+    WantedTool,
+    approval_question,
+)
 from perdure.domain.turns.entries import SayEntry
 from perdure.domain.turns.turn import Ending
+from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.engine import activity_options
-from perdure.workflows.engine.base import expired_to_end
+from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.metrics import count_tool
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
-from perdure.workflows.engine.model_caller import ModelCaller
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.structured_replies import Repairing
 
 
-class ToolFactory(ModelCaller):
-    """Adds the making of tools to a loop, which owns the `Toolbox` in its state."""
+class ToolFactory:
+    """Makes tools; the `Toolbox` in the run's state holds them."""
+
+    def __init__(self, run: DelegationRun, engine: Engine) -> None:
+        self.run = run
+        self.steps = engine.steps
+        self.people = engine.people
+        self.retries = engine.retries
+        self.models = engine.models
 
     @property
-    @abstractmethod
-    def factory(self) -> ToolsFactorySettings:
+    def settings(self) -> ToolsFactorySettings:
         """Whether and how many tools may be made."""
+        return self.run.spec.delegation.tools_factory
 
-    @property
-    @abstractmethod
-    def toolbox(self) -> Toolbox:
-        """The tools so far."""
+    def _keep(self, toolbox: Toolbox) -> None:
+        self.run.state.toolbox = toolbox
 
-    @abstractmethod
-    def keep_toolbox(self, toolbox: Toolbox) -> None:
-        """Put a changed toolbox into the state."""
+    def want_tools(self, worker: str, drafts: Sequence[str]) -> None:
+        """Note what a worker asks for."""
+        asked = [WantedTool(worker=worker, draft=draft) for draft in drafts]
+        self.run.state.wanted = [*self.run.state.wanted, *asked]
+
+    async def make_wanted(self) -> Ending | None:
+        """Make what workers asked for; returns why the run must end.
+
+        It stands between two iterations, so that a question to people may outlast this execution.
+        """
+        while self.run.state.wanted:
+            first, *others = self.run.state.wanted
+            ending = await self.make_tools(first.worker, (first.draft,))
+            if ending is not None:
+                return ending
+            self.run.state.wanted = others
+        return None
 
     async def make_tools(self, worker: str, drafts: Sequence[str]) -> Ending | None:
         """Take drafts, by their addresses, to their end; returns why the run must end.
@@ -54,64 +78,66 @@ class ToolFactory(ModelCaller):
         was handled is not handled twice.
         """
         for draft in drafts:
-            if draft in self.toolbox.handled:
+            if draft in self.run.state.toolbox.handled:
                 continue
-            ending = self._ending() or await self._make(worker, draft)
+            ending = self.run.ending() or await self._make(worker, draft)
             if ending is not None:
                 return ending
-            self.keep_toolbox(self.toolbox.done_with(draft))
+            self._keep(self.run.state.toolbox.done_with(draft))
         return None
 
     async def _make(self, worker: str, draft: str) -> Ending | None:
-        self.keep_toolbox(self.toolbox.begun())
+        self._keep(self.run.state.toolbox.begun())
         repairs = 0
         while True:
-            if await self.wait_while_paused():
-                return self._ending()
+            if await self.steps.wait_while_paused():
+                return self.run.ending()
             done = await self._validate_draft(worker, draft)
             if isinstance(done, StepFailed):
                 lost = f"a tool of {worker}"
-                self.record_event("tool_refused", worker=worker, tool=lost, why=done.message[:200])
-                return self._ending()
+                self.run.record_event(
+                    "tool_refused", worker=worker, tool=lost, why=done.message[:200]
+                )
+                return self.run.ending()
             report = done.report
             if report.refused is None:
                 return await self._admit(worker, report, repaired=repairs > 0)
             self._note_refusal(worker, report.name, report.refused)
-            if not report.refused.repairable or repairs >= self.factory.repairs:
+            if not report.refused.repairable or repairs >= self.settings.repairs:
                 return None
             repairs += 1
             repaired = await self._repair(worker, draft, report)
             if repaired is None:
-                return self._ending()
+                return self.run.ending()
             draft = repaired
 
     async def _validate_draft(
         self, worker: str, draft: str
     ) -> Completed[MakeToolReport] | StepFailed:
-        self.set_step(f"make a tool for {worker}")
+        self.run.set_step(f"make a tool for {worker}")
         request = MakeToolRequest(
-            run=self.run_id,
-            root=self.site.root or self.run_id,
+            run=self.run.id,
+            root=self.run.site.root or self.run.id,
             worker=worker,
             draft=draft,
-            settings=self.factory,
-            taken=self.toolbox.pinned,
-            makers=self.toolbox.makers,
+            settings=self.settings,
+            taken=self.run.state.toolbox.pinned,
+            makers=self.run.state.toolbox.makers,
         )
-        summary = f"make a tool for {worker} (iteration {self.iteration})"
-        done = await self.outlasting(
+        summary = f"make a tool for {worker} (iteration {self.run.iteration})"
+        done = await self.retries.outlasting(
             lambda activity_id: workflow.start_activity_method(
                 MakeTool.make_tool,
                 request,
                 **activity_options.workspace_step(
-                    self.site, activity_id=activity_id, summary=summary
+                    self.run.site, activity_id=activity_id, summary=summary
                 ),
             ),
             what=summary,
         )
-        self.set_step(None)
+        self.run.set_step(None)
         if isinstance(done, Completed):
-            self.apply_budget(budgets.work(self.core.budget, done.report.seconds))
+            self.run.apply_budget(budgets.work(self.run.state.budget, done.report.seconds))
         return done
 
     async def _repair(self, worker: str, draft: str, report: MakeToolReport) -> str | None:
@@ -119,13 +145,13 @@ class ToolFactory(ModelCaller):
         question = report.question
         if question is None:
             return None
-        self.keep_toolbox(self.toolbox.repairing())
+        self._keep(self.run.state.toolbox.repairing())
         count_tool("repair")
-        called = await self.call_model(
+        called = await self.models.call_model(
             ModelCallSpec(
                 role="repair",
                 phase="working",
-                summary=f"repair {report.name} for {worker} (iteration {self.iteration})",
+                summary=f"repair {report.name} for {worker} (iteration {self.run.iteration})",
                 entries=(SayEntry(type="say", ref=question.hash, tokens=question.tokens.total),),
                 structured=Repairing(draft),
             )
@@ -136,19 +162,21 @@ class ToolFactory(ModelCaller):
 
     async def _admit(self, worker: str, report: MakeToolReport, *, repaired: bool) -> Ending | None:
         """Offer a tool from now on, after a person said yes where the run asks for that."""
-        known = self.toolbox.tools.get(report.name)
+        known = self.run.state.toolbox.tools.get(report.name)
         new = known is None or known.hash != report.hash
-        if new and self.factory.approve and not report.approved:
+        if new and self.settings.approve and not report.approved:
             ending, allowed = await self._approved(worker, report)
             if not allowed:
                 return ending
         pinned = PinnedTool(hash=report.hash, description=report.description, worker=worker)
-        self.keep_toolbox(
-            self.toolbox.offered(report.name, pinned, cached=report.cached, repaired=repaired)
+        self._keep(
+            self.run.state.toolbox.offered(
+                report.name, pinned, cached=report.cached, repaired=repaired
+            )
         )
         count_tool("cached" if report.cached else "created")
         if new:
-            self.record_event(
+            self.run.record_event(
                 "tool_created",
                 tool=report.name,
                 hash=report.hash,
@@ -160,35 +188,35 @@ class ToolFactory(ModelCaller):
 
     async def _approved(self, worker: str, report: MakeToolReport) -> tuple[Ending | None, bool]:
         """Ask a person about exactly this hash; an open question is found again after a roll."""
-        gate_id = self.toolbox.gates.get(report.hash)
+        gate_id = self.run.state.toolbox.gates.get(report.hash)
         if gate_id is None:
-            gate_id = self.open_gate(
+            gate_id = self.people.open_gate(
                 "tool_approval",
                 approval_question(report, worker=worker),
                 free_text=True,
                 args_hash=report.hash,
                 subject=report.name,
             ).id
-            self.keep_toolbox(self.toolbox.asked(report.hash, gate_id))
-        gate = await self.answered(gate_id)
+            self._keep(self.run.state.toolbox.asked(report.hash, gate_id))
+        gate = await self.people.answered(gate_id)
         if gate is None or gate.answer is None:
-            return self._ending(), False
-        self.keep_toolbox(self.toolbox.asked(report.hash, None))
+            return self.run.ending(), False
+        self._keep(self.run.state.toolbox.asked(report.hash, None))
         if expired_to_end(gate):
             return Ending(outcome="unanswered", reason="gate_expired"), False
         if gate.answer.choice == "approve":
             return None, True
         why = gate.answer.text or f"denied by {gate.answer.by}"
-        self.keep_toolbox(self.toolbox.failed("freeze"))
-        self.record_event(
+        self._keep(self.run.state.toolbox.failed("freeze"))
+        self.run.record_event(
             "tool_refused", worker=worker, tool=report.name, stage="freeze", why=why[:200]
         )
         return None, False
 
     def _note_refusal(self, worker: str, name: str, refused: ToolRefused) -> None:
-        self.keep_toolbox(self.toolbox.failed(refused.stage))
+        self._keep(self.run.state.toolbox.failed(refused.stage))
         count_tool("refused")
-        self.record_event(
+        self.run.record_event(
             "tool_refused",
             worker=worker,
             tool=name,

@@ -5,8 +5,7 @@ from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.delegation.decisions import Envelope
 from perdure.domain.delegation.messages import Assignment
 from perdure.domain.delegation.skills import resolve
-from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.delegation.state import DelegationInput, DelegationState
+from perdure.domain.delegation.state import DelegationInput
 from perdure.domain.delegation.worker_specs import (
     acceptance_of,
     inherited,
@@ -16,46 +15,40 @@ from perdure.domain.delegation.worker_specs import (
     writes,
 )
 from perdure.domain.run.spec import LoopInput, Placement
-from perdure.workflows.engine.child_runs import ChildRuns, ChildSpec
+from perdure.workflows.delegation_parts.run import DelegationRun
+from perdure.workflows.engine.child_runs import ChildSpec
+from perdure.workflows.engine.engine import Engine
 
 
-class WorkerInputs(ChildRuns):
-    """Adds the orders of a manager to a loop with children."""
+class WorkerInputs:
+    """Makes the orders of a manager into child runs."""
 
-    # Narrowed by the loop, which is the only thing that sets them.
-    core: DelegationState  # pyright: ignore[reportIncompatibleVariableOverride]
-    spec: DelegationSpec  # pyright: ignore[reportIncompatibleVariableOverride]
+    def __init__(self, run: DelegationRun, engine: Engine) -> None:
+        self.run = run
+        self.snapshots = engine.snapshots
 
-    def inform(self, *notes: str) -> None:
-        """Tell the manager something in its next view."""
-        self.core.course = self.core.course.told(*notes)
-
-    def _free_places(self) -> int:
+    def free_places(self) -> int:
         """How many sub-managers may be started now: by depth, at once, and in the whole tree."""
-        settings = self.spec.delegation.submanagers
-        if self.core.budget.limits.depth < 1:
+        settings = self.run.spec.delegation.submanagers
+        if self.run.state.budget.limits.depth < 1:
             return 0
-        return max(0, min(settings.at_once, self.sub_managers_left))
+        return max(0, min(settings.at_once, self.run.sub_managers_left))
 
-    @property
-    def sub_managers_left(self) -> int:
-        """How many sub-managers this run and all below it may still have."""
-        return self.spec.delegation.submanagers.per_run - self.core.budget.spent.sub_managers
-
-    def _assignment(self, envelope: Envelope) -> Assignment:
-        core = self.core
-        found = resolve(envelope.skills, core.shelf)
-        self.inform(found.note)
+    def assignment(self, envelope: Envelope) -> Assignment:
+        """What a worker is to be briefed of."""
+        state = self.run.state
+        found = resolve(envelope.skills, state.shelf)
+        self.run.inform(found.note)
         return Assignment(
             envelope=envelope,
-            acceptance=acceptance_of(envelope, core.course.plan),
-            inherited=inherited(envelope, core.inputs),
+            acceptance=acceptance_of(envelope, state.course.plan),
+            inherited=inherited(envelope, state.inputs),
             skills=dict(found.known),
             written=found.written,
-            pitfalls=self.core.course.reviews.recurring,
+            pitfalls=self.run.state.course.reviews.recurring,
         )
 
-    def _order_of(
+    def order_of(
         self,
         given: Assignment,
         *,
@@ -64,11 +57,16 @@ class WorkerInputs(ChildRuns):
         tree: str | None,
         sub_managers: int | None,
     ) -> ChildSpec:
-        envelope, spec = given.envelope, self.spec
-        tools, unknown = tools_for(envelope, spec, self.core.terms, self.core.toolbox.pinned)
+        """The child that does an assignment; with `sub_managers` it manages."""
+        envelope, spec = given.envelope, self.run.spec
+        tools, unknown = tools_for(
+            envelope, spec, self.run.state.terms, self.run.state.toolbox.pinned
+        )
         if unknown:
             names = ", ".join(unknown)
-            self.core.course = self.core.course.told(f"No tool is named {names}; none was given.")
+            self.run.state.course = self.run.state.course.told(
+                f"No tool is named {names}; none was given."
+            )
         manages = sub_managers is not None
 
         def make(run: str, site: Placement, limits: BudgetLimits) -> LoopInput:
@@ -98,14 +96,18 @@ class WorkerInputs(ChildRuns):
             make=make,
             spawns=manages,
             fraction=default if share is None else share,
-            writable=tree is not None and writes(tools, self.core.terms),
+            writable=tree is not None and writes(tools, self.run.state.terms),
             role="executor" if manages else "worker",
             tree=tree,
         )
 
-    async def _files_so_far(self) -> str | None:
+    async def files_so_far(self) -> str | None:
         """The files that workers begin with; None for a run that does not write."""
-        if self.core.base_tree is None:
+        if self.run.state.base_tree is None:
             return None
-        stored = await self.snapshot()
-        return stored.tree.hash if stored is not None else self.core.tree or self.core.base_tree
+        stored = await self.snapshots.take()
+        return (
+            stored.tree.hash
+            if stored is not None
+            else self.run.state.tree or self.run.state.base_tree
+        )

@@ -19,11 +19,9 @@ from perdure.domain.delegation.messages import (
     MergeRequest,
     ReadWorkReport,
     ReadWorkRequest,
-    ReviewReport,
     WorkDone,
     WorkRead,
 )
-from perdure.domain.delegation.prompts import REVIEWED_TOO
 from perdure.domain.delegation.repeat_detection import logical_worker
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.stall import compared_with
@@ -34,20 +32,18 @@ from perdure.domain.delegation.worker_review import (
     wants_critique,
     wants_repair,
 )
-from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run.child_runs import fractions
 from perdure.domain.run.result import RunResult
-from perdure.domain.turns.entries import SayEntry
-from perdure.domain.turns.guidance import demands, in_force
+from perdure.workflows.delegation_parts.run import DelegationRun
+from perdure.workflows.delegation_parts.tool_factory import ToolFactory
+from perdure.workflows.delegation_parts.work_reviews import WorkReviews
+from perdure.workflows.delegation_parts.worker_inputs import WorkerInputs
 from perdure.workflows.delegation_parts.worker_skills import WorkerSkills
-from perdure.workflows.delegation_parts.worker_tools import WorkerTools
 from perdure.workflows.engine import activity_options
-from perdure.workflows.engine.child_runs import ChildOutcome, NotStarted
-from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.child_runs import ChildOutcome, ChildRuns, NotStarted
+from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.step_runner import Completed, StepFailed
-from perdure.workflows.engine.structured_replies import WorkReviewing
 
-REVIEW_TOKENS = 1_024
 ERROR_CHARACTERS = 300
 
 
@@ -63,30 +59,49 @@ class WorkItem:
     critique: Critique | None = None
 
 
-class WorkerRuns(WorkerSkills, WorkerTools):
-    """Adds workers and sub-managers to a manager's loop."""
+class WorkerRuns:
+    """Has the work of one iteration done by workers and sub-managers."""
+
+    def __init__(
+        self,
+        run: DelegationRun,
+        engine: Engine,
+        *,
+        skills: WorkerSkills,
+        tools: ToolFactory,
+        reviews: WorkReviews,
+    ) -> None:
+        self.run = run
+        self.retries = engine.retries
+        self.children = ChildRuns(engine)
+        self.orders = WorkerInputs(run, engine)
+        self.skills = skills
+        self.tools = tools
+        self.reviews = reviews
 
     async def work(self, envelopes: Sequence[Envelope]) -> list[WorkerReport]:
         """Run the workers, take over what they made, have it reviewed and repaired."""
-        promoted = promotions(envelopes, self.core.course.plan, allowed=self._free_places())
-        self.core.course = self.core.course.told(*promoted.notes)
-        base = await self._files_so_far()
+        promoted = promotions(
+            envelopes, self.run.state.course.plan, allowed=self.orders.free_places()
+        )
+        self.run.state.course = self.run.state.course.told(*promoted.notes)
+        base = await self.orders.files_so_far()
         pieces = await self._run_pieces(envelopes, promoted, trees=[base] * len(envelopes))
         pieces = await self._reviewed_pieces(pieces)
         await self._merge_pieces(pieces, base)
         await self._keep_skills(pieces)
         for piece in pieces:
             self._note_unread(piece)
-            self.want_tools(logical_worker(piece.envelope.worker), piece.read.drafts)
+            self.tools.want_tools(logical_worker(piece.envelope.worker), piece.read.drafts)
         return [self._report_of(piece) for piece in pieces]
 
     def _note_unread(self, piece: WorkItem) -> None:
         """Tell the manager what nobody could read, and people which tools were no drafts."""
         worker = piece.envelope.worker
         for text in piece.read.unread:
-            self.inform(f"{worker}: {text}")
+            self.run.inform(f"{worker}: {text}")
         for why in piece.read.unread_tools:
-            self.record_event(
+            self.run.record_event(
                 "tool_refused", worker=worker, tool="a tool", stage="draft", why=why[:200]
             )
 
@@ -99,19 +114,21 @@ class WorkerRuns(WorkerSkills, WorkerTools):
         repairs: Sequence[tuple[str, str | None]] = (),
     ) -> list[WorkItem]:
         """Each worker begins with its tree; with `repairs` it makes another version of a result."""
-        given = [self._assignment(envelope) for envelope in envelopes]
+        given = [self.orders.assignment(envelope) for envelope in envelopes]
         for place, (text, before) in enumerate(repairs):
             given[place] = given[place].model_copy(update={"repair": text, "previous": before})
         briefings = await workflow.execute_activity_method(
             Brief.brief,
-            BriefRequest(goal=self.spec.goal, assignments=tuple(given), said=self._demanded()),
-            **activity_options.store_step(self.site, summary=f"brief {len(given)} workers"),
+            BriefRequest(
+                goal=self.run.spec.goal, assignments=tuple(given), said=self.reviews.demanded()
+            ),
+            **activity_options.store_step(self.run.site, summary=f"brief {len(given)} workers"),
         )
         shares = fractions([envelope.budget_share for envelope in envelopes])
         managed = len(promoted.places)
-        below = max(0, self.sub_managers_left - managed) // managed if managed else 0
+        below = max(0, self.run.sub_managers_left - managed) // managed if managed else 0
         orders = [
-            self._order_of(
+            self.orders.order_of(
                 one,
                 briefing=briefing,
                 share=share,
@@ -122,7 +139,7 @@ class WorkerRuns(WorkerSkills, WorkerTools):
                 zip(given, briefings.briefings, shares, strict=True)
             )
         ]
-        ends = await self.run_children(orders, parallel=self.spec.delegation.parallel)
+        ends = await self.children.run_children(orders, parallel=self.run.spec.delegation.parallel)
         return await self._read_pieces(given, ends, trees)
 
     async def _read_pieces(
@@ -132,7 +149,7 @@ class WorkerRuns(WorkerSkills, WorkerTools):
         trees: Sequence[str | None],
     ) -> list[WorkItem]:
         """Have the outputs read where they are; here come only the facts."""
-        critique = self.spec.delegation.critique
+        critique = self.run.spec.delegation.critique
         report = await self._read_work(
             [
                 _done(
@@ -152,9 +169,9 @@ class WorkerRuns(WorkerSkills, WorkerTools):
 
     async def _read_work(self, work: Sequence[WorkDone]) -> ReadWorkReport:
         """Read outputs, and take what they come to together for that of the iteration."""
-        settings = self.spec.delegation
-        before = compared_with(self.core.course.progress, settings.stall)
-        activity_id = self.next_activity_id()
+        settings = self.run.spec.delegation
+        before = compared_with(self.run.state.course.progress, settings.stall)
+        activity_id = self.run.next_activity_id()
         handle = workflow.start_activity_method(
             ReadWork.read_work,
             ReadWorkRequest(
@@ -162,11 +179,11 @@ class WorkerRuns(WorkerSkills, WorkerTools):
                 before=before.output if before is not None else None,
             ),
             **activity_options.store_step(
-                self.site, activity_id=activity_id, summary=f"read {len(work)} results"
+                self.run.site, activity_id=activity_id, summary=f"read {len(work)} results"
             ),
         )
         report = await handle
-        turnover = self.core.turnover
+        turnover = self.run.state.turnover
         turnover.output, turnover.similarity = report.output, report.similarity
         turnover.results = report.results
         return report
@@ -175,24 +192,24 @@ class WorkerRuns(WorkerSkills, WorkerTools):
         """What workers wrote down, and what managers below had written down."""
         ends = [piece.end for piece in pieces]
         results = [end.result for end in ends if isinstance(end, ChildOutcome)]
-        await self.take_over_skills([n for one in results if one for n in one.skills])
-        await self.save_skills([text for piece in pieces for text in piece.read.skills])
+        await self.skills.take_over_skills([n for one in results if one for n in one.skills])
+        await self.skills.save_skills([text for piece in pieces for text in piece.read.skills])
 
     def _flow_back(self, end: ChildOutcome | NotStarted) -> None:
         """What flows back from a child however it ended, beside its result."""
         result = end.result if isinstance(end, ChildOutcome) else None
         if result is None:
             return
-        core = self.core
+        state = self.run.state
         if result.reason == ASKED_ABOVE:
-            self.inform(f"{end.order.name} asks you: {result.explanation} {ANSWER_BELOW}")
-        used = dict(core.tools_used)
+            self.run.inform(f"{end.order.name} asks you: {result.explanation} {ANSWER_BELOW}")
+        used = dict(state.tools_used)
         for name, count in result.tools_used.items():
             used[name] = used.get(name, 0) + count
-        core.tools_used = used
-        core.tools_created = list(dict.fromkeys((*core.tools_created, *result.tools_created)))
-        core.toolbox = core.toolbox.joined(result.made_tools, worker=end.order.name)
-        core.models_used = list(dict.fromkeys((*core.models_used, *result.models_used)))
+        state.tools_used = used
+        state.tools_created = list(dict.fromkeys((*state.tools_created, *result.tools_created)))
+        state.toolbox = state.toolbox.joined(result.made_tools, worker=end.order.name)
+        state.models_used = list(dict.fromkeys((*state.models_used, *result.models_used)))
 
     async def _merge_pieces(self, pieces: Sequence[WorkItem], base: str | None) -> None:
         """Take over the files of those that wrote, in order; what does not fit is told."""
@@ -204,29 +221,32 @@ class WorkerRuns(WorkerSkills, WorkerTools):
                 continue
             worker = piece.envelope.worker
             merged = await self._merged(
-                MergeRequest(run=self.run_id, root=self.core.root, base=base, tree=tree), worker
+                MergeRequest(run=self.run.id, root=self.run.state.root, base=base, tree=tree),
+                worker,
             )
             if isinstance(merged, StepFailed):
-                self.inform(f"The files of {worker} were not taken over: {merged.message}")
+                self.run.inform(f"The files of {worker} were not taken over: {merged.message}")
                 continue
             report = merged.report
-            self.apply_budget(budgets.work(self.core.budget, report.seconds))
+            self.run.apply_budget(budgets.work(self.run.state.budget, report.seconds))
             if report.tree is not None:
-                self.core.tree = report.tree.hash
+                self.run.state.tree = report.tree.hash
             if report.conflicts:
                 paths = ", ".join(report.conflicts)
-                self.inform(f"{worker} changed the same lines as others; not taken over: {paths}")
+                self.run.inform(
+                    f"{worker} changed the same lines as others; not taken over: {paths}"
+                )
 
     async def _merged(
         self, request: MergeRequest, worker: str
     ) -> Completed[MergeReport] | StepFailed:
         summary = f"merge the files of {worker}"
-        return await self.outlasting(
+        return await self.retries.outlasting(
             lambda activity_id: workflow.start_activity_method(
                 MergeWork.merge_work,
                 request,
                 **activity_options.workspace_step(
-                    self.site, activity_id=activity_id, summary=summary
+                    self.run.site, activity_id=activity_id, summary=summary
                 ),
             ),
             what=summary,
@@ -235,7 +255,7 @@ class WorkerRuns(WorkerSkills, WorkerTools):
     async def _reviewed_pieces(self, pieces: Sequence[WorkItem]) -> list[WorkItem]:
         """Critique what has an acceptance; critical defects go back to the worker."""
         current = list(await asyncio.gather(*(self._critique_piece(piece) for piece in pieces)))
-        settings = self.spec.delegation.critique
+        settings = self.run.spec.delegation.critique
         for repairs in range(settings.repairs):
             places = [
                 place
@@ -243,7 +263,7 @@ class WorkerRuns(WorkerSkills, WorkerTools):
                 if piece.critique is not None
                 and wants_repair(piece.critique, repairs=repairs, settings=settings)
             ]
-            if not places or self._ending() is not None:
+            if not places or self.run.ending() is not None:
                 break
             before = list(current)
             for place, repaired in zip(
@@ -256,8 +276,10 @@ class WorkerRuns(WorkerSkills, WorkerTools):
         for piece in current:
             if piece.critique is not None:
                 key = piece.envelope.subtask or logical_worker(piece.envelope.worker)
-                reviews = self.core.course.reviews.after(key, piece.critique)
-                self.core.course = self.core.course.model_copy(update={"reviews": reviews})
+                reviews = self.run.state.course.reviews.after(key, piece.critique)
+                self.run.state.course = self.run.state.course.model_copy(
+                    update={"reviews": reviews}
+                )
         return current
 
     async def _repair_pieces(self, pieces: Sequence[WorkItem]) -> list[WorkItem]:
@@ -286,43 +308,12 @@ class WorkerRuns(WorkerSkills, WorkerTools):
     async def _critique_piece(self, piece: WorkItem) -> WorkItem:
         """Ask the reviewer; one that fails gives no score, and holds up nothing."""
         question = piece.read.question
-        if question is None or self._ending() is not None:
+        if question is None or self.run.ending() is not None:
             return piece
-        review = await self.ask_review(question, what=piece.envelope.worker)
+        review = await self.reviews.ask(question, what=piece.envelope.worker)
         if review is None or review.critique is None:
             return piece
         return replace(piece, critique=review.critique)
-
-    async def ask_review(
-        self, question: BlobRef, *, what: str, criteria: tuple[str, ...] = ()
-    ) -> ReviewReport | None:
-        def asked(problems: tuple[str, ...]) -> ModelCallSpec:
-            entries = [SayEntry(type="say", ref=question.hash, tokens=question.tokens.total)]
-            if said := self._demanded():
-                text = f"{demands(said)}\n{REVIEWED_TOO}"
-                entries.append(SayEntry(type="say", text=text))
-            if problems:
-                entries.append(SayEntry(type="say", text=f"Again, please: {'; '.join(problems)}"))
-            return ModelCallSpec(
-                role="critic",
-                phase="evaluating",
-                summary=f"review of {what} (iteration {self.iteration})",
-                entries=entries,
-                max_tokens=self.reply_tokens("critic", REVIEW_TOKENS),
-                tools_off=True,
-                structured=WorkReviewing(criteria=criteria),
-                worker=what,
-            )
-
-        called = await self.call_structured(asked)
-        if isinstance(called, ReviewReport) and not called.problems:
-            return called
-        self.inform(f"{what} could not be reviewed.")
-        return None
-
-    def _demanded(self) -> tuple[str, ...]:
-        """What people said since the task was given."""
-        return tuple(in_force(self.core.control.standing))
 
     def _report_of(self, piece: WorkItem) -> WorkerReport:
         """What the manager's rules look at."""

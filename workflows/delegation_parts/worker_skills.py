@@ -13,30 +13,36 @@ from perdure.domain.delegation.skills import (
     SaveSkillsRequest,
 )
 from perdure.domain.memory.prompt_blocks import recall_allowance
-from perdure.workflows.delegation_parts.worker_inputs import WorkerInputs
+from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.step_runner import StepFailed
 
 
-class WorkerSkills(WorkerInputs):
-    """Adds the skills of a run to a manager's loop."""
+class WorkerSkills:
+    """Offers skills to workers, and keeps what they write down."""
+
+    def __init__(self, run: DelegationRun, engine: Engine) -> None:
+        self.run = run
+        self.retries = engine.retries
+        self.snapshots = engine.snapshots
 
     async def offer_skills(self) -> None:
         """Learn what earlier runs, people, and the runs above know of such a task."""
-        asked = self.spec.skills
-        if not (asked or self.spec.recall):
+        asked = self.run.spec.skills
+        if not (asked or self.run.spec.recall):
             return
         report = await self._offered(
             asked=asked,
-            search=self.spec.recall,
-            recall_tokens=recall_allowance(self.spec.budget.tokens or None),
+            search=self.run.spec.recall,
+            recall_tokens=recall_allowance(self.run.spec.budget.tokens or None),
         )
         if report.missing:
-            self.inform(f"There is no skill {', '.join(report.missing)}.")
+            self.run.inform(f"There is no skill {', '.join(report.missing)}.")
         if report.recalled is not None:
-            self.core.recalled = report.recalled.text
+            self.run.state.recalled = report.recalled.text
             left_out = list(report.recalled.left_out) or None
-            self.record_event("recalled", text=report.recalled.summary, left_out=left_out)
+            self.run.record_event("recalled", text=report.recalled.summary, left_out=left_out)
 
     async def take_over_skills(self, names: Sequence[str]) -> None:
         """Know what managers below this one had written down."""
@@ -47,41 +53,41 @@ class WorkerSkills(WorkerInputs):
         """Keep what workers wrote down; from the next iteration on it has a name."""
         if not texts:
             return
-        core = self.core
-        writes = core.base_tree is not None
+        state = self.run.state
+        writes = state.base_tree is not None
         request = SaveSkillsRequest(
-            run=self.run_id,
-            root_run=self.site.root or self.run_id,
-            iteration=self.iteration,
+            run=self.run.id,
+            root_run=self.run.site.root or self.run.id,
+            iteration=self.run.iteration,
             texts=tuple(texts),
             now=workflow.now(),
-            versions=core.shelf.versions(),
-            folder=core.root if writes else None,
-            category=self.spec.category,
+            versions=state.shelf.versions(),
+            folder=state.root if writes else None,
+            category=self.run.spec.category,
         )
         summary = f"save {len(texts)} skills"
-        outcome = await self.outlasting(
+        outcome = await self.retries.outlasting(
             lambda activity_id: workflow.start_activity_method(
                 SaveSkills.save_skills,
                 request,
                 **activity_options.workspace_step(
-                    self.site, activity_id=activity_id, summary=summary
+                    self.run.site, activity_id=activity_id, summary=summary
                 ),
             ),
             what=summary,
         )
         if isinstance(outcome, StepFailed):
-            self.inform(f"What workers wrote down as skills was not kept: {outcome.message}")
+            self.run.inform(f"What workers wrote down as skills was not kept: {outcome.message}")
             return
         self._shelved(outcome.report.saved)
         if writes and outcome.report.saved:
-            stored = await self.snapshot()
-            core.tree = stored.tree.hash if stored is not None else core.tree
+            stored = await self.snapshots.take()
+            state.tree = stored.tree.hash if stored is not None else state.tree
 
     def _shelved(self, saved: Sequence[SavedSkill]) -> None:
-        self.core.shelf = self.core.shelf.with_saved(saved)
+        self.run.state.shelf = self.run.state.shelf.with_saved(saved)
         for skill in saved:
-            self.record_event("skill_saved", name=skill.name, version=skill.version)
+            self.run.record_event("skill_saved", name=skill.name, version=skill.version)
 
     async def _offered(
         self,
@@ -94,18 +100,18 @@ class WorkerSkills(WorkerInputs):
         report = await workflow.execute_activity_method(
             OfferSkills.offer_skills,
             OfferSkillsRequest(
-                run=self.run_id,
-                root_run=self.site.root or self.run_id,
-                goal=self.spec.goal,
+                run=self.run.id,
+                root_run=self.run.site.root or self.run.id,
+                goal=self.run.spec.goal,
                 now=workflow.now(),
-                category=self.spec.category,
+                category=self.run.spec.category,
                 asked=asked,
                 written=written,
                 search=search,
                 recall_tokens=recall_tokens,
             ),
-            **activity_options.store_step(self.site, summary="look for skills"),
+            **activity_options.store_step(self.run.site, summary="look for skills"),
         )
-        shelf = self.core.shelf
-        self.core.shelf = shelf.with_earlier(report.skills).with_taken_over(report.written)
+        shelf = self.run.state.shelf
+        self.run.state.shelf = shelf.with_earlier(report.skills).with_taken_over(report.written)
         return report

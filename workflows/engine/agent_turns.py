@@ -32,58 +32,71 @@ from perdure.domain.turns.turn import (
     after_reply,
 )
 from perdure.domain.turns.unfinished_reply import note_calls, note_unfinished
+from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.final_answer import CallInput, FinalAnswer, TurnsEnd
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.step_attempts import AllModelsFailed, Called
 from perdure.workflows.engine.step_runner import StepFailed
+from perdure.workflows.engine.tool_calls import ToolCalls
+from perdure.workflows.engine.turn_policy import TurnPolicy
 
 
-class AgentTurns(FinalAnswer):
-    """Adds turns to a loop; the subclass owns the `TurnState` and the iteration count."""
+class AgentTurns:
+    """Takes turns of a model with its tools; the policy says what a turn is in its kind of loop."""
+
+    def __init__(self, engine: Engine, policy: TurnPolicy) -> None:
+        self.run = engine.run
+        self.life = engine.life
+        self.people = engine.people
+        self.limits = engine.limits
+        self.selection = engine.selection
+        self.policy = policy
+        self.tools = ToolCalls(engine, policy)
+        self.answers = FinalAnswer(engine, policy)
 
     async def take_turns(
         self, state: TurnState, turns: Turns, *, role: str, phase: Phase
     ) -> TurnsEnd:
         """Turn until the model answers in text or a limit forces it to."""
         end = await self._turned(state, turns, role=role, phase=phase)
-        await self.paired(state)
+        await self.answers.paired(state)
         return end
 
     async def _turned(self, state: TurnState, turns: Turns, *, role: str, phase: Phase) -> TurnsEnd:
         if state.batch is not None:
             forced = await self._carry_on(state, turns, role=role)
             if forced is not None:
-                return await self.force(state, forced, role=role)
+                return await self.answers.force(state, forced, role=role)
         while True:
-            ending = await self.checkpoint() or await self._heard(state)
+            ending = await self.life.checkpoint() or await self._heard(state)
             if ending is not None:
-                return await self.end(state, ending, role=role)
+                return await self.answers.end(state, ending, role=role)
             following = await self._turn(state, turns, role=role, phase=phase)
             if isinstance(following, TurnsEnd):
                 return following
             if isinstance(following, ForceText):
-                return await self.force(state, following, role=role)
+                return await self.answers.force(state, following, role=role)
 
     async def _turn(
         self, state: TurnState, turns: Turns, *, role: str, phase: Phase
     ) -> TurnsEnd | ForceText | None:
         """One iteration: call, account, then tools or text; None goes on."""
-        spent = budgets.exhausted(self.core.budget, wall_time=self.wall_time)
-        if spent is not None and not await self.budget_raised(spent):
+        spent = budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time)
+        if spent is not None and not await self.limits.budget_raised(spent):
             ending = Ending(
                 outcome=_time_or_budget(spent), reason=spent.dimension, detail=spent.text
             )
-            return await self.end(state, ending, role=role)
-        budget = self.core.budget
+            return await self.answers.end(state, ending, role=role)
+        budget = self.run.state.budget
         last_call = budget.limits.on_exhausted == "abort" and budget.remaining("model_calls") == 1
         if state.awaiting_results and last_call:
             # The last permitted call: an answer from what there is, and no call that nobody reads.
             ending = Ending(outcome="out_of_budget", reason="model_calls")
             return ForceText(type="force_text", ending=ending)
-        self.begin_iteration(state)
-        self.set_phase(phase)
-        on_offer = self.on_offer(state)
-        called, sent = await self.recorded_call(
+        self.policy.begin_iteration(state)
+        self.run.set_phase(phase)
+        on_offer = self._on_offer(state)
+        called, sent = await self.answers.recorded_call(
             state,
             self._ask(state, turns, on_offer, role=role, phase=phase),
             tools_offered=len(on_offer),
@@ -104,21 +117,21 @@ class AgentTurns(FinalAnswer):
             cut_call=called.cut_call,
             misfits=called.misfits,
         )
-        limits = self.limits_of(state, turns, role=role)
+        limits = self._limits_of(state, turns, role=role)
         following = after_reply(reply, state, limits=limits, turns=turns)
         match following:
             case RunCalls():
                 note_calls(state, reply)
-                self.plan_batch(state, turns, called.calls)
+                self.tools.plan_batch(state, turns, called.calls)
                 return await self._carry_on(state, turns, role=role)
             case AnswerWith():
                 return self._answered(state, reply, called, sent, following)
             case ForceText():
                 if following.drop_calls:
-                    self.drop_reply(state, called, sent)
+                    self.answers.drop_reply(state, called, sent)
                 else:
                     note_unfinished(state, reply, why="cut_call" if reply.cut_call else "cut_text")
-                self.complete_iteration(state, break_reason=following.ending.reason)
+                self.policy.complete_iteration(state, break_reason=following.ending.reason)
                 return following
             case Continue():
                 self._go_on(state, turns, reply, why=following.why)
@@ -130,13 +143,13 @@ class AgentTurns(FinalAnswer):
 
     async def _carry_on(self, state: TurnState, turns: Turns, *, role: str) -> ForceText | None:
         """Finish the open batch, then look at strikes, volume and the iteration limit."""
-        trouble = await self.carry_out(state, turns)
+        trouble = await self.tools.carry_out(state, turns)
         if trouble is not None:
             forced = ForceText(type="force_text", ending=trouble)
         else:
-            limits = self.limits_of(state, turns, role=role)
+            limits = self._limits_of(state, turns, role=role)
             forced = after_calls(state, limits=limits, turns=turns)
-        self.complete_iteration(state, break_reason=forced.ending.reason if forced else None)
+        self.policy.complete_iteration(state, break_reason=forced.ending.reason if forced else None)
         return forced
 
     def _answered(
@@ -149,11 +162,11 @@ class AgentTurns(FinalAnswer):
     ) -> TurnsEnd:
         text = {"reply": called.text, "deferred": state.deferred, "fallback": None}[answer.source]
         if called.calls:
-            self.drop_reply(state, called, sent)
+            self.answers.drop_reply(state, called, sent)
         cut = {"reply": reply.unfinished, "deferred": state.deferred_cut, "fallback": False}
         truncated = cut[answer.source]
-        self.record_event("text_answered", source=answer.source, truncated=truncated or None)
-        self.complete_iteration(
+        self.run.record_event("text_answered", source=answer.source, truncated=truncated or None)
+        self.policy.complete_iteration(
             state, break_reason=None if answer.outcome == "accepted" else answer.reason
         )
         return TurnsEnd(
@@ -174,26 +187,28 @@ class AgentTurns(FinalAnswer):
                 state.nudged = True
                 state.entries.append(SayEntry(type="say", text=turns.nudge_prompt))
             case "pause_turn":
-                self.record_event("context_pressure", stop_reason="pause_turn")
+                self.run.record_event("context_pressure", stop_reason="pause_turn")
             case "input":
-                self.record_event("text_answered", source="reply", continued=True)
+                self.run.record_event("text_answered", source="reply", continued=True)
             case "misfit":
                 misfits = "; ".join(reply.misfits or NOT_LOOKED_AT)
-                self.record_event("text_answered", source="reply", continued=True, misfits=misfits)
+                self.run.record_event(
+                    "text_answered", source="reply", continued=True, misfits=misfits
+                )
             case _:
                 cure = "asked again" if why == "lost_call" else "asked again with twice the room"
-                self.record_event("context_pressure", stop_reason=reply.stop_reason, cure=cure)
+                self.run.record_event("context_pressure", stop_reason=reply.stop_reason, cure=cure)
         if prompt:
             state.entries.append(SayEntry(type="say", text=prompt))
-        self.complete_iteration(state, break_reason=why)
+        self.policy.complete_iteration(state, break_reason=why)
 
     def _refused(
         self, state: TurnState, called: ModelCallReport, sent: CallInput, *, role: str
     ) -> TurnsEnd | None:
         """The next model of the chain gets the same question; without one the run has failed."""
-        self.complete_iteration(state, break_reason="refusal")
-        chain, seat = self.chain(role), self.seat(role)
-        index = self.core.chain_index.get(seat, 0)
+        self.policy.complete_iteration(state, break_reason="refusal")
+        chain, seat = self.selection.chain(role), self.selection.seat(role)
+        index = self.run.state.chain_index.get(seat, 0)
         if index + 1 >= len(chain):
             return TurnsEnd(
                 outcome="failed",
@@ -203,9 +218,9 @@ class AgentTurns(FinalAnswer):
                 truncated=state.answer is not None,
                 detail=f"model_refusal: {short_model_name(called.model)} refused",
             )
-        self.drop_reply(state, called, sent)
-        self.core.chain_index = {**self.core.chain_index, seat: index + 1}
-        self.record_event(
+        self.answers.drop_reply(state, called, sent)
+        self.run.state.chain_index = {**self.run.state.chain_index, seat: index + 1}
+        self.run.record_event(
             "model_failed_over", failed=called.model, to=chain[index + 1], why="refusal"
         )
         return None
@@ -213,22 +228,15 @@ class AgentTurns(FinalAnswer):
     async def _uncalled(self, state: TurnState, called: Called, *, role: str) -> TurnsEnd | None:
         """The iteration's call was not made or not answered; None goes on, with more budget."""
         match called:
-            case LimitReached() if await self.budget_raised(called):
+            case LimitReached() if await self.limits.budget_raised(called):
                 return None
             case AllModelsFailed() | StepFailed() if called.code != "interrupted":
-                self.complete_iteration(state, break_reason="model_error", error=called.message)
-                return await self.recovered(state, called)
+                self.policy.complete_iteration(
+                    state, break_reason="model_error", error=called.message
+                )
+                return await self.answers.recovered(state, called)
             case _:
-                return await self.end(state, self.ending_of(called), role=role)
-
-    def on_offer(self, state: TurnState) -> tuple[str, ...]:
-        """The tools that the next call may use."""
-        return callrules.offered(
-            self.core.terms,
-            self.spec.tools.filter,
-            iteration=state.iteration,
-            tallies=state.tallies,
-        )
+                return await self.answers.end(state, self.limits.ending_of(called), role=role)
 
     def _ask(
         self,
@@ -239,41 +247,29 @@ class AgentTurns(FinalAnswer):
         role: str,
         phase: Phase,
     ) -> ModelCallSpec:
-        last = self.limits_of(state, turns, role=role).last_iteration
-        whole = len(on_offer) == len(self.core.terms)
+        last = self._limits_of(state, turns, role=role).last_iteration
+        whole = len(on_offer) == len(self.run.state.terms)
         return ModelCallSpec(
             role=role,
             phase=phase,
-            summary=f"{role}: turn {state.iteration} (iteration {self.iteration})",
+            summary=f"{role}: turn {state.iteration} (iteration {self.run.iteration})",
             head=state.head,
             entries=tuple(state.entries),
             on_offer=None if whole else on_offer,
             tools_off=state.reasked,
             # A model with tools is asked in words first: what it says beside them is no answer.
-            shaped=self.structured and state.answer is None and (state.reasked or not on_offer),
+            shaped=self.run.structured and state.answer is None and (state.reasked or not on_offer),
             records=tuple(state.unwritten),
-            max_tokens=self.output_cap(),
+            max_tokens=self.policy.output_cap(),
             raised=state.cuts,
             continues=state.answer,
             seam=state.seam,
-            followed=False if last else self.begins_again(),
+            followed=False if last else self.policy.begins_again(),
         )
-
-    def begins_again(self) -> bool | None:
-        """Whether others are sure to begin like this conversation; None: nobody knows."""
-        return None
-
-    def output_cap(self) -> int | None:
-        """The longest reply that a turn asks for, in tokens; None: what settings and model say."""
-        return None
-
-    def continues_cuts(self) -> bool:
-        """Whether a text that was cut short is gone on with."""
-        return True
 
     async def _heard(self, state: TurnState) -> Ending | None:
         """Take escalations, input and guidance that arrived meanwhile."""
-        control = self.core.control
+        control = self.run.state.control
         if control.escalation is not None:
             # First, because its answer may be guidance for the very next prompt.
             ending = await self.escalated(state)
@@ -297,26 +293,39 @@ class AgentTurns(FinalAnswer):
 
     async def escalated(self, state: TurnState) -> Ending | None:
         """Put an escalation to a person; `continue` goes on with the text as guidance."""
-        control = self.core.control
-        gate = await self.ask("escalation", control.escalation or "", free_text=True)
+        control = self.run.state.control
+        if not self.policy.asks_inside:
+            return None
+        gate = await self.people.ask("escalation", control.escalation or "", free_text=True)
         control.escalation = None
-        return self.after_escalation(gate)
+        return self.limits.after_escalation(gate)
 
-    def limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
+    def _on_offer(self, state: TurnState) -> tuple[str, ...]:
+        """The tools that the next call may use."""
+        names = callrules.offered(
+            self.run.state.terms,
+            self.run.spec.tools.filter,
+            iteration=state.iteration,
+            tallies=state.tallies,
+        )
+        return self.policy.offered(names)
+
+    def _limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
         """The limits that decide what follows a reply, as they stand now."""
-        budget, wall = self.core.budget, self.wall_time
+        budget, wall = self.run.state.budget, self.run.wall_time
         spent = budgets.exhausted(budget, wall_time=wall, within_iteration=True)
         whole = budgets.exhausted(budget, wall_time=wall, within_iteration=True, wrap_up=True)
-        control = self.core.control
-        return Limits(
-            last_iteration=state.iteration >= turns.max_iterations,
+        control = self.run.state.control
+        limits = Limits(
+            last_iteration=state.iteration >= self.policy.turn_limit(turns),
             spent=_not_time(spent),
             spent_whole=_not_time(whole),
-            wrap_up=self.wrap_up_fits(state, role=role),
+            wrap_up=self.answers.wrap_up_fits(state, role=role),
             inputs_waiting=bool(control.inputs or control.guidance),
-            continues=self.continues_cuts(),
-            structured=self.structured,
+            continues=self.policy.continues_cuts(),
+            structured=self.run.structured,
         )
+        return self.policy.bounded(limits)
 
 
 def _not_time(spent: LimitReached | None) -> str | None:

@@ -32,7 +32,7 @@ from perdure.domain.run.spec import LoopInput, Placement
 from perdure.domain.run.spend_breakdown import with_child
 from perdure.domain.turns.guidance import Said
 from perdure.workflows.engine import activity_options
-from perdure.workflows.engine.model_caller import ModelCaller
+from perdure.workflows.engine.engine import Engine
 
 GOAL_CHARACTERS = 400
 SUMMARY_CHARACTERS = 150
@@ -109,8 +109,12 @@ class _Running:
     end: ChildOutcome | None = None
 
 
-class ChildRuns(ModelCaller):
-    """Adds child runs to a loop."""
+class ChildRuns:
+    """Starts child runs, and settles each of them once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.run = engine.run
+        self.steps = engine.steps
 
     async def run_children(
         self, orders: Sequence[ChildSpec], *, parallel: int = rules.WAVE
@@ -119,40 +123,40 @@ class ChildRuns(ModelCaller):
         ended: list[ChildOutcome | NotStarted] = []
         for first in range(0, len(orders), parallel):
             wave = orders[first : first + parallel]
-            if await self.wait_while_paused() or self._ending() is not None:
+            if await self.steps.wait_while_paused() or self.run.ending() is not None:
                 ended += [NotStarted(order, "the run was to end") for order in wave]
                 continue
             ended += await self._child_wave(wave)
         return ended
 
     async def _child_wave(self, orders: Sequence[ChildSpec]) -> list[ChildOutcome | NotStarted]:
-        self.set_phase("working")
+        self.run.set_phase("working")
         ordered = self._heard_now()
         begun = [self._reserve_child(order, siblings=len(orders)) for order in orders]
         started = await asyncio.gather(*(self._begin_child(one) for one in begun))
         running = [one for one in started if isinstance(one, _Running)]
-        self.set_step(f"{len(running)} child runs")
+        self.run.set_step(f"{len(running)} child runs")
         await self._watch_children(running, ordered)
-        self.set_step(None)
+        self.run.set_step(None)
         ended = [_end_of(one) for one in started]
         longest = max(
             (one.spend.active_time_s for one in ended if isinstance(one, ChildOutcome)), default=0.0
         )
-        self.apply_budget(budgets.work(self.core.budget, longest))
+        self.run.apply_budget(budgets.work(self.run.state.budget, longest))
         return ended
 
     def _reserve_child(
         self, order: ChildSpec, *, siblings: int
     ) -> "tuple[ChildSpec, str, LoopInput] | NotStarted":
-        core = self.core
-        run = rules.child_id(self.run_id, core.children_started + 1, order.name)
+        core = self.run.state
+        run = rules.child_id(self.run.id, core.children_started + 1, order.name)
         reserved = rules.reserve_run(
             core.budget,
             run,
             spawns=order.spawns,
             fraction=order.fraction,
             siblings=siblings,
-            wall_time=self.wall_time,
+            wall_time=self.run.wall_time,
         )
         if isinstance(reserved, LimitReached):
             return NotStarted(order, f"no budget: {reserved.text}")
@@ -170,19 +174,19 @@ class ChildRuns(ModelCaller):
 
     def _site_of(self, order: ChildSpec) -> Placement:
         """A child that writes begins with the parent's files; one that reads, reads them there."""
-        own_copy = self.core.base_tree is not None
+        own_copy = self.run.state.base_tree is not None
         reads = own_copy and not order.writable
-        return self.site.model_copy(
+        return self.run.site.model_copy(
             update={
-                "root": self.site.root or self.run_id,
-                "parent": self.run_id,
-                "folder": self.core.root if reads else self.site.folder,
+                "root": self.run.site.root or self.run.id,
+                "parent": self.run.id,
+                "folder": self.run.state.root if reads else self.run.site.folder,
                 "writable": order.writable,
                 "role": order.role,
                 "worker": order.name,
                 "tree": order.tree if order.writable else None,
                 # A worker is told in its briefing, as it has no loop that would tell it again.
-                "said": () if order.kind == "agent" else tuple(self.core.control.standing),
+                "said": () if order.kind == "agent" else tuple(self.run.state.control.standing),
             }
         )
 
@@ -197,7 +201,7 @@ class ChildRuns(ModelCaller):
                 WORKFLOW_TYPES[order.kind],
                 given,
                 id=run,
-                task_queue=self.site.loops,
+                task_queue=self.run.site.loops,
                 result_type=RunResult,
                 # When this run is gone its children hear of it, end with what they have, and close
                 # their books; terminated ones could not.
@@ -206,14 +210,14 @@ class ChildRuns(ModelCaller):
                 static_summary=f"{order.name}: {' '.join(order.goal.split())}"[:SUMMARY_CHARACTERS],
                 memo={
                     "goal": " ".join(order.goal.split())[:GOAL_CHARACTERS],
-                    "parent": self.run_id,
+                    "parent": self.run.id,
                 },
             )
         except (WorkflowAlreadyStartedError, FailureError) as error:
-            self.core.budget = budgets.release(self.core.budget, run)
+            self.run.state.budget = budgets.release(self.run.state.budget, run)
             self._note_child_end(run, None, SpendReport(), error=str(error))
             return NotStarted(order, f"it could not be started: {error}"[:300])
-        self.record_event("child_started", child=run, name=order.name, kind=order.kind)
+        self.run.record_event("child_started", child=run, name=order.name, kind=order.kind)
         return _Running(order, run, handle)
 
     async def _watch_children(self, running: Sequence[_Running], ordered: Heard) -> None:
@@ -224,19 +228,19 @@ class ChildRuns(ModelCaller):
         told = Heard(said=ordered.said, holds=ordered.holds)
         deadline: datetime | None = None
         while open_ones := [one for one in running if one.end is None]:
-            if self.interruption is not None:
+            if self.run.interruption is not None:
                 await self._cancel_children(open_ones)
                 return
             now = self._heard_now()
             if now != told:
                 await self._pass_on(open_ones, told, now)
                 if now.stop:
-                    deadline = workflow.now() + timedelta(seconds=self.site.timing.child_grace)
+                    deadline = workflow.now() + timedelta(seconds=self.run.site.timing.child_grace)
                 told = now
             left = None if deadline is None else (deadline - workflow.now()).total_seconds()
             if not await self._next_child(open_ones, told, timeout=left):
                 # The grace of a polite stop is over.
-                self.core.control.stop = "now"
+                self.run.state.control.stop = "now"
                 continue
             for one in open_ones:
                 if one.handle.done():
@@ -248,7 +252,7 @@ class ChildRuns(ModelCaller):
         """Wait until a child ended or people said something; False when the time is up first."""
         heard = asyncio.create_task(
             workflow.wait_condition(
-                lambda: self.interruption is not None or self._heard_now() != told
+                lambda: self.run.interruption is not None or self._heard_now() != told
             )
         )
         done, _ = await workflow.wait(
@@ -270,18 +274,18 @@ class ChildRuns(ModelCaller):
             verb = "pause" if now.paused else "resume"
         else:
             return
-        self.sync_visibility()
+        self.run.sync_visibility()
         await asyncio.gather(*(_signal(one.handle, verb, message) for one in open_ones))
 
     def _heard_now(self) -> Heard:
-        control = self.core.control
+        control = self.run.state.control
         stop, holds = control.stop is not None, tuple(control.standing)
         return Heard(control.paused, stop, control.said_count, holds)
 
     async def _pass_on_said(self, open_ones: Sequence[_Running], *, after: int) -> None:
         """What people say to a run holds in the loops below it; a worker has no later prompt."""
         loops = [one for one in open_ones if one.order.kind != "agent"]
-        for said in self.core.control.standing:
+        for said in self.run.state.control.standing:
             if said.number > after:
                 added = AddInput(text=said.text, by=said.by)
                 await asyncio.gather(*(_signal(one.handle, "add_input", added) for one in loops))
@@ -290,7 +294,7 @@ class ChildRuns(ModelCaller):
         self, open_ones: Sequence[_Running], held: Sequence[Said]
     ) -> None:
         """What no longer holds here holds no longer below; there it has numbers of its own."""
-        holds = {said.number for said in self.core.control.standing}
+        holds = {said.number for said in self.run.state.control.standing}
         gone = tuple(said.text for said in held if said.number not in holds)
         if not gone:
             return
@@ -302,7 +306,7 @@ class ChildRuns(ModelCaller):
         """End the children at once; each has a bound to stop what it does and to report."""
         for one in open_ones:
             one.handle.cancel()
-        timing, levels = self.site.timing, self.core.budget.limits.depth + 1
+        timing, levels = self.run.site.timing, self.run.state.budget.limits.depth + 1
         patience = timing.heartbeat + timing.stop_grace + FINISH_S * levels
         await workflow.wait([one.handle for one in open_ones], timeout=patience)
         for one in open_ones:
@@ -315,22 +319,24 @@ class ChildRuns(ModelCaller):
             spend = (
                 await workflow.execute_activity_method(
                     SettleChild.settle_child,
-                    SettleChildRequest(child=one.run, root=self.site.root or self.run_id),
-                    **activity_options.store_step(self.site, summary=f"settle {one.run}"),
+                    SettleChildRequest(child=one.run, root=self.run.site.root or self.run.id),
+                    **activity_options.store_step(self.run.site, summary=f"settle {one.run}"),
                 )
             ).spend
         else:
             spend = result.spend
         spawned = one.order.kind == "delegation"
-        with_child(self.core, one.run, spend)
-        self.apply_budget(rules.settle_run(self.core.budget, one.run, spend, spawned=spawned))
+        with_child(self.run.state, one.run, spend)
+        self.run.apply_budget(
+            rules.settle_run(self.run.state.budget, one.run, spend, spawned=spawned)
+        )
         self._note_child_end(one.run, result, spend, error=error)
         one.end = ChildOutcome(one.order, one.run, result, spend, error)
 
     def _note_child_end(
         self, run: str, result: RunResult | None, spend: SpendReport, *, error: str
     ) -> None:
-        known = next(child for child in self.core.children if child.id == run)
+        known = next(child for child in self.run.state.children if child.id == run)
         ended = known.model_copy(
             update={
                 "state": "ended",
@@ -340,9 +346,11 @@ class ChildRuns(ModelCaller):
                 "cost_usd": spend.cost_usd,
             }
         )
-        self.core.children = rules.noted(self.core.children, ended)
-        self.core.below = {child: asked for child, asked in self.core.below.items() if child != run}
-        self.record_event(
+        self.run.state.children = rules.noted(self.run.state.children, ended)
+        self.run.state.below = {
+            child: asked for child, asked in self.run.state.below.items() if child != run
+        }
+        self.run.record_event(
             "child_finished",
             child=run,
             name=known.name,

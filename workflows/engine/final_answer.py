@@ -3,7 +3,6 @@
 Every call that a turn makes is recorded here too, with all its attempts.
 """
 
-from abc import abstractmethod
 from dataclasses import dataclass
 
 from temporalio import workflow
@@ -16,18 +15,18 @@ from perdure.domain.llm.requests import UNFINISHED
 from perdure.domain.llm.transcript import TranscriptRef
 from perdure.domain.run.activity_messages import ModelCallReport, PairRequest
 from perdure.domain.run.iteration_record import spent_since, with_account, with_reply
-from perdure.domain.specs import output_schema_of
 from perdure.domain.turns.entries import Entry, ResultsEntry, SayEntry
 from perdure.domain.turns.guidance import PendingInput
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.settings import FINISH_PROMPT, FORCED_TEXT_PROMPT
 from perdure.domain.turns.turn import Ending, ForceText, TurnState, must_end
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.model_caller import REFUSED
 from perdure.workflows.engine.step_attempts import AllModelsFailed, Called
 from perdure.workflows.engine.step_runner import StepFailed
-from perdure.workflows.engine.tool_calls import ToolCalls
+from perdure.workflows.engine.turn_policy import TurnPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +51,28 @@ class CallInput:
     unread: tuple[PendingInput, ...]
 
 
-class FinalAnswer(ToolCalls):
-    """Adds the endings of a turn loop to its tool calls."""
+class FinalAnswer:
+    """Brings a turn loop to its last text."""
 
-    @property
-    def structured(self) -> bool:
-        """Whether the answer is to fit a schema."""
-        return output_schema_of(self.spec) is not None
+    def __init__(self, engine: Engine, policy: TurnPolicy) -> None:
+        self.run = engine.run
+        self.selection = engine.selection
+        self.fitting = engine.fitting
+        self.models = engine.models
+        self.policy = policy
 
     async def recorded_call(
         self, state: TurnState, ask: ModelCallSpec, *, tools_offered: int
     ) -> tuple[Called, CallInput]:
         """Make a call and put it on the open record; what it was made of comes back beside it."""
         sent = CallInput(state.head, tuple(state.entries), tuple(state.unread))
-        seat = self.seat(ask.role)
-        before, index = self.core.budget.spent, self.core.chain_index.get(seat, 0)
-        called = await self.call_model(ask)
+        seat = self.selection.seat(ask.role)
+        before, index = self.run.state.budget.spent, self.run.state.chain_index.get(seat, 0)
+        called = await self.models.call_model(ask)
         record = self._open_record(state)
-        record = with_account(record, spent_since(before, self.core.budget.spent))
-        if self.core.chain_index.get(seat, 0) != index:
-            why = f"model_failed_over from {self.chain(ask.role)[index]}"
+        record = with_account(record, spent_since(before, self.run.state.budget.spent))
+        if self.run.state.chain_index.get(seat, 0) != index:
+            why = f"model_failed_over from {self.selection.chain(ask.role)[index]}"
             said = f"{record.adaptation}; {why}" if record.adaptation else why
             record = record.model_copy(update={"adaptation": said})
         if isinstance(called, ModelCallReport):
@@ -93,28 +94,28 @@ class FinalAnswer(ToolCalls):
     async def end(self, state: TurnState, ending: Ending, *, role: str) -> TurnsEnd:
         """End without another ordinary call: wrap up if that helps and fits."""
         allowed = (
-            self.interruption is None
+            self.run.interruption is None
             and ending.outcome != "deadline"
-            and not self.core.budget.complete_output
+            and not self.run.state.budget.complete_output
         )
         following = must_end(state, ending, wrap_up=allowed and self.wrap_up_fits(state, role=role))
         if isinstance(following, ForceText):
             return await self.force(state, following, role=role)
-        self.complete_iteration(state, break_reason=ending.reason)
+        self.policy.complete_iteration(state, break_reason=ending.reason)
         return _with_text(ending, state.deferred, truncated=state.deferred_cut)
 
     async def force(self, state: TurnState, forced: ForceText, *, role: str) -> TurnsEnd:
         """One call with tools off, recorded as an iteration of its own; else the fallback text."""
         text, truncated = None, False
         if state.awaiting_results or forced.anyway:
-            self.begin_iteration(state)
-            self.set_phase("wrapping_up")
+            self.policy.begin_iteration(state)
+            self.run.set_phase("wrapping_up")
             what = "closing text, tools off"
             ask = self._closing_ask(state, role=role, what=what, finish=forced.finish)
             called, sent = await self.recorded_call(state, ask, tools_offered=0)
             text, truncated = self._closing_text(state, called, sent)
-        self.complete_iteration(state, break_reason=forced.ending.reason)
-        self.record_event("text_answered", source="forced" if text else _source(state))
+        self.policy.complete_iteration(state, break_reason=forced.ending.reason)
+        self.run.record_event("text_answered", source="forced" if text else _source(state))
         if text is None:
             text, truncated = state.deferred, state.deferred_cut
         return _with_text(forced.ending, text, truncated=truncated)
@@ -138,24 +139,24 @@ class FinalAnswer(ToolCalls):
         ending = Ending(
             outcome="failed", reason="model_error", detail=f"{failed.code}: {failed.message}"
         )
-        if not state.tools_succeeded or not self.spec.models.chain("recovery"):
+        if not state.tools_succeeded or not self.run.spec.models.chain("recovery"):
             return _with_text(ending, state.deferred, truncated=state.deferred_cut)
-        self.begin_iteration(state)
-        self.set_phase("wrapping_up")
+        self.policy.begin_iteration(state)
+        self.run.set_phase("wrapping_up")
         ask = self._closing_ask(state, role="recovery", what="recovery text")
         called, sent = await self.recorded_call(state, ask, tools_offered=0)
         text, truncated = self._closing_text(state, called, sent)
-        self.complete_iteration(state, break_reason=ending.reason)
+        self.policy.complete_iteration(state, break_reason=ending.reason)
         if text is None:
             return _with_text(ending, state.deferred, truncated=state.deferred_cut)
-        self.record_event("text_answered", source="recovery", truncated=truncated or None)
+        self.run.record_event("text_answered", source="recovery", truncated=truncated or None)
         written = Ending(outcome="best_effort", reason="recovered", detail=ending.detail)
         return _with_text(written, text, truncated=truncated)
 
     def wrap_up_fits(self, state: TurnState, *, role: str) -> bool:
         """Whether a closing call of the role's present model fits, the reserve opened."""
         ask = self._closing_ask(state, role=role, what="closing text")
-        return self.closing_fits(ask, model=self.model_of(role))
+        return self.fitting.closing_fits(ask, model=self.selection.model_of(role))
 
     async def paired(self, state: TurnState) -> None:
         """Put results that no call has taken along into the transcript, which ends with them.
@@ -169,8 +170,8 @@ class FinalAnswer(ToolCalls):
         try:
             state.head = await workflow.execute_activity_method(
                 CallModel.pair_results,
-                PairRequest(frame=self.core.frame or "", head=state.head, append=results),
-                **activity_options.store_step(self.site, summary="keep the last results"),
+                PairRequest(frame=self.run.state.frame or "", head=state.head, append=results),
+                **activity_options.store_step(self.run.site, summary="keep the last results"),
             )
         except ActivityError as error:
             if is_cancelled_exception(error):
@@ -178,18 +179,8 @@ class FinalAnswer(ToolCalls):
             return
         state.entries = [entry for entry in state.entries if not isinstance(entry, ResultsEntry)]
 
-    @abstractmethod
-    def begin_iteration(self, state: TurnState) -> None:
-        """Count an iteration and open its record."""
-
-    @abstractmethod
-    def complete_iteration(
-        self, state: TurnState, *, break_reason: str | None, error: str | None = None
-    ) -> None:
-        """Close the record of the iteration in progress."""
-
     def _open_record(self, state: TurnState) -> IterationRecord:
-        return state.record or IterationRecord(index=max(1, self.iteration))
+        return state.record or IterationRecord(index=max(1, self.run.iteration))
 
     def _closing_ask(
         self, state: TurnState, *, role: str, what: str, finish: bool = False
@@ -197,7 +188,7 @@ class FinalAnswer(ToolCalls):
         return ModelCallSpec(
             role=role,
             phase="wrapping_up",
-            summary=f"{what} (iteration {self.iteration})",
+            summary=f"{what} (iteration {self.run.iteration})",
             head=state.head,
             entries=_closing_entries(state, FINISH_PROMPT if finish else FORCED_TEXT_PROMPT),
             tools_off=True,
@@ -206,7 +197,7 @@ class FinalAnswer(ToolCalls):
             continues=state.answer if finish else None,
             seam=state.seam,
             closes=True,
-            shaped=self.structured and not finish,
+            shaped=self.run.structured and not finish,
         )
 
 

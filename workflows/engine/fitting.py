@@ -7,26 +7,31 @@ from perdure.domain.foundation.retry_policies import RECOVERY_ATTEMPTS
 from perdure.domain.llm.call_settings import CallSettings, reply_limit
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.run.prompt_size import entries_tokens
-from perdure.workflows.engine.limits import LimitQuestions
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.model_selection import ModelSelection
+from perdure.workflows.engine.run import AnyRun
 
 # A closing prompt that outgrew its estimate is made so much shorter the next time.
 SHORTER_EACH_TIME = 0.7
 
 
-class Fitting(LimitQuestions):
-    """Adds what a call needs, and whether that is there."""
+class Fitting:
+    """Says what a call needs, and whether that is there."""
+
+    def __init__(self, run: AnyRun, selection: ModelSelection[AnyRun]) -> None:
+        self.run = run
+        self.selection = selection
 
     def estimated(self, tokens: int, *, role: str, model: str | None = None) -> int:
         """Our own count of a prompt, calibrated for a model, or else for that of the role."""
-        model = model or self.model_of(role)
-        return round(tokens * self.core.factors.get(model, 1.0))
+        model = model or self.selection.model_of(role)
+        return round(tokens * self.run.state.factors.get(model, 1.0))
 
     def fitted(
         self, ask: ModelCallSpec, card: ModelProfile, *, prompt: int, outgrown: int = 0
     ) -> tuple[CallFit | LimitReached, int | None]:
         """The output cap and reservation; for a closing call perhaps with room for less prompt."""
-        budget, wanted = self.core.budget, self._reply_limit(ask, card)
+        budget, wanted = self.run.state.budget, self._reply_limit(ask, card)
         fit = budgets.fit_call(
             budget, prompt_tokens=prompt, wanted=wanted, price=card.price, wrap_up=ask.wrap_up
         )
@@ -40,12 +45,12 @@ class Fitting(LimitQuestions):
         short = budgets.fit_call(
             budget, prompt_tokens=room, wanted=CLOSING_TOKENS, price=card.price, wrap_up=True
         )
-        counted = room / self.core.factors.get(card.name, 1.0)
+        counted = room / self.run.state.factors.get(card.name, 1.0)
         return short, round(counted * SHORTER_EACH_TIME**outgrown)
 
     def closing_fits(self, ask: ModelCallSpec, *, model: str) -> bool:
         """Whether a closing call of a model can be paid for, however short."""
-        card = self.core.cards.get(model)
+        card = self.run.state.cards.get(model)
         if card is None:
             return False
         return not isinstance(
@@ -54,35 +59,35 @@ class Fitting(LimitQuestions):
 
     def prompt_of(self, ask: ModelCallSpec, model: str) -> int:
         """The tokens of a prompt, by our own count and the model's calibration."""
-        own = (ask.head.tokens.total if ask.head else 0) + self.core.system_tokens
+        own = (ask.head.tokens.total if ask.head else 0) + self.run.state.system_tokens
         told = own + entries_tokens(ask.entries) + ask.extra_tokens
-        return round(told * self.core.factors.get(model, 1.0))
+        return round(told * self.run.state.factors.get(model, 1.0))
 
     def _reply_limit(self, ask: ModelCallSpec, card: ModelProfile) -> int:
         return reply_limit(
             card,
-            wanted=ask.max_tokens or self.spec.models.calls(ask.role).max_output_tokens,
-            seconds=self.site.timing.model_call,
+            wanted=ask.max_tokens or self.run.spec.models.calls(ask.role).max_output_tokens,
+            seconds=self.run.site.timing.model_call,
             raised=ask.raised,
             most=ask.most_tokens,
         )
 
     def reply_tokens(self, role: str, usual: int) -> int:
         """The longest reply of a role that answers in a form: its setting, or what is usual."""
-        return self.spec.models.calls(role).max_output_tokens or usual
+        return self.run.spec.models.calls(role).max_output_tokens or usual
 
     def provider_tries(self, ask: ModelCallSpec, *, fallback: bool) -> int:
         """How often a provider may fail a call before another model is asked, or none."""
         if ask.role == "recovery":
             return RECOVERY_ATTEMPTS
-        timing = self.site.timing
+        timing = self.run.site.timing
         return min(timing.failover_attempts, timing.attempts) if fallback else timing.attempts
 
     def manner_of(self, ask: ModelCallSpec, model: str) -> CallSettings | None:
         """How a model goes about a call; a fallback is told only what it can follow."""
-        return self.spec.models.calls(ask.role).within(self.core.cards[model]).manner
+        return self.run.spec.models.calls(ask.role).within(self.run.state.cards[model]).manner
 
     def left_out(self, role: str, model: str) -> str:
         """The settings of a role that a fallback cannot follow, in words."""
-        unable = self.spec.models.calls(role).unable(self.core.cards[model])
+        unable = self.run.spec.models.calls(role).unable(self.run.state.cards[model])
         return "; ".join(f"{field}: {why}" for field, why in unable)

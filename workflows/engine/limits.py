@@ -5,27 +5,38 @@ from perdure.domain.budget.envelope import LimitReached
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.run.gates import Gate
 from perdure.domain.turns.turn import Ending
-from perdure.workflows.engine.base import Loop, expired_to_end
+from perdure.workflows.engine.human_input import HumanInput, expired_to_end
+from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_attempts import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.step_runner import StepFailed
 
 
-class LimitQuestions(Loop):
-    """Adds the ends of what a run may spend."""
+class LimitQuestions:
+    """Asks for more budget, and says how a run ends that may spend no more."""
+
+    def __init__(self, run: AnyRun, people: HumanInput) -> None:
+        self.run = run
+        self.people = people
 
     async def budget_raised(self, spent: LimitReached) -> bool:
         """With the policy `ask`, let a person raise the envelope or end the run."""
-        if self.core.budget.limits.on_exhausted != "ask" or self.core.control.stop is not None:
+        if (
+            self.run.state.budget.limits.on_exhausted != "ask"
+            or self.run.state.control.stop is not None
+        ):
             return False
         prompt = f"The budget is spent ({spent.text}). Raise it with `amend`, then answer `raise`."
-        gate = await self.ask("budget", prompt)
+        gate = await self.people.ask("budget", prompt)
         raised = gate is not None and gate.answer is not None and gate.answer.choice == "raise"
-        return raised and budgets.exhausted(self.core.budget, wall_time=self.wall_time) is None
+        return (
+            raised
+            and budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time) is None
+        )
 
     def after_escalation(self, gate: Gate | None) -> Ending | None:
         """`accept` takes the best, `stop` ends, `continue` goes on with the text as guidance."""
         if gate is None or gate.answer is None:
-            return self._ending()
+            return self.run.ending()
         if expired_to_end(gate):
             return Ending(outcome="unanswered", reason="gate_expired")
         match gate.answer.choice:
@@ -35,7 +46,10 @@ class LimitQuestions(Loop):
                 return Ending(outcome="stopped", reason="stopped")
             case _:
                 if gate.answer.text:
-                    self.core.control.guidance = [*self.core.control.guidance, gate.answer.text]
+                    self.run.state.control.guidance = [
+                        *self.run.state.control.guidance,
+                        gate.answer.text,
+                    ]
                 return None
 
     def ending_of(self, called: Called) -> Ending:
@@ -47,7 +61,7 @@ class LimitQuestions(Loop):
                 detail = f"nobody knows the price of {short_model_name(model)}"
                 return Ending(outcome="out_of_budget", reason="unpriced_model", detail=detail)
             case StepFailed(code="interrupted"):
-                return self._ending() or Ending(outcome="deadline", reason="active_time")
+                return self.run.ending() or Ending(outcome="deadline", reason="active_time")
             case AllModelsFailed() | StepFailed():
                 detail = f"{called.code}: {called.message}"
                 return Ending(outcome="failed", reason="model_error", detail=detail)

@@ -14,7 +14,7 @@ from perdure.activities.call_model import CallModel
 from perdure.activities.run_lifecycle import Reconcile
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.call_allowance import Allowance
-from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.budget.envelope import CallFit, LimitReached
 from perdure.domain.budget.presumed_usage import typical_output
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.retry_policies import LOST_WORKERS
@@ -29,7 +29,11 @@ from perdure.domain.turns import compaction
 from perdure.domain.turns.failover import OVERFLOW_CODE, next_model, unpriced
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.fitting import Fitting
+from perdure.workflows.engine.limits import LimitQuestions
+from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
 from perdure.workflows.engine.model_call_spec import ModelCallSpec as ModelCallSpec
+from perdure.workflows.engine.model_selection import ModelSelection
+from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_attempts import (
     AllModelsFailed,
     Called,
@@ -38,7 +42,7 @@ from perdure.workflows.engine.step_attempts import (
     Tried,
     Unpriced,
 )
-from perdure.workflows.engine.step_runner import LOST, Completed, StepFailed
+from perdure.workflows.engine.step_runner import LOST, Completed, StepFailed, StepRunner
 
 RESERVATION_TRIES = 4
 REPLY_TRIES = 2
@@ -50,8 +54,25 @@ CUT_REPLY = "it was cut off at its output limit: say it in fewer words"
 Performed = Completed[ModelCallReport] | Completed[StructuredReport] | StepFailed
 
 
-class ModelCaller(Fitting):
-    """Adds model calls to a loop."""
+class ModelCaller:
+    """Calls models for a run."""
+
+    def __init__(
+        self,
+        run: AnyRun,
+        *,
+        steps: StepRunner,
+        retries: LostWorkerRetries,
+        limits: LimitQuestions,
+        selection: ModelSelection[AnyRun],
+        fitting: Fitting,
+    ) -> None:
+        self.run = run
+        self.steps = steps
+        self.retries = retries
+        self.limits = limits
+        self.selection = selection
+        self.fitting = fitting
 
     async def call_model(self, ask: ModelCallSpec) -> Called:
         """Call the role's models until one answers, the budget refuses, or all have failed.
@@ -59,11 +80,11 @@ class ModelCaller(Fitting):
         Returns a report with status `replied`, a `Refused`, a `Broken` with code `interrupted`, or
         `Unanswered`.
         """
-        own, seat = ask.model, self.seat(ask.role)
-        chain = (own,) if own else self.chain(ask.role)
+        own, seat = ask.model, self.selection.seat(ask.role)
+        chain = (own,) if own else self.selection.chain(ask.role)
         compacted = False
         while True:
-            index = 0 if own else self.core.chain_index.get(seat, 0)
+            index = 0 if own else self.run.state.chain_index.get(seat, 0)
             model = chain[min(index, len(chain) - 1)]
             tries = ModelAttempts(fallback=index + 1 < len(chain))
             called = await self._on_model(ask, model, compact=compacted, tries=tries)
@@ -77,20 +98,20 @@ class ModelCaller(Fitting):
             overflow = called.code == OVERFLOW_CODE
             if overflow and not compacted:
                 compacted = True
-                self.record_event("context_pressure", model=model, cure="compacted once")
+                self.run.record_event("context_pressure", model=model, cure="compacted once")
                 continue
-            following = next_model(chain, index, self.core.cards, overflow=overflow)
+            following = next_model(chain, index, self.run.state.cards, overflow=overflow)
             if following is None:
                 return AllModelsFailed(called.code, called.message)
             # The next model gets the conversation whole: the shorter form was for this one.
             compacted = False
-            self.core.chain_index = {**self.core.chain_index, seat: following}
-            self.record_event(
+            self.run.state.chain_index = {**self.run.state.chain_index, seat: following}
+            self.run.record_event(
                 "model_failed_over",
                 failed=model,
                 to=chain[following],
                 why=called.code,
-                left_out=self.left_out(ask.role, chain[following]) or None,
+                left_out=self.fitting.left_out(ask.role, chain[following]) or None,
             )
 
     async def call_structured(
@@ -118,7 +139,7 @@ class ModelCaller(Fitting):
             if (
                 isinstance(called, LimitReached)
                 and usable is None
-                and await self.budget_raised(called)
+                and await self.limits.budget_raised(called)
             ):
                 continue
             if not isinstance(called, StructuredReport):
@@ -137,12 +158,12 @@ class ModelCaller(Fitting):
 
     def _past_refusal(self, ask: ModelCallSpec, refused: str) -> bool:
         """Whether another model is asked what one refused: the same would refuse again."""
-        chain, seat = self.chain(ask.role), self.seat(ask.role)
-        index = self.core.chain_index.get(seat, 0)
+        chain, seat = self.selection.chain(ask.role), self.selection.seat(ask.role)
+        index = self.run.state.chain_index.get(seat, 0)
         if ask.model is not None or index + 1 >= len(chain):
             return False
-        self.core.chain_index = {**self.core.chain_index, seat: index + 1}
-        self.record_event("model_failed_over", failed=refused, to=chain[index + 1], why=REFUSED)
+        self.run.state.chain_index = {**self.run.state.chain_index, seat: index + 1}
+        self.run.record_event("model_failed_over", failed=refused, to=chain[index + 1], why=REFUSED)
         return True
 
     async def _on_model(
@@ -155,7 +176,7 @@ class ModelCaller(Fitting):
         person is asked whether its input breaks them.
         """
         while tries.outgrown < RESERVATION_TRIES:
-            if await self.wait_while_paused():
+            if await self.steps.wait_while_paused():
                 return StepFailed("", "interrupted", "the run was stopped while it was paused")
             called = await self._reserved(ask, model, compact=compact, tries=tries)
             ended = tries.ended(called)
@@ -164,7 +185,7 @@ class ModelCaller(Fitting):
             if tries.pause_s is not None:
                 await self._pause(tries.pause_s)
             if tries.lost >= LOST_WORKERS:
-                if not await self.wanted_again(ask.summary):
+                if not await self.retries.wanted_again(ask.summary):
                     return StepFailed("", LOST, f"{tries.lost} workers were lost over this call")
                 tries.lost = 0
         return tries.cause or StepFailed(
@@ -175,7 +196,9 @@ class ModelCaller(Fitting):
         """Wait as long as the provider wants before it is asked again; an interruption ends it."""
         with contextlib.suppress(TimeoutError):
             await workflow.wait_condition(
-                lambda: self.core.control.stop is not None or self.interruption is not None,
+                lambda: (
+                    self.run.state.control.stop is not None or self.run.interruption is not None
+                ),
                 timeout=seconds,
                 timeout_summary="the provider is asked again",
             )
@@ -183,77 +206,92 @@ class ModelCaller(Fitting):
     async def _reserved(
         self, ask: ModelCallSpec, model: str, *, compact: bool, tries: ModelAttempts
     ) -> Tried:
-        card, core = self.core.cards[model], self.core
+        core = self.run.state
+        card = core.cards[model]
         if unpriced(core.budget, card):
             return Unpriced(model)
         factor = core.factors.get(model, 1.0)
-        prompt = max(tries.counted, self.prompt_of(ask, model))
-        fit, room = self.fitted(ask, card, prompt=prompt, outgrown=tries.outgrown)
+        prompt = max(tries.counted, self.fitting.prompt_of(ask, model))
+        fit, room = self.fitting.fitted(ask, card, prompt=prompt, outgrown=tries.outgrown)
         if isinstance(fit, LimitReached):
             return fit
         if not compact and ask.head and not room and compaction.is_due(prompt, window=card.window):
             compact = True
-            self.record_event("context_pressure", model=model, cure="compacted near the window")
-        calls, output = (
-            core.budget.remaining(name, wrap_up=ask.wrap_up)
-            for name in ("model_calls", "output_tokens")
-        )
-        activity_id = self.next_activity_id()
-        asked_first, tries.first_step = tries.first_step, tries.first_step or activity_id
+            self.run.record_event("context_pressure", model=model, cure="compacted near the window")
+        # Before the reservation: it is what the call itself may use.
+        allowance = self._allowance(ask, fit, factor=factor, tries=tries)
+        activity_id = self.run.next_activity_id()
+        tries.first_step = tries.first_step or activity_id
         core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)
         request = ModelCallRequest(
             frame=core.frame or "",
             role=ask.role,
             phase=ask.phase,
-            iteration=self.iteration,
+            iteration=self.run.iteration,
             model=model,
             head=ask.head,
             append=tuple(ask.entries),
             on_offer=ask.on_offer,
             tools_off=ask.tools_off,
-            allowance=Allowance(
-                max_tokens=fit.max_tokens,
-                tokens=fit.amounts.tokens,
-                cost_usd=fit.amounts.cost_usd or None,  # what costs nothing has no bound
-                factor=factor,
-                active_time_s=self.active_time_left,
-                attempts=None if calls is None else int(calls),
-                output_tokens=None if output is None else int(output),
-                tries=self.provider_tries(ask, fallback=tries.fallback),
-                tried=tries.failed,
-                patience_s=self.site.timing.failover_after if tries.fallback else None,
-                waited_s=tries.failing_s,
-                typical_output=self._typical_output(ask.role),
-                first_step=asked_first,
-            ),
+            allowance=allowance,
             records=tuple(thin(record, model=model, head=ask.head) for record in ask.records),
             compact=compact,
-            worker=ask.worker or self.site.worker,
+            worker=ask.worker or self.run.site.worker,
             continues=ask.continues.hash if ask.continues else None,
             seam=ask.seam if ask.continues else "",
             room=room,
-            state=self.iteration_state() if ask.records else None,
-            settings=self.manner_of(ask, model),
+            state=self.run.iteration_state() if ask.records else None,
+            settings=self.fitting.manner_of(ask, model),
             shaped=ask.shaped,
             followed=ask.followed,
         )
-        self.record_event("model_call_started", model=model, role=ask.role)
+        self.run.record_event("model_call_started", model=model, role=ask.role)
         called = await self._perform(ask, request, activity_id)
         return await self._settled(called, ask, model=model, activity_id=activity_id)
+
+    def _allowance(
+        self,
+        ask: ModelCallSpec,
+        fit: CallFit,
+        *,
+        factor: float,
+        tries: ModelAttempts,
+    ) -> Allowance:
+        """What the activity may use, over all its attempts."""
+        core = self.run.state
+        calls, output = (
+            core.budget.remaining(name, wrap_up=ask.wrap_up)
+            for name in ("model_calls", "output_tokens")
+        )
+        return Allowance(
+            max_tokens=fit.max_tokens,
+            tokens=fit.amounts.tokens,
+            cost_usd=fit.amounts.cost_usd or None,  # what costs nothing has no bound
+            factor=factor,
+            active_time_s=self.run.active_time_left,
+            attempts=None if calls is None else int(calls),
+            output_tokens=None if output is None else int(output),
+            tries=self.fitting.provider_tries(ask, fallback=tries.fallback),
+            tried=tries.failed,
+            patience_s=self.run.site.timing.failover_after if tries.fallback else None,
+            waited_s=tries.failing_s,
+            typical_output=self._typical_output(ask.role),
+            first_step=tries.first_step,
+        )
 
     async def _perform(
         self, ask: ModelCallSpec, request: ModelCallRequest, activity_id: str
     ) -> Performed:
         summary = f"{ask.summary} · {short_model_name(request.model)}"
         config = activity_options.model_call(
-            self.site, summary=summary, role=ask.role, activity_id=activity_id
+            self.run.site, summary=summary, role=ask.role, activity_id=activity_id
         )
-        self.set_step(summary)
+        self.run.set_step(summary)
         if ask.structured is not None:
             reading = ask.structured.start(request, config)
-            return await self.await_step(reading, activity_id=activity_id)
+            return await self.steps.await_step(reading, activity_id=activity_id)
         plain = workflow.start_activity_method(CallModel.call_model, request, **config)
-        return await self.await_step(plain, activity_id=activity_id)
+        return await self.steps.await_step(plain, activity_id=activity_id)
 
     async def _settled(
         self,
@@ -263,7 +301,7 @@ class ModelCaller(Fitting):
         model: str,
         activity_id: str,
     ) -> Tried:
-        self.set_step(None)
+        self.run.set_step(None)
         if isinstance(called, StepFailed):
             account = (
                 called.failure.account
@@ -283,19 +321,19 @@ class ModelCaller(Fitting):
     def _charge(
         self, activity_id: str, account: AttemptTotals, ask: ModelCallSpec, *, model: str
     ) -> None:
-        core = self.core
+        core = self.run.state
         settled = budgets.settle(core.budget, activity_id, account)
-        self.apply_budget(budgets.work(settled, account.seconds))
+        self.run.apply_budget(budgets.work(settled, account.seconds))
         core.by_phase = charged(core.by_phase, ask.phase, account)
         core.by_model = charged(core.by_model, model, account)
 
     def _typical_output(self, role: str) -> int:
         """What the run's replies in a role so far let expect of the next."""
-        replies, tokens = self.core.replies.get(role, (0, 0))
+        replies, tokens = self.run.state.replies.get(role, (0, 0))
         return typical_output(replies=replies, tokens=tokens)
 
     def _learn_from(self, call: ModelCallReport, *, model: str, role: str) -> None:
-        core = self.core
+        core = self.run.state
         if call.account.attempts == 1 and call.account.usage.output_tokens:
             replies, tokens = core.replies.get(role, (0, 0))
             said = call.account.usage.output_tokens
@@ -310,7 +348,7 @@ class ModelCaller(Fitting):
         }
         if call.model and call.model not in core.models_used:
             core.models_used = [*core.models_used, call.model]
-        self.record_event(
+        self.run.record_event(
             "model_replied",
             model=call.model,
             tokens=call.account.total_usage.counted_tokens(),
@@ -322,7 +360,7 @@ class ModelCaller(Fitting):
         return await workflow.execute_activity_method(
             Reconcile.reconcile,
             ReconcileRequest(activity_id=activity_id),
-            **activity_options.store_step(self.site, summary=f"reconcile step {activity_id}"),
+            **activity_options.store_step(self.run.site, summary=f"reconcile step {activity_id}"),
         )
 
 

@@ -2,11 +2,10 @@
 
 from perdure.domain.evaluation.rubric_requirements import WorkerRequirements
 from perdure.domain.run.activity_messages import OpenWorkspaceReport, StageSetup, StageTools
-from perdure.workflows.engine.model_selection import ModelSelection
 
 
-class Requirements(ModelSelection):
-    """Adds demands to a loop; one without a rubric has none."""
+class Requirements:
+    """The demands of a kind of loop; a loop without a rubric has none."""
 
     def needs(self) -> WorkerRequirements:
         """What the worker must have before anything is spent."""
@@ -30,3 +29,7 @@ class Requirements(ModelSelection):
     def orchestrates(self) -> bool:
         """Whether the run's model may start and steer loops."""
         return False
+
+    def judges(self) -> tuple[str, ...]:
+        """Models that are called beside those of the roles."""
+        return ()

@@ -1,8 +1,8 @@
 """Scoring a stored output by a rubric: checks, programs, judges and people, each in a step."""
 
-from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from temporalio import workflow
 
@@ -24,9 +24,10 @@ from perdure.domain.turns.entries import JudgeEntry
 from perdure.domain.turns.guidance import in_force
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
-from perdure.workflows.engine.base import expired_to_end
+from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
-from perdure.workflows.engine.model_caller import REPLY_TRIES, ModelCaller
+from perdure.workflows.engine.model_caller import REPLY_TRIES
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.structured_replies import Judgement
 
@@ -36,52 +37,65 @@ LEAST_JUDGE_TOKENS = 256
 NO_VERDICT = "no usable verdict"
 
 
-class Scorer(ModelCaller):
-    """Adds the parts of an evaluation; a failed one is never a number.
+class Scoring(Protocol):
+    """How a task wants its outputs to be scored."""
+
+    @property
+    def evaluator_share(self) -> float:
+        """How much of the token budget the judges may use."""
+        ...
+
+    @property
+    def pass_score(self) -> float | None:
+        """The score from which on an output is good enough, None for no such score."""
+        ...
+
+    @property
+    def judge_settings(self) -> JudgeSettings:
+        """How the judges are to be asked."""
+        ...
+
+    @property
+    def share_setting(self) -> str:
+        """The setting that a person raises when the share is used up."""
+        ...
+
+
+class Scorer:
+    """Makes the parts of an evaluation; a failed one is never a number.
 
     The rubric that they go by is the one in the run's frame. `unshared` are tokens of evaluating
     that do not count towards the judges' share.
     """
 
-    unshared: int = 0
-
-    @property
-    @abstractmethod
-    def evaluator_share(self) -> float:
-        """How much of the token budget the judges may use."""
-
-    @property
-    @abstractmethod
-    def pass_score(self) -> float | None:
-        """The score from which on an output is good enough, None for no such score."""
-
-    @property
-    @abstractmethod
-    def judge_settings(self) -> JudgeSettings:
-        """How the task wants its judges to be asked."""
-
-    @property
-    def share_setting(self) -> str:
-        """The setting that a person raises when the share is used up."""
-        return "refine.evaluator_share"
+    def __init__(self, engine: Engine, scoring: Scoring) -> None:
+        self.run = engine.run
+        self.people = engine.people
+        self.retries = engine.retries
+        self.limits = engine.limits
+        self.selection = engine.selection
+        self.fitting = engine.fitting
+        self.models = engine.models
+        self.scoring = scoring
+        self.unshared = 0
 
     async def check_output(self, request: CheckRequest) -> CheckReport | StepFailed:
         """What code says of the text."""
-        summary = f"checks (iteration {self.iteration})"
-        self.set_step(summary)
-        outcome = await self.outlasting(
+        summary = f"checks (iteration {self.run.iteration})"
+        self.run.set_step(summary)
+        outcome = await self.retries.outlasting(
             lambda activity_id: workflow.start_activity_method(
                 Check.check,
                 request,
                 **activity_options.workspace_step(
-                    self.site, activity_id=activity_id, summary=summary
+                    self.run.site, activity_id=activity_id, summary=summary
                 ),
             ),
             what=summary,
         )
-        self.set_step(None)
+        self.run.set_step(None)
         if isinstance(outcome, Completed):
-            self.apply_budget(budgets.work(self.core.budget, outcome.report.seconds))
+            self.run.apply_budget(budgets.work(self.run.state.budget, outcome.report.seconds))
             return outcome.report
         return outcome
 
@@ -91,25 +105,25 @@ class Scorer(ModelCaller):
         """What commands, tests and linters say of a snapshot."""
         if not rubric.verified:
             return ()
-        summary = f"verify (iteration {self.iteration})"
-        self.set_step(summary)
+        summary = f"verify (iteration {self.run.iteration})"
+        self.run.set_step(summary)
         request = VerifyRequest(
-            frame=self.core.frame or "",
+            frame=self.run.state.frame or "",
             output=output.hash if output else None,
             tree=tree,
-            active_time_s=self.active_time_left,
+            active_time_s=self.run.active_time_left,
         )
-        outcome = await self.outlasting(
+        outcome = await self.retries.outlasting(
             lambda activity_id: workflow.start_activity_method(
                 Verify.verify,
                 request,
                 **activity_options.verification(
-                    self.site, activity_id=activity_id, summary=summary
+                    self.run.site, activity_id=activity_id, summary=summary
                 ),
             ),
             what=summary,
         )
-        self.set_step(None)
+        self.run.set_step(None)
         return self._verified(outcome)
 
     def _verified(
@@ -118,7 +132,7 @@ class Scorer(ModelCaller):
         if isinstance(outcome, StepFailed):
             return outcome
         report = outcome.report
-        self.apply_budget(budgets.work(self.core.budget, report.seconds))
+        self.run.apply_budget(budgets.work(self.run.state.budget, report.seconds))
         if report.interrupted is not None:
             return StepFailed("", "interrupted", f"ended early: {report.interrupted}")
         return report.dimensions
@@ -139,17 +153,17 @@ class Scorer(ModelCaller):
         A judge that gives no usable one is followed by the next evaluator of the run, where one is
         given. The rubric's own judges have no substitute: they are what it names.
         """
-        called = await self.call_structured(lambda problems: self._asked(question, problems))
+        called = await self.models.call_structured(lambda problems: self._asked(question, problems))
         for other in self._other_judges(question):
             if not isinstance(called, JudgeReport) or not called.problems or called.usable:
                 break
-            self.record_event(
+            self.run.record_event(
                 "model_failed_over", failed=called.call.model, to=other, why=NO_VERDICT
             )
             instead = replace(question, model=other)
-            called = await self.call_structured(partial(self._asked, instead))
+            called = await self.models.call_structured(partial(self._asked, instead))
         if not isinstance(called, JudgeReport):
-            return self.ending_of(called)
+            return self.limits.ending_of(called)
         if not called.problems or called.usable:
             return called
         detail = f"no usable verdict in {REPLY_TRIES} replies: {'; '.join(called.problems)}"
@@ -158,13 +172,13 @@ class Scorer(ModelCaller):
     def _other_judges(self, question: Question) -> tuple[str, ...]:
         if question.model is not None:
             return ()
-        index = self.core.chain_index.get(self.seat("evaluator"), 0)
-        return tuple(self.chain("evaluator")[index + 1 :])
+        index = self.run.state.chain_index.get(self.selection.seat("evaluator"), 0)
+        return tuple(self.selection.chain("evaluator")[index + 1 :])
 
     def _asked(self, question: Question, problems: tuple[str, ...]) -> ModelCallSpec | LimitReached:
         """The judge's question, in a context of its own, within the evaluator's share."""
-        findings, share = question.findings, self.evaluator_share
-        said = in_force(self.core.control.standing)
+        findings, share = question.findings, self.scoring.evaluator_share
+        said = in_force(self.run.state.control.standing)
         entry = JudgeEntry(
             type="judge",
             output=question.output.hash,
@@ -176,17 +190,19 @@ class Scorer(ModelCaller):
             said=tuple(said),
             cut=question.cut,
         )
-        extra = question.output.tokens.total + self.core.task_tokens + JUDGE_PROMPT_TOKENS
+        extra = question.output.tokens.total + self.run.state.task_tokens + JUDGE_PROMPT_TOKENS
         extra += estimate("\n".join(said)).total
-        prompt = self.estimated(extra, role="evaluator", model=question.model)
-        room = judge_room(self.core, share=share, prompt_tokens=prompt, apart=self.unshared)
+        prompt = self.fitting.estimated(extra, role="evaluator", model=question.model)
+        room = judge_room(self.run.state, share=share, prompt_tokens=prompt, apart=self.unshared)
         if room is not None and room < LEAST_JUDGE_TOKENS:
-            return share_spent(self.core, share, setting=self.share_setting, apart=self.unshared)
-        wanted = self.reply_tokens("evaluator", JUDGE_TOKENS)
+            return share_spent(
+                self.run.state, share, setting=self.scoring.share_setting, apart=self.unshared
+            )
+        wanted = self.fitting.reply_tokens("evaluator", JUDGE_TOKENS)
         return ModelCallSpec(
             role="evaluator",
             phase="evaluating",
-            summary=f"judge (iteration {self.iteration})",
+            summary=f"judge (iteration {self.run.iteration})",
             entries=[entry],
             extra_tokens=extra,
             max_tokens=wanted if room is None else min(wanted, room),
@@ -197,8 +213,8 @@ class Scorer(ModelCaller):
                 dimensions=question.asked,
                 open_findings=tuple(finding.id for finding in findings),
                 next_finding=next_finding(question.before) + question.numbered,
-                pass_score=self.pass_score or 1.0,
-                cache=self.judge_settings.cache,
+                pass_score=self.scoring.pass_score or 1.0,
+                cache=self.scoring.judge_settings.cache,
             ),
         )
 
@@ -207,15 +223,15 @@ class Scorer(ModelCaller):
     ) -> tuple[DimensionScore, ...] | Ending:
         """The scores that a person gives, asked for until they can be read."""
         names = tuple(item.name for item in rubric.human)
-        prompt = review_prompt(rubric, iteration=self.iteration, output=output, files=tree)
-        gate = await self.ask("review", prompt, free_text=True, scores=names)
+        prompt = review_prompt(rubric, iteration=self.run.iteration, output=output, files=tree)
+        gate = await self.people.ask("review", prompt, free_text=True, scores=names)
         return self._scores_in(gate, names)
 
     def _scores_in(
         self, gate: Gate | None, names: tuple[str, ...]
     ) -> tuple[DimensionScore, ...] | Ending:
         if gate is None or gate.answer is None:
-            return self._ending() or Ending(outcome="stopped", reason="stopped")
+            return self.run.ending() or Ending(outcome="stopped", reason="stopped")
         if expired_to_end(gate):
             return Ending(outcome="unanswered", reason="gate_expired")
         answer = gate.answer

@@ -1,7 +1,5 @@
 """Opening a run: its working folder, then its frame, before anything is spent."""
 
-from abc import abstractmethod
-
 from pydantic import JsonValue
 from temporalio import workflow
 
@@ -22,12 +20,30 @@ from perdure.domain.turns.failover import first_model
 from perdure.domain.turns.settings import resolve
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
+from perdure.workflows.engine.model_selection import ModelSelection
 from perdure.workflows.engine.requirements import Requirements
-from perdure.workflows.engine.step_runner import Completed, StepFailed, opening_reason
+from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner, opening_reason
 
 
-class Setup(Requirements):
-    """Adds the opening to a loop, which says with what frame and conversation it begins."""
+class Setup:
+    """Opens a run: its working folder, its frame, and the conversation that it begins with."""
+
+    def __init__(
+        self,
+        run: AnyRun,
+        *,
+        steps: StepRunner,
+        retries: LostWorkerRetries,
+        selection: ModelSelection[AnyRun],
+        requirements: Requirements,
+    ) -> None:
+        self.run = run
+        self.steps = steps
+        self.retries = retries
+        self.selection = selection
+        self.requirements = requirements
 
     async def open(
         self,
@@ -38,9 +54,9 @@ class Setup(Requirements):
         resume: TranscriptRef | None = None,
     ) -> OpenRunReport | Ending:
         """Make the working folder and write the frame; a conversation may go on from a head."""
-        self.record_event("run_started", kind=self.kind)
-        self.sync_visibility()
-        workspace = await self._open_workspace()
+        self.run.record_event("run_started", kind=self.run.kind)
+        self.run.sync_visibility()
+        workspace = await self.open_workspace()
         if isinstance(workspace, StepFailed):
             return self._unopened(workspace)
         opened = await self._open_run(
@@ -48,64 +64,63 @@ class Setup(Requirements):
         )
         if isinstance(opened, StepFailed):
             return self._unopened(opened)
-        report, core = opened.report, self.core
-        core.frame, core.cards = report.frame, report.cards
-        core.system_tokens, core.task_tokens = report.system_tokens, report.task_tokens
-        core.root, core.base_tree = workspace.report.grant.root, workspace.report.base_tree
-        core.terms = list(workspace.report.terms)
-        self.admitted(workspace.report)
-        core.notifies = report.notifies
+        report, state = opened.report, self.run.state
+        state.frame, state.cards = report.frame, report.cards
+        state.system_tokens, state.task_tokens = report.system_tokens, report.task_tokens
+        state.root, state.base_tree = workspace.report.grant.root, workspace.report.base_tree
+        state.terms = list(workspace.report.terms)
+        self.requirements.admitted(workspace.report)
+        state.notifies = report.notifies
         self._skip_failing(report)
         return report
 
-    @abstractmethod
-    def _ending(self) -> Ending | None:
-        """Why the run must end now, or None."""
-
     def _unopened(self, broken: StepFailed) -> Ending:
         """Why a run ends before it began: a person or a clock ended it, else opening it failed."""
-        ending = self._ending() if self.interruption is not None else None
+        ending = self.run.ending() if self.run.interruption is not None else None
         failed = Ending(outcome="failed", reason=opening_reason(broken), detail=broken.message)
         return ending or failed
 
     def _skip_failing(self, report: OpenRunReport) -> None:
         """Begin behind models that failed for other runs a moment ago."""
         for role in ROLES:
-            chain = self.spec.models.chain(role)
+            chain = self.run.spec.models.chain(role)
             first = first_model(chain, report.failing)
-            if first > 0 and role not in self.core.chain_index:
-                self.core.chain_index = {**self.core.chain_index, role: first}
+            if first > 0 and role not in self.run.state.chain_index:
+                self.run.state.chain_index = {**self.run.state.chain_index, role: first}
                 why = "it failed within the last minute"
-                self.record_event("model_failed_over", failed=chain[0], to=chain[first], why=why)
+                self.run.record_event(
+                    "model_failed_over", failed=chain[0], to=chain[first], why=why
+                )
 
-    async def _open_workspace(self) -> Completed[OpenWorkspaceReport] | StepFailed:
-        self.set_step("open the workspace")
+    async def open_workspace(self) -> Completed[OpenWorkspaceReport] | StepFailed:
+        """Make the working folder, or bring it to the snapshot that the run stands at."""
+        self.run.set_step("open the workspace")
         request = OpenWorkspaceRequest(
-            run=self.run_id,
-            source=self.site.folder,
-            tools=self.spec.tools,
-            tool_timeout_s=resolve(self.spec.agent).tool_timeout,
-            tree=self.core.tree or self.site.tree,
-            base=self.core.base_tree or self.site.tree,
-            needs=self.needs(),
-            root=self.site.root if self.spec.tools.generated else "",
-            session=self.belongs()[0],
-            project=self.belongs()[1],
-            seats=self.seats(),
-            orchestrates=self.orchestrates(),
+            run=self.run.id,
+            source=self.run.site.folder,
+            tools=self.run.spec.tools,
+            tool_timeout_s=resolve(self.run.spec.agent).tool_timeout,
+            tree=self.run.state.tree or self.run.site.tree,
+            base=self.run.state.base_tree or self.run.site.tree,
+            needs=self.requirements.needs(),
+            root=self.run.site.root if self.run.spec.tools.generated else "",
+            session=self.requirements.belongs()[0],
+            project=self.requirements.belongs()[1],
+            seats=self.requirements.seats(),
+            orchestrates=self.requirements.orchestrates(),
         )
         summary = "open workspace"
-        opened = await self.outlasting(
+        opened = await self.retries.outlasting(
             lambda activity_id: workflow.start_activity_method(
                 OpenWorkspace.open_workspace,
                 request,
                 **activity_options.workspace_step(
-                    self.site, activity_id=activity_id, summary=summary
+                    self.run.site, activity_id=activity_id, summary=summary
                 ),
             ),
             what=summary,
         )
-        self.set_step(None)
+        self.run.set_step(None)
         return opened
 
     async def _open_run(
@@ -117,13 +132,13 @@ class Setup(Requirements):
         goes_on: bool,
         resume: TranscriptRef | None,
     ) -> Completed[OpenRunReport] | StepFailed:
-        spec, policy = self.spec, self.spec.budget.unknown_price
-        activity_id = self.next_activity_id()
+        spec, policy = self.run.spec, self.run.spec.budget.unknown_price
+        activity_id = self.run.next_activity_id()
         handle = workflow.start_activity_method(
             OpenRun.open_run,
             OpenRunRequest(
-                run=self.run_id,
-                kind=self.kind,
+                run=self.run.id,
+                kind=self.run.kind,
                 goal=spec.goal,
                 system=spec.agent.system,
                 context=spec.context,
@@ -132,8 +147,8 @@ class Setup(Requirements):
                 converses=converses,
                 chains={
                     **{role: spec.models.chain(role) for role in ROLES if spec.models.chain(role)},
-                    **{f"judge {name}": (name,) for name in self.judges()},
-                    **self.more_chains(),
+                    **{f"judge {name}": (name,) for name in self.requirements.judges()},
+                    **self.selection.more_chains(),
                 },
                 assume_price=policy.assume if isinstance(policy, budgets.AssumePrice) else None,
                 grant=workspace.grant,
@@ -141,16 +156,14 @@ class Setup(Requirements):
                 extra=extra,
                 goes_on=goes_on,
                 resume=resume,
-                root=self.site.root,
-                commission=commission_of(self.site, self.spec),
+                root=self.run.site.root,
+                commission=commission_of(self.run.site, self.run.spec),
                 now=workflow.now(),
-                seats=self.seat_orders(workspace),
+                seats=self.requirements.seat_orders(workspace),
                 output_schema=output_schema_of(spec),
             ),
-            **activity_options.store_step(self.site, activity_id=activity_id, summary="open run"),
+            **activity_options.store_step(
+                self.run.site, activity_id=activity_id, summary="open run"
+            ),
         )
-        return await self.await_step(handle, activity_id=activity_id)
-
-    def judges(self) -> tuple[str, ...]:
-        """Models that are called beside those of the roles."""
-        return ()
+        return await self.steps.await_step(handle, activity_id=activity_id)

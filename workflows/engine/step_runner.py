@@ -5,7 +5,6 @@ cancelled and then awaited, within a bound, for what it used.
 """
 
 import asyncio
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -21,7 +20,8 @@ from temporalio.exceptions import (
 from temporalio.workflow import ActivityHandle
 
 from perdure.domain.run.activity_messages import ModelFailure
-from perdure.workflows.engine.child_questions import ChildQuestions
+from perdure.workflows.engine.resets import Resets
+from perdure.workflows.engine.run import AnyRun
 
 R = TypeVar("R")
 LOST = "worker_lost"
@@ -65,52 +65,33 @@ class StepFailed:
         return self.code == STOPPED_WORKER
 
 
-class StepRunner(ChildQuestions):
-    """Adds the running of steps to the control surface."""
+class StepRunner:
+    """Awaits activities, and ends them when the run is interrupted."""
 
-    deadline_passed: bool = False
-    steps_started: int = 0
-
-    @property
-    def interruption(self) -> str | None:
-        """Why a step in flight must end now, or None."""
-        if self.core.control.stop == "now":
-            return "stop"
-        return "wall_time" if self.deadline_passed else None
-
-    def set_step(self, step: str | None) -> None:
-        """Name the step in flight for status and panel."""
-        self.core.step = step
-        self.core.step_since = workflow.now() if step else None
-        self.show_panel()
-
-    @abstractmethod
-    def show_panel(self) -> None:
-        """Refresh the panel of the Web UI."""
-
-    def next_activity_id(self) -> str:
-        """A fresh id; with the execution's id it is the journal key of a model call."""
-        self.steps_started += 1
-        return f"s{self.steps_started}"
+    def __init__(self, run: AnyRun, resets: Resets) -> None:
+        self.run = run
+        self.resets = resets
 
     async def wait_while_paused(self) -> bool:
-        """Start no new step while paused; true when the wait ended because the run must end."""
-        if not self.core.control.paused or self.core.control.stop is not None:
+        """Start no new step while paused; true when the wait ended because the run must end.
+
+        Before anything else the older lives of a run that was reset are accounted for.
+        """
+        await self.resets.take_over()
+        if self.run.mid_stage:
             return False
-        self.sync_visibility()
+        if not self.run.state.control.paused or self.run.state.control.stop is not None:
+            return False
+        self.run.sync_visibility()
         await workflow.wait_condition(
             lambda: (
-                not self.core.control.paused
-                or self.core.control.stop is not None
-                or self.interruption is not None
+                not self.run.state.control.paused
+                or self.run.state.control.stop is not None
+                or self.run.interruption is not None
             )
         )
-        self.sync_visibility()
-        return self.core.control.paused
-
-    @abstractmethod
-    def sync_visibility(self) -> None:
-        """Bring search attributes and panel up to date."""
+        self.run.sync_visibility()
+        return self.run.state.control.paused
 
     async def await_step(
         self, handle: ActivityHandle[R], *, activity_id: str, patience: float = 0.0
@@ -120,7 +101,7 @@ class StepRunner(ChildQuestions):
         With `patience`, in seconds, an interruption lets the step go on for that long first.
         """
         interrupted = asyncio.create_task(
-            workflow.wait_condition(lambda: self.interruption is not None)
+            workflow.wait_condition(lambda: self.run.interruption is not None)
         )
         await workflow.wait([handle, interrupted], return_when=asyncio.FIRST_COMPLETED)
         interrupted.cancel()
@@ -128,7 +109,7 @@ class StepRunner(ChildQuestions):
             await workflow.wait([handle], timeout=patience)
         if not handle.done():
             handle.cancel()
-            timing = self.site.timing
+            timing = self.run.site.timing
             await workflow.wait([handle], timeout=timing.heartbeat + timing.stop_grace)
         if not handle.done():
             return StepFailed(

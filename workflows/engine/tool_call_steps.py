@@ -8,31 +8,31 @@ from perdure.domain.tools.definitions import CheckCallReport
 from perdure.domain.turns.tool_call_rules import PlannedCall, ToolPolicy
 from perdure.domain.turns.turn import CallOutcome, TurnState
 from perdure.workflows.engine import activity_options
-from perdure.workflows.engine.model_caller import ModelCaller
+from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import StepFailed
+from perdure.workflows.engine.turn_policy import TurnPolicy
 
 # The tool had begun, and what it gave was not stored.
 UNCERTAIN = frozenset({"timeout", "effect_uncertain"})
 
 
-class ToolCallSteps(ModelCaller):
-    """Adds single tool calls to a loop."""
+class ToolCallSteps:
+    """Starts single tool calls, and says what became of a lost one."""
 
-    @property
-    def stage_name(self) -> str:
-        """The stage of the iteration that calls tools; empty where there are none."""
-        return ""
+    def __init__(self, run: AnyRun, policy: TurnPolicy) -> None:
+        self.run = run
+        self.policy = policy
 
     def start_look(
         self, state: TurnState, entry: PlannedCall
     ) -> tuple[str, workflow.ActivityHandle[CheckCallReport]]:
-        activity_id = self.next_activity_id()
+        activity_id = self.run.next_activity_id()
         timeout_s = self.terms_of(entry).timeout_s
         handle = workflow.start_activity_method(
             CheckCall.check_call,
             self._request(state, entry, timeout_s=timeout_s),
             **activity_options.tool_call(
-                self.site,
+                self.run.site,
                 activity_id=activity_id,
                 summary=f"look at {entry.call.name} {entry.call.label} before it is approved",
                 timeout_s=timeout_s,
@@ -44,17 +44,17 @@ class ToolCallSteps(ModelCaller):
     def start_call(
         self, state: TurnState, entry: PlannedCall
     ) -> tuple[str, workflow.ActivityHandle[ToolCallReport]]:
-        terms, activity_id = self.terms_of(entry), self.next_activity_id()
-        self.record_event("tool_started", tool=entry.call.name, label=entry.call.label or None)
+        terms, activity_id = self.terms_of(entry), self.run.next_activity_id()
+        self.run.record_event("tool_started", tool=entry.call.name, label=entry.call.label or None)
         handle = workflow.start_activity_method(
             CallTool.call_tool,
             self._request(
-                state, entry, timeout_s=terms.timeout_s, active_time_s=self.active_time_left
+                state, entry, timeout_s=terms.timeout_s, active_time_s=self.run.active_time_left
             ),
             **activity_options.tool_call(
-                self.site,
+                self.run.site,
                 activity_id=activity_id,
-                summary=f"{entry.call.name} {entry.call.label} (iteration {self.iteration})",
+                summary=f"{entry.call.name} {entry.call.label} (iteration {self.run.iteration})",
                 timeout_s=terms.timeout_s,
                 idempotent=terms.idempotent,
             ),
@@ -70,15 +70,15 @@ class ToolCallSteps(ModelCaller):
         active_time_s: float | None = None,
     ) -> ToolCallRequest:
         return ToolCallRequest(
-            frame=self.core.frame or "",
+            frame=self.run.state.frame or "",
             head=state.head.hash if state.head else "",
             call_id=entry.call.id,
             name=entry.call.name,
-            iteration=self.iteration,
+            iteration=self.run.iteration,
             args_hash=entry.call.args_hash,
             timeout_s=timeout_s,
             active_time_s=active_time_s,
-            stage=self.stage_name,
+            stage=self.policy.stage_name,
         )
 
     def lost_call(self, entry: PlannedCall, broken: StepFailed, *, ran: bool = True) -> CallOutcome:
@@ -98,6 +98,6 @@ class ToolCallSteps(ModelCaller):
 
     def terms_of(self, entry: PlannedCall) -> ToolPolicy:
         return next(
-            (term for term in self.core.terms if term.name == entry.call.name),
+            (term for term in self.run.state.terms if term.name == entry.call.name),
             ToolPolicy(name=entry.call.name),
         )

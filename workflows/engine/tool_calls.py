@@ -16,31 +16,42 @@ from perdure.domain.turns import tool_call_rules as callrules
 from perdure.domain.turns.entries import ResultsEntry, SayEntry, ToolResultEntry
 from perdure.domain.turns.records import ToolCallRecord
 from perdure.domain.turns.settings import Turns
-from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall, VolumeLevel
+from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall
 from perdure.domain.turns.tool_questions import approval_prompt, question_of
 from perdure.domain.turns.turn import Batch, CallOutcome, Ending, TurnState
 from perdure.domain.turns.unfinished_reply import told_of_cut
-from perdure.workflows.engine.base import expired_to_end
+from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.tool_call_steps import ToolCallSteps
+from perdure.workflows.engine.turn_policy import TurnPolicy
 
 WAVE = 16
 
 
-class ToolCalls(ToolCallSteps):
-    """Adds tool calls to a loop."""
+class ToolCalls:
+    """Carries out the tool calls of a reply."""
+
+    def __init__(self, engine: Engine, policy: TurnPolicy) -> None:
+        self.run = engine.run
+        self.steps = engine.steps
+        self.people = engine.people
+        self.retries = engine.retries
+        self.life = engine.life
+        self.policy = policy
+        self.calls = ToolCallSteps(engine.run, policy)
 
     def plan_batch(self, state: TurnState, turns: Turns, asked: Sequence[RequestedCall]) -> None:
         """Decide on every call of a reply; refused ones have their result at once."""
         on_offer = callrules.offered(
-            self.core.terms,
-            self.spec.tools.filter,
+            self.run.state.terms,
+            self.run.spec.tools.filter,
             iteration=state.iteration,
             tallies=state.tallies,
         )
         planned = callrules.plan_calls(
             asked,
-            terms=self.core.terms,
+            terms=self.run.state.terms,
             on_offer=on_offer,
             tallies=state.tallies,
             max_repeat=turns.max_tool_repeat,
@@ -48,7 +59,7 @@ class ToolCalls(ToolCallSteps):
         state.batch = Batch(planned=list(planned))
         for entry in planned:
             if entry.verdict in {"illegal", "repeat", "unreadable"}:
-                self.record_event("tool_refused", tool=entry.call.name, why=entry.verdict)
+                self.run.record_event("tool_refused", tool=entry.call.name, why=entry.verdict)
                 self._settle(
                     state,
                     entry,
@@ -82,7 +93,7 @@ class ToolCalls(ToolCallSteps):
         for entry in waiting:
             if entry.verdict == "ask":
                 question = question_of(entry.call)
-                gate = self.open_gate(
+                gate = self.people.open_gate(
                     "question", question.text, choices=question.choices, free_text=True
                 )
                 batch.gates[entry.call.id] = gate.id
@@ -91,12 +102,12 @@ class ToolCalls(ToolCallSteps):
         """Nobody is asked about a call whose arguments are wrong, or that its grant forbids."""
         for start in range(0, len(entries), WAVE):
             wave = entries[start : start + WAVE]
-            await self.wait_or_continue_as_new()
-            if self.core.control.stop is not None or self.interruption is not None:
+            await self.life.wait_or_continue_as_new()
+            if self.run.state.control.stop is not None or self.run.interruption is not None:
                 return
-            started = [self.start_look(state, entry) for entry in wave]
+            started = [self.calls.start_look(state, entry) for entry in wave]
             looks = await asyncio.gather(
-                *(self.await_step(handle, activity_id=name) for name, handle in started)
+                *(self.steps.await_step(handle, activity_id=name) for name, handle in started)
             )
             for entry, look in zip(wave, looks, strict=True):
                 self._ask_or_refuse(state, entry, await self._looked(state, entry, look))
@@ -105,9 +116,9 @@ class ToolCalls(ToolCallSteps):
         self, state: TurnState, entry: PlannedCall, look: Completed[CheckCallReport] | StepFailed
     ) -> Completed[CheckCallReport] | StepFailed:
         """A look whose worker was stopped, again: it is no fault of the call."""
-        while isinstance(look, StepFailed) and look.stopped and self.interruption is None:
-            activity_id, handle = self.start_look(state, entry)
-            look = await self.await_step(handle, activity_id=activity_id)
+        while isinstance(look, StepFailed) and look.stopped and self.run.interruption is None:
+            activity_id, handle = self.calls.start_look(state, entry)
+            look = await self.steps.await_step(handle, activity_id=activity_id)
         return look
 
     def _ask_or_refuse(
@@ -115,17 +126,17 @@ class ToolCalls(ToolCallSteps):
     ) -> None:
         call = entry.call
         if isinstance(look, StepFailed):
-            self._settle(state, entry, self.lost_call(entry, look, ran=False))
+            self._settle(state, entry, self.calls.lost_call(entry, look, ran=False))
             return
         report = look.report
         if report.refused is not None:
-            self.record_event("tool_refused", tool=call.name, why="it could not run")
+            self.run.record_event("tool_refused", tool=call.name, why="it could not run")
             settled = CallOutcome(call_id=call.id, outcome=report.refused, ref=report.ref)
             self._settle(state, entry, settled)
             return
-        gate = self.open_gate(
+        gate = self.people.open_gate(
             "tool_approval",
-            approval_prompt(call, report.shown, left_out=report.left_out, run=self.run_id),
+            approval_prompt(call, report.shown, left_out=report.left_out, run=self.run.id),
             free_text=True,
             args_hash=call.args_hash,
             subject=call.name,
@@ -137,31 +148,31 @@ class ToolCalls(ToolCallSteps):
         batch = state.batch or Batch()
         ready = [entry for entry in batch.open if entry.verdict == "run"]
         for wave in self._waves(ready, turns):
-            await self.wait_or_continue_as_new()
-            if self.core.control.stop is not None or self.interruption is not None:
+            await self.life.wait_or_continue_as_new()
+            if self.run.state.control.stop is not None or self.run.interruption is not None:
                 return
             allowed = self._permitted(state, wave)
-            self.set_step(f"tools: {', '.join(entry.call.name for entry in allowed)}"[:180])
-            started = [self.start_call(state, entry) for entry in allowed]
+            self.run.set_step(f"tools: {', '.join(entry.call.name for entry in allowed)}"[:180])
+            started = [self.calls.start_call(state, entry) for entry in allowed]
             finished = await asyncio.gather(
-                *(self.await_step(handle, activity_id=name) for name, handle in started)
+                *(self.steps.await_step(handle, activity_id=name) for name, handle in started)
             )
-            self.set_step(None)
+            self.run.set_step(None)
             for entry, done in zip(allowed, finished, strict=True):
                 self._take_result(state, entry, await self._again(state, entry, done))
             longest = max((_seconds(done) for done in finished), default=0.0)
-            self.apply_budget(budgets.work(self.core.budget, longest))
+            self.run.apply_budget(budgets.work(self.run.state.budget, longest))
 
     def _waves(self, ready: list[PlannedCall], turns: Turns) -> list[list[PlannedCall]]:
         waves: list[list[PlannedCall]] = []
         size = WAVE if turns.parallel_tools else 1
         for entry in ready:
-            alone = self.terms_of(entry).exclusive
+            alone = self.calls.terms_of(entry).exclusive
             if (
                 not waves
                 or len(waves[-1]) >= size
                 or alone
-                or self.terms_of(waves[-1][-1]).exclusive
+                or self.calls.terms_of(waves[-1][-1]).exclusive
             ):
                 waves.append([])
             waves[-1].append(entry)
@@ -169,7 +180,7 @@ class ToolCalls(ToolCallSteps):
 
     def _permitted(self, state: TurnState, wave: list[PlannedCall]) -> list[PlannedCall]:
         """The calls that the budget still allows; the others are told so."""
-        left = self.core.budget.remaining("tool_calls")
+        left = self.run.state.budget.remaining("tool_calls")
         room = len(wave) if left is None else int(left)
         for entry in wave[room:]:
             note = "not run: the budget of tool calls is used up"
@@ -177,19 +188,19 @@ class ToolCalls(ToolCallSteps):
                 state, entry, CallOutcome(call_id=entry.call.id, outcome="error", note=note)
             )
         allowed = wave[:room]
-        self.core.budget = budgets.count(self.core.budget, tool_calls=len(allowed))
+        self.run.state.budget = budgets.count(self.run.state.budget, tool_calls=len(allowed))
         return allowed
 
     async def _again(
         self, state: TurnState, entry: PlannedCall, done: Completed[ToolCallReport] | StepFailed
     ) -> Completed[ToolCallReport] | StepFailed:
         """A harmless call that broke its workers, again as often as a person wants that."""
-        terms = self.terms_of(entry)
+        terms = self.calls.terms_of(entry)
         while isinstance(done, StepFailed) and done.lost and terms.idempotent:
-            if not await self.goes_on_after(done, entry.call.name):
+            if not await self.retries.goes_on_after(done, entry.call.name):
                 break
-            activity_id, handle = self.start_call(state, entry)
-            done = await self.await_step(handle, activity_id=activity_id)
+            activity_id, handle = self.calls.start_call(state, entry)
+            done = await self.steps.await_step(handle, activity_id=activity_id)
         return done
 
     def _take_result(
@@ -199,7 +210,7 @@ class ToolCalls(ToolCallSteps):
         if isinstance(done, Completed):
             report, told = done.report, done.report.told
             if report.held is not None:
-                self.apply_budget(hold_started(self.core.budget, report.held))
+                self.run.apply_budget(hold_started(self.run.state.budget, report.held))
             settled = CallOutcome(
                 call_id=entry.call.id,
                 outcome=report.outcome,
@@ -209,8 +220,8 @@ class ToolCalls(ToolCallSteps):
                 gone=report.code == UNKNOWN_TOOL,
             )
         else:
-            settled = self.lost_call(entry, done)
-        self.record_event(
+            settled = self.calls.lost_call(entry, done)
+        self.run.record_event(
             "tool_finished",
             tool=entry.call.name,
             label=entry.call.label or None,
@@ -225,9 +236,9 @@ class ToolCalls(ToolCallSteps):
         batch = state.batch or Batch()
         while True:
             waiting = [entry for entry in batch.open if entry.call.id in batch.gates]
-            if not waiting or self.interruption is not None:
+            if not waiting or self.run.interruption is not None:
                 return None
-            gate = await self.answered(*(batch.gates[entry.call.id] for entry in waiting))
+            gate = await self.people.answered(*(batch.gates[entry.call.id] for entry in waiting))
             if gate is None:
                 return None
             if expired_to_end(gate):
@@ -275,7 +286,7 @@ class ToolCalls(ToolCallSteps):
             state.entries.append(SayEntry(type="say", text=cut))
         state.awaiting_results = True
         succeeded = [e.call.name for e in batch.planned if batch.settled[e.call.id].outcome == "ok"]
-        meta = {term.name for term in self.core.terms if term.meta}
+        meta = {term.name for term in self.run.state.terms if term.meta}
         callrules.note_iteration(
             state.tallies,
             is_illegal=any(
@@ -296,7 +307,7 @@ class ToolCalls(ToolCallSteps):
         note = settled.note
         if settled.ref is not None:
             callrules.note_number(state.tallies, entry.call.name, settled.number)
-        if settled.ref is not None and not self.terms_of(entry).repeat_exempt:
+        if settled.ref is not None and not self.calls.terms_of(entry).repeat_exempt:
             warning = callrules.note_result(
                 state.tallies,
                 entry,
@@ -340,20 +351,20 @@ class ToolCalls(ToolCallSteps):
         level = callrules.volume_level(state.tallies, turns.tool_loop)
         if level is None:
             return None
-        self.record_event(
+        self.run.record_event(
             "tool_refused", tool=level.tool, why=f"tool_loop {level.level}", count=level.count
         )
         if level.level == "circuit_breaker":
             detail = f"{level.tool} brought nothing new in {level.count} calls"
             return Ending(outcome="tool_misuse", reason="tool_loop", detail=detail)
-        return self.on_critical_loop(level) if level.level == "critical" else None
-
-    def on_critical_loop(self, level: VolumeLevel) -> Ending | None:
-        """A tool that brings nothing new: ask a person before the next turn."""
-        self.core.control.escalation = (
-            f"{level.tool} was called {level.count} times without bringing anything new"
-        )
-        return None
+        if level.level != "critical":
+            return None
+        ending = self.policy.on_critical_loop(level)
+        if ending is None:
+            self.run.state.control.escalation = (
+                f"{level.tool} was called {level.count} times without bringing anything new"
+            )
+        return ending
 
 
 def _seconds(done: Completed[ToolCallReport] | StepFailed) -> float:

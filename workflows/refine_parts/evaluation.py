@@ -8,32 +8,37 @@ from perdure.domain.outputs.compression import UNCOMPRESSED_CHARACTERS
 from perdure.domain.outputs.parts import bind_findings
 from perdure.domain.refine.decision import NO_OUTPUT
 from perdure.domain.refine.incremental import Scope, evidence_of, look_at, noted
-from perdure.domain.refine.state import CheckReport, CheckRequest, Draft
+from perdure.domain.refine.state import CheckReport, CheckRequest, Draft, SingleAnswer
 from perdure.domain.scoring.combine import combined, completed, unscored
 from perdure.domain.scoring.judging import Question, Verdict
 from perdure.domain.turns.failover import OVERFLOW_CODE
 from perdure.domain.turns.turn import Ending
+from perdure.workflows.engine.scorer import Scorer
 from perdure.workflows.engine.step_runner import StepFailed
-from perdure.workflows.refine_parts.rubric_source import RubricSource
+from perdure.workflows.refine_parts.run import RefineRun
 
 SLIPS_KEPT = 8
 
 
-class EvaluationStage(RubricSource):
-    """Adds evaluation to a loop."""
+class EvaluationStage:
+    """Scores drafts."""
+
+    def __init__(self, run: RefineRun, scorer: Scorer) -> None:
+        self.run = run
+        self.scorer = scorer
 
     async def evaluate(self) -> None:
         """Score the draft; what cannot be scored is a failure of the iteration, never a number."""
-        draft = self.core.draft
+        draft = self.run.state.draft
         if draft.failure is not None or not (draft.pieces or draft.replies):
             return
-        self.set_phase("evaluating")
+        self.run.set_phase("evaluating")
         if not draft.reviewing:
             await self._evaluate(draft)
         if draft.reviewing:
             await self._review(draft)
         scores = draft.evaluation.scores() if draft.evaluation else {}
-        self.record_event(
+        self.run.record_event(
             "evaluated",
             kind=draft.kind,
             scores=scores,
@@ -41,9 +46,19 @@ class EvaluationStage(RubricSource):
             unexplained=list(draft.slips) or None,
         )
 
+    async def answer_once(self, answer: SingleAnswer) -> None:
+        """Take what was written as it is: nobody scores it."""
+        draft = self.run.state.draft
+        if draft.failure is not None or not draft.pieces:
+            return
+        draft.output, draft.kind = draft.pieces[0], answer.evaluation
+        if len(draft.pieces) > 1:
+            joined = await self.scorer.check_output(self._check_request(draft))
+            draft.output = draft.output if isinstance(joined, StepFailed) else joined.output
+
     async def _evaluate(self, draft: Draft) -> None:
         """What code, programs and models say; `reviewing` is set when a person is to be asked."""
-        checked = await self.check_output(self._check_request(draft))
+        checked = await self.scorer.check_output(self._check_request(draft))
         if isinstance(checked, StepFailed):
             self._unchecked(draft, checked)
         elif checked.output_hash is None:
@@ -55,10 +70,12 @@ class EvaluationStage(RubricSource):
 
     async def _review(self, draft: Draft) -> None:
         """Add a person's scores; an evaluation that waits for them survives a roll."""
-        given = await self.score_by_person(self.rubric, output=draft.output, tree=draft.tree)
+        given = await self.scorer.score_by_person(
+            self.run.rubric, output=draft.output, tree=draft.tree
+        )
         draft.reviewing = False
         if not isinstance(given, Ending) and draft.evaluation is not None:
-            draft.evaluation = completed(self.rubric, draft.evaluation, given)
+            draft.evaluation = completed(self.run.rubric, draft.evaluation, given)
         elif isinstance(given, Ending) and given.outcome == "failed":
             self._fail(draft, given.detail)
         elif isinstance(given, Ending):
@@ -66,11 +83,11 @@ class EvaluationStage(RubricSource):
 
     async def _score(self, draft: Draft, checked: CheckReport) -> None:
         """Checks and programs as they are; of the judge only what the change calls for."""
-        previous, rubric = self.core.newest, self.rubric
+        previous, rubric = self.run.state.newest, self.run.rubric
         before = previous.evaluation if previous else None
         identical = previous is not None and previous.output_hash == draft.output_hash
         if not identical:
-            verified = await self.verify(draft)
+            verified = await self.scorer.verify_tree(self.run.rubric, draft.tree, draft.output)
             if isinstance(verified, StepFailed):
                 return self._unchecked(draft, verified)
             every = (*checked.dimensions, *verified)
@@ -78,13 +95,13 @@ class EvaluationStage(RubricSource):
         look = look_at(
             rubric,
             previous=previous,
-            follows=previous is not None and previous.iteration == self.iteration - 1,
+            follows=previous is not None and previous.iteration == self.run.iteration - 1,
             checks=checked.dimensions,
             changes=checked.changes,
             identical=identical,
             is_long=checked.output.bytes > UNCOMPRESSED_CHARACTERS,
-            confidence=self.spec.refine.skip_eval_confidence,
-            threshold=self.spec.refine.quality_threshold,
+            confidence=self.run.spec.refine.skip_eval_confidence,
+            threshold=self.run.spec.refine.quality_threshold,
         )
         draft.kind, draft.asked, draft.changes = look.kind, look.asked, checked.changes
         if look.kind == "skipped_identical":
@@ -117,7 +134,7 @@ class EvaluationStage(RubricSource):
             )
         )
         draft.evaluation = combined(
-            self.rubric,
+            self.run.rubric,
             checks=checked.dimensions,
             judged=None if verdict.ending else verdict.scores,
             before=before,
@@ -139,12 +156,12 @@ class EvaluationStage(RubricSource):
 
     async def _verdict(self, question: Question) -> Verdict:
         """What the judges say, each finding bound to the part that it is about."""
-        verdict = await self.ask_judges(self.rubric, question)
-        kind = self.spec.refine.output.parts
-        return replace(verdict, scores=bind_findings(verdict.scores, self.rubric, kind))
+        verdict = await self.scorer.ask_judges(self.run.rubric, question)
+        kind = self.run.spec.refine.output.parts
+        return replace(verdict, scores=bind_findings(verdict.scores, self.run.rubric, kind))
 
     def _check_request(self, draft: Draft) -> CheckRequest:
-        kept, newest, frame = self.core.kept, self.core.newest, self.core.frame or ""
+        kept, newest, frame = self.run.state.kept, self.run.state.newest, self.run.state.frame or ""
         if draft.replies and kept is not None:
             return CheckRequest(
                 frame=frame,
@@ -165,8 +182,8 @@ class EvaluationStage(RubricSource):
 
     def _unchecked(self, draft: Draft, broken: StepFailed) -> None:
         draft.kind = "failed"
-        if self.interruption is not None:
-            draft.kind, draft.cut = "none", self._ending()
+        if self.run.interruption is not None:
+            draft.kind, draft.cut = "none", self.run.ending()
         else:
             self._fail(draft, f"the checks could not run: {broken.code}: {broken.message}")
 
@@ -177,18 +194,18 @@ class EvaluationStage(RubricSource):
 
     async def rescore(self, output: BlobRef) -> Evaluation | None:
         """The evaluation of a stored output under the rubric in force; None without checks."""
-        request = CheckRequest(frame=self.core.frame or "", pieces=(output.hash,), stored=True)
-        checked = await self.check_output(request)
+        request = CheckRequest(frame=self.run.state.frame or "", pieces=(output.hash,), stored=True)
+        checked = await self.scorer.check_output(request)
         if isinstance(checked, StepFailed):
             return None
-        tree = self.core.kept.tree if self.core.kept else None
-        verified = await self.verify_tree(self.rubric, tree, output)
+        tree = self.run.state.kept.tree if self.run.state.kept else None
+        verified = await self.scorer.verify_tree(self.run.rubric, tree, output)
         if isinstance(verified, StepFailed):
             return None
-        names = tuple(item.name for item in self.rubric.judged)
+        names = tuple(item.name for item in self.run.rubric.judged)
         verdict = await self._verdict(Question(output=output, asked=names))
         return combined(
-            self.rubric,
+            self.run.rubric,
             checks=(*checked.dimensions, *verified, *self._given_before()),
             judged=None if verdict.ending else verdict.scores,
             before=None,
@@ -196,7 +213,7 @@ class EvaluationStage(RubricSource):
 
     def _given_before(self) -> tuple[DimensionScore, ...]:
         """What a person said of the best output stands under another rubric too."""
-        kept = self.core.kept
+        kept = self.run.state.kept
         known = kept.evaluation if kept else None
-        given = (known.get(item.name) for item in self.rubric.human) if known else ()
+        given = (known.get(item.name) for item in self.run.rubric.human) if known else ()
         return tuple(score for score in given if score is not None and score.source == "human")

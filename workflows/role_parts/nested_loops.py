@@ -22,26 +22,34 @@ from perdure.domain.run.spec import CommonSpec, LoopInput, Placement
 from perdure.domain.turns.guidance import in_force
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import TurnState
-from perdure.workflows.engine.child_runs import ChildOutcome, ChildSpec, NotStarted
+from perdure.workflows.engine.child_runs import ChildOutcome, ChildRuns, ChildSpec, NotStarted
+from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.step_runner import StepFailed
+from perdure.workflows.role_parts.run import RoleRun
 from perdure.workflows.role_parts.stages import BASE, Stages
 
 NO_DEFINITION = "its loop has no definition here, so it cannot be run as a stage"
 
 
-class NestedLoops(Stages):
-    """Adds stages that are child runs."""
+class NestedLoops:
+    """Runs each stage: its turns, or the child run that it is."""
+
+    def __init__(self, run: RoleRun, engine: Engine, stages: Stages) -> None:
+        self.run = run
+        self.setup = engine.setup
+        self.children = ChildRuns(engine)
+        self.stages = stages
 
     async def run_stage(self) -> None:
         """A stage with a role, or one with a loop."""
-        if self.role.loop is None:
-            await super().run_stage()
+        if self.run.role.loop is None:
+            await self.stages.run_stage()
         else:
-            await self._run_nested(self.role)
+            await self._run_nested(self.run.role)
 
     async def _run_nested(self, role: RoleDefinition) -> None:
-        core = self.core
-        self.bind_stage(BASE)
+        core = self.run.state
+        self.stages.bind_stage(BASE)
         # What holds goes down by itself; here is what was said for this once.
         holds = in_force(core.control.standing)
         core.notes = [t for t in (*core.notes, *core.control.guidance) if t not in holds]
@@ -49,18 +57,18 @@ class NestedLoops(Stages):
         core.turn = TurnState(
             unwritten=core.turn.unwritten, record=IterationRecord(index=core.iteration)
         )
-        self.note_stage(role)
+        self.stages.note_stage(role)
         order = self._order(role)
         if order is None:
-            await self.end_stage(role, "failed", error=NO_DEFINITION)
+            await self.stages.end_stage(role, "failed", error=NO_DEFINITION)
             return
         core.control.inputs = []
         before = core.budget.spent.tokens
-        (end,) = await self.run_children([order])
+        (end,) = await self.children.run_children([order])
         if isinstance(end, NotStarted):
-            ending = self._ending()
+            ending = self.run.ending()
             core.cut = core.cut or ending
-            await self.end_stage(role, "cut" if ending else "failed", error=end.why)
+            await self.stages.end_stage(role, "cut" if ending else "failed", error=end.why)
             return
         self._take_spend(core.budget.spent.tokens - before)
         await self._take_child(role, end)
@@ -68,16 +76,16 @@ class NestedLoops(Stages):
     def _order(self, role: RoleDefinition) -> ChildSpec | None:
         """The child to start; None for a loop that the snapshot does not hold."""
         if role.loop is not None and role.loop.kind == "delegation":
-            managed = nested_delegation(self.spec, role, state=self.core)
+            managed = nested_delegation(self.run.spec, role, state=self.run.state)
 
             def manager(run: str, site: Placement, limits: BudgetLimits) -> LoopInput:
                 return DelegationInput(run=run, site=site, spec=with_limits(managed, limits))
 
             return self._ordered(role, managed, manager, kind="delegation")
-        snapshot = self.snapshot_of.nested.get(role.name)
+        snapshot = self.run.snapshot.nested.get(role.name)
         if snapshot is None:
             return None
-        team = nested_spec(self.spec, role, snapshot, state=self.core)
+        team = nested_spec(self.run.spec, role, snapshot, state=self.run.state)
 
         def made(run: str, site: Placement, limits: BudgetLimits) -> LoopInput:
             return RoleInput(run=run, site=site, spec=with_limits(team, limits))
@@ -100,33 +108,33 @@ class NestedLoops(Stages):
             spawns=True,
             fraction=role.budget,
             writable=spec.tools.access == "full",
-            tree=self.core.tree or self.core.base_tree,
+            tree=self.run.state.tree or self.run.state.base_tree,
         )
 
     def _take_spend(self, tokens: int) -> None:
-        turn = self.core.turn
+        turn = self.run.state.turn
         if turn.record is not None:
             usage = turn.record.usage.model_copy(update={"input_tokens": tokens})
             turn.record = turn.record.model_copy(update={"usage": usage})
 
     async def _take_child(self, role: RoleDefinition, end: ChildOutcome) -> None:
         """The child's text is the stage's, and its files are the run's from now on."""
-        core, result = self.core, end.result
-        status = status_of_child(result, stopping=self._ending() is not None)
+        core, result = self.run.state, end.result
+        status = status_of_child(result, stopping=self.run.ending() is not None)
         if status != "completed" or result is None or result.output_ref is None:
-            core.cut = core.cut or self._ending()
+            core.cut = core.cut or self.run.ending()
             why = result.explanation if result else end.error
-            await self.end_stage(role, status, error=why, child=end.run)
+            await self.stages.end_stage(role, status, error=why, child=end.run)
             return
-        read = await self.read_stage(role, BlobRef(hash=result.output_ref), measure=True)
+        read = await self.stages.read_stage(role, BlobRef(hash=result.output_ref), measure=True)
         tree = tree_of(result)
         if tree is not None and core.base_tree is not None and not isinstance(read, StepFailed):
             core.tree = tree
-            restored = await self._open_workspace()
+            restored = await self.setup.open_workspace()
             read = restored if isinstance(restored, StepFailed) else read
         if isinstance(read, StepFailed):
-            await self.end_stage(role, "failed", error=read.message, child=end.run)
+            await self.stages.end_stage(role, "failed", error=read.message, child=end.run)
             return
         core.review = read.review or core.review
         output = read.text or BlobRef(hash=result.output_ref)
-        await self.end_stage(role, "completed", output=output, read=read, child=end.run)
+        await self.stages.end_stage(role, "completed", output=output, read=read, child=end.run)

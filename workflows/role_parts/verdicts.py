@@ -12,104 +12,111 @@ from perdure.domain.roles.state import Review
 from perdure.domain.turns.entries import GoalEntry, SayEntry
 from perdure.domain.turns.guidance import demands, in_force
 from perdure.domain.turns.turn import Ending
+from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.metrics import count_verdict
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.step_attempts import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.structured_replies import GoalJudging, VerdictAsking
-from perdure.workflows.role_parts.nested_loops import NestedLoops
-from perdure.workflows.role_parts.stages import BASE
+from perdure.workflows.role_parts.run import RoleRun
+from perdure.workflows.role_parts.stages import BASE, Stages
 
 VERDICT_TOKENS = 2_048
 GOAL_TOKENS = 1_024
 JUDGE = "evaluator"
 
 
-class Verdicts(NestedLoops):
-    """Adds verdicts to a loop of stages; each is taken once, also across continue-as-new."""
+class Verdicts:
+    """Takes verdicts, each once, also across continue-as-new."""
+
+    def __init__(self, run: RoleRun, engine: Engine, stages: Stages) -> None:
+        self.run = run
+        self.fitting = engine.fitting
+        self.models = engine.models
+        self.stages = stages
 
     async def review(self) -> None:
         """Take the verdict of the gate stage, then ask whether the goal is achieved."""
-        self.set_phase("evaluating")
-        taken = {verdict.by for verdict in self.core.verdicts}
-        if wants_verdict(self.condition) and self.definition.gate.name not in taken:
+        self.run.set_phase("evaluating")
+        taken = {verdict.by for verdict in self.run.state.verdicts}
+        if wants_verdict(self.run.condition) and self.run.definition.gate.name not in taken:
             await self._take_verdict()
-        if wants_goal_judge(self.condition) and self.core.achieved is None:
+        if wants_goal_judge(self.run.condition) and self.run.state.achieved is None:
             await self._judge_goal()
 
     async def _take_verdict(self) -> None:
-        core, gate = self.core, self.definition.gate
-        review = core.review or Review(word="unclear")
+        state, gate = self.run.state, self.run.definition.gate
+        review = state.review or Review(word="unclear")
         if review.word == "unclear":
             asked = await self._ask_again()
-            if self.interruption is not None:
+            if self.run.interruption is not None:
                 return
             review = asked or review
-        text = next((one.ref for one in core.done if one.record.name == gate.name), None)
-        rules.take_review(core, review, by=gate.name, text=text.hash if text else None)
-        count_verdict(review.word, rework=core.rejections > 1)
-        self.record_event(
+        text = next((one.ref for one in state.done if one.record.name == gate.name), None)
+        rules.take_review(state, review, by=gate.name, text=text.hash if text else None)
+        count_verdict(review.word, rework=state.rejections > 1)
+        self.run.record_event(
             "verdict",
             verdict=review.word,
             by=gate.name,
             open=review.open or None,
             text=review.rationale[:200] or None,
-            rejections=core.rejections or None,
+            rejections=state.rejections or None,
         )
 
     async def _ask_again(self) -> Review | None:
         """The second question, in the reviewer's own conversation; None when it gave no answer."""
-        core, gate = self.core, self.definition.gate
-        done = next((one for one in core.done if one.record.name == gate.name), None)
+        state, gate = self.run.state, self.run.definition.gate
+        done = next((one for one in state.done if one.record.name == gate.name), None)
         if done is None or done.head is None:
             return None
-        self.bind_stage(gate.name)
-        core.reviewing = True
-        called = await self.call_model(
+        self.stages.bind_stage(gate.name)
+        state.reviewing = True
+        called = await self.models.call_model(
             ModelCallSpec(
                 role=gate.role,
                 phase="evaluating",
-                summary=f"verdict asked again (iteration {core.iteration})",
+                summary=f"verdict asked again (iteration {state.iteration})",
                 head=done.head,
                 entries=(SayEntry(type="say", text=VERDICT_QUESTION),),
                 tools_off=True,
-                max_tokens=self.reply_tokens(gate.role, VERDICT_TOKENS),
+                max_tokens=self.fitting.reply_tokens(gate.role, VERDICT_TOKENS),
                 structured=VerdictAsking(),
             )
         )
-        core.reviewing = False
+        state.reviewing = False
         if not isinstance(called, VerdictReport) or called.review is None:
             return None
         return called.review.model_copy(update={"asked_again": True})
 
     async def _judge_goal(self) -> None:
-        self.bind_stage(BASE)
-        called = await self.call_structured(self._asked_of_judge)
-        if self.interruption is not None or self._judge_failed(called):
+        self.stages.bind_stage(BASE)
+        called = await self.models.call_structured(self._asked_of_judge)
+        if self.run.interruption is not None or self._judge_failed(called):
             return
         self._take_goal(called)
-        kind = self.core.verdicts[-1].kind
+        kind = self.run.state.verdicts[-1].kind
         count_verdict(kind, rework=False)
-        self.record_event("verdict", verdict=kind, by=JUDGE, text=self._why())
+        self.run.record_event("verdict", verdict=kind, by=JUDGE, text=self._why())
 
     def _asked_of_judge(self, problems: tuple[str, ...]) -> ModelCallSpec:
-        core = self.core
-        said = tuple(in_force(core.control.standing))
+        state = self.run.state
+        said = tuple(in_force(state.control.standing))
         entry = GoalEntry(
             type="goal",
-            iteration=core.iteration,
-            done=rules.shown_stages(core),
+            iteration=state.iteration,
+            done=rules.shown_stages(state),
             said=said,
             problems=problems,
         )
         return ModelCallSpec(
             role=JUDGE,
             phase="evaluating",
-            summary=f"goal judge (iteration {core.iteration})",
+            summary=f"goal judge (iteration {state.iteration})",
             entries=(entry,),
-            extra_tokens=rules.shown_tokens(core) + estimate(demands(said)).total,
+            extra_tokens=rules.shown_tokens(state) + estimate(demands(said)).total,
             tools_off=True,
-            max_tokens=self.reply_tokens(JUDGE, GOAL_TOKENS),
+            max_tokens=self.fitting.reply_tokens(JUDGE, GOAL_TOKENS),
             structured=GoalJudging(),
         )
 
@@ -118,7 +125,7 @@ class Verdicts(NestedLoops):
         if not isinstance(called, AllModelsFailed | StepFailed):
             return False
         why = f"{called.code}: {called.message}"[:300]
-        self.core.cut = Ending(outcome="failed", reason=JUDGE_FAILED, detail=why)
+        self.run.state.cut = Ending(outcome="failed", reason=JUDGE_FAILED, detail=why)
         return True
 
     def _take_goal(self, called: Called) -> None:
@@ -132,7 +139,7 @@ class Verdicts(NestedLoops):
                 achieved, why = False, f"the price of {short_model_name(called.model)} is unknown"
             case _:
                 achieved, why = False, "the reply was no verdict"
-        rules.take_goal(self.core, achieved=achieved, rationale=why, by=JUDGE)
+        rules.take_goal(self.run.state, achieved=achieved, rationale=why, by=JUDGE)
 
     def _why(self) -> str | None:
-        return self.core.verdicts[-1].rationale[:200] or None
+        return self.run.state.verdicts[-1].rationale[:200] or None

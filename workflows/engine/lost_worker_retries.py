@@ -12,18 +12,19 @@ from temporalio.workflow import ActivityHandle
 
 from perdure.domain.foundation.retry_policies import LOST_WORKERS
 from perdure.workflows.engine.human_input import HumanInput
-from perdure.workflows.engine.step_runner import Completed, StepFailed
+from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
 
 R = TypeVar("R")
 
 
-class LostWorkerRetries(HumanInput):
-    """Adds the question whether a step that breaks its workers is to be made again.
+class LostWorkerRetries:
+    """Makes steps again that lost their worker, and asks where one breaks its workers."""
 
-    While `in_one_piece` something is under way that would begin anew after a roll.
-    """
-
-    in_one_piece: bool = False
+    def __init__(self, run: AnyRun, steps: StepRunner, people: HumanInput) -> None:
+        self.run = run
+        self.steps = steps
+        self.people = people
 
     async def outlasting(
         self, start: Callable[[str], ActivityHandle[R]], *, what: str, patience: float = 0.0
@@ -33,12 +34,12 @@ class LostWorkerRetries(HumanInput):
         Args:
             start: schedules it under an activity id.
             what: names it in the question.
-            patience: as for `watched`.
+            patience: as for `await_step`.
         """
         while True:
-            activity_id = self.next_activity_id()
+            activity_id = self.run.next_activity_id()
             handle = start(activity_id)
-            ended = await self.await_step(handle, activity_id=activity_id, patience=patience)
+            ended = await self.steps.await_step(handle, activity_id=activity_id, patience=patience)
             if isinstance(ended, Completed) or not ended.lost:
                 return ended
             if not await self.goes_on_after(ended, what):
@@ -47,24 +48,24 @@ class LostWorkerRetries(HumanInput):
     async def goes_on_after(self, lost: StepFailed, what: str) -> bool:
         """Whether a step that lost its worker is made again: always, where that was planned."""
         if lost.stopped:
-            return self.interruption is None
+            return self.run.interruption is None
         return await self.wanted_again(what)
 
     async def wanted_again(self, what: str) -> bool:
         """Ask a person whether a step is made again that lost so many workers."""
-        shown = self.core.step
-        gate = self.open_gate(
+        shown = self.run.state.step
+        gate = self.people.open_gate(
             "blocked",
             f"The step {what!r} lost {LOST_WORKERS} workers in a row: what it is given may break"
             " them. Look at the workers' logs; `retry` makes it again, `end` gives it up.",
             subject=what,
         )
         # The step is in no state that a new execution could take up: no roll before the answer.
-        before, self.in_one_piece = self.in_one_piece, True
+        before, self.run.in_one_piece = self.run.in_one_piece, True
         try:
-            answered = await self.answered(gate.id)
+            answered = await self.people.answered(gate.id)
         finally:
-            self.in_one_piece = before
-        self.set_step(shown)
+            self.run.in_one_piece = before
+        self.run.set_step(shown)
         answer = None if answered is None else answered.answer
         return answer is not None and answer.choice == "retry"

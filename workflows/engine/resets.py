@@ -13,7 +13,7 @@ from perdure.activities.take_over import TakeOver
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.take_over import Orphan, TakeOverRequest, take_over
 from perdure.workflows.engine import activity_options
-from perdure.workflows.engine.step_runner import StepRunner
+from perdure.workflows.engine.run import AnyRun
 
 FROM_THE_START = "reset-to-the-start"
 
@@ -26,15 +26,16 @@ class Superseded(Exception):
         self.result = result
 
 
-class TakingOver(StepRunner):
-    """Adds taking over to the running of steps."""
+class Resets:
+    """Notices that an execution replaces an older one, and takes over from it."""
 
-    _was_reset: bool = False
-    _taking: asyncio.Lock
-
-    def watch_for_resets(self) -> None:
-        """Notice that this execution replaces an older one; called once, first of all."""
+    def __init__(self, run: AnyRun) -> None:
+        self.run = run
+        self._was_reset = False
         self._taking = asyncio.Lock()
+
+    def watch(self) -> None:
+        """Notice that this execution replaces an older one; called once, first of all."""
         workflow.register_random_seed_callback(self._reseeded)
         info = workflow.info()
         other = info.original_execution_run_id != info.run_id
@@ -45,11 +46,6 @@ class TakingOver(StepRunner):
 
     def _reseeded(self, seed: int) -> None:
         self._was_reset = True
-
-    async def wait_while_paused(self) -> bool:
-        """Start no new step before the older lives are accounted for."""
-        await self.take_over()
-        return await super().wait_while_paused()
 
     async def take_over(self) -> None:
         """End what older lives left behind, and count what they spent.
@@ -66,24 +62,24 @@ class TakingOver(StepRunner):
             self._was_reset = False
 
     async def _take_over(self) -> None:
-        core = self.core
+        run, state = self.run, self.run.state
         report = await workflow.execute_activity_method(
             TakeOver.take_over,
             TakeOverRequest(
-                run=self.run_id,
-                root=self.site.root or self.run_id,
+                run=run.id,
+                root=run.site.root or run.id,
                 before=workflow.info().original_execution_run_id,
-                children=core.children_started,
-                records=core.record_count,
-                held=tuple(core.budget.reserved),
+                children=state.children_started,
+                records=state.record_count,
+                held=tuple(state.budget.reserved),
             ),
-            **activity_options.store_step(self.site, summary="take over after a reset"),
+            **activity_options.store_step(run.site, summary="take over after a reset"),
         )
         if report.ended is not None:
             raise Superseded(RunResult.model_validate_json(report.ended))
-        self.record_event("run_reset", **take_over(core, report))
+        run.record_event("run_reset", **take_over(state, report))
         await asyncio.gather(*(_end(one) for one in report.orphans if one.open))
-        self.sync_visibility()
+        run.sync_visibility()
 
 
 async def _end(orphan: Orphan) -> None:

@@ -1,0 +1,119 @@
+"""What a manager's run is: its course so far, its tree, and what its budget is for."""
+
+from pydantic import JsonValue
+from temporalio import workflow
+
+from perdure.domain.budget.envelope import Budget
+from perdure.domain.delegation.budget_phases import BudgetPhase, budget_phase
+from perdure.domain.delegation.plan import plan_view
+from perdure.domain.delegation.resume import between_decisions
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.delegation.state import DelegationInput, DelegationState
+from perdure.domain.evaluation.judge_cache import JudgeSettings
+from perdure.domain.evaluation.outcomes import RunEnd
+from perdure.domain.evaluation.rubric_requirements import WorkerRequirements, needs_of
+from perdure.domain.generated_tools.tool_registry import Toolbox
+from perdure.domain.run.resume import as_stored
+from perdure.domain.run.state import told_above
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.engine.requirements import Requirements
+from perdure.workflows.engine.run import Run
+
+SMOKE_TEST = "delegation.smoke_test"
+
+
+class DelegationRun(Run[DelegationSpec, DelegationState]):
+    """A goal, with the decisions of its manager and the work of the tree below it."""
+
+    def __init__(self, given: DelegationInput) -> None:
+        fresh = DelegationState(
+            started_at=workflow.now(),
+            budget=Budget(limits=given.spec.budget),
+            control=told_above(given.site.said),
+            toolbox=Toolbox.given(given.spec.tools.generated),
+        )
+        super().__init__(given, kind="delegation", spec=given.spec, state=given.state or fresh)
+
+    @property
+    def iteration(self) -> int:
+        """Decisions of the manager, the one in progress included."""
+        return self.state.course.iteration
+
+    @property
+    def iteration_limit(self) -> int | None:
+        """The permitted decisions."""
+        return self.spec.delegation.max_iterations
+
+    def plan_lines(self) -> tuple[str, ...]:
+        """The task plan with statuses."""
+        return plan_view(self.state.course.plan)
+
+    def iteration_state(self) -> dict[str, JsonValue]:
+        """The state after the newest finished iteration."""
+        return as_stored(between_decisions(self.state))
+
+    def last_state(self) -> dict[str, JsonValue]:
+        """The state after the last iteration."""
+        return as_stored(between_decisions(self.state, ended=True))
+
+    @property
+    def budget_phase(self) -> BudgetPhase:
+        """What the rest of the budget is for."""
+        left = self.state.budget.fraction_remaining(wall_time=self.wall_time)
+        return budget_phase(left)
+
+    @property
+    def sub_managers_left(self) -> int:
+        """How many sub-managers this run and all below it may still have."""
+        return self.spec.delegation.submanagers.per_run - self.state.budget.spent.sub_managers
+
+    def inform(self, *notes: str) -> None:
+        """Tell the manager something in its next view."""
+        self.state.course = self.state.course.told(*notes)
+
+    def ended_by(self, verdict: RunEnd) -> Ending:
+        """The rules' verdict, whose sentence is kept for the result."""
+        self.state.verdict = verdict.explanation
+        return Ending(outcome=verdict.outcome, reason=verdict.reason)
+
+
+class DelegationRequirements(Requirements):
+    """What the rubric and the smoke test ask for."""
+
+    def __init__(self, run: DelegationRun) -> None:
+        self.run = run
+
+    def needs(self) -> WorkerRequirements:
+        """The programs and plugins that the rubric asks for, and the smoke test."""
+        rubric, smoke = self.run.spec.rubric, self.run.spec.delegation.smoke_test
+        wanted = WorkerRequirements() if rubric is None else needs_of(rubric)
+        return wanted if smoke is None else wanted.and_program(SMOKE_TEST, smoke)
+
+    def judges(self) -> tuple[str, ...]:
+        """The models that the rubric names as judges."""
+        named = self.run.spec.rubric.judges if self.run.spec.rubric else {}
+        return tuple(name for name in named if name is not None)
+
+
+class DeliverableScoring:
+    """How what is handed over is scored, by the settings of the task."""
+
+    share_setting = "delegation.evaluator_share"
+
+    def __init__(self, run: DelegationRun) -> None:
+        self.run = run
+
+    @property
+    def evaluator_share(self) -> float:
+        """How much of the token budget the judges may use."""
+        return self.run.spec.delegation.evaluator_share
+
+    @property
+    def pass_score(self) -> float | None:
+        """The score from which on a deliverable is good enough."""
+        return self.run.spec.delegation.evaluation.accept
+
+    @property
+    def judge_settings(self) -> JudgeSettings:
+        """How the task wants its judges to be asked."""
+        return self.run.spec.delegation.judge

@@ -1,0 +1,55 @@
+"""Reviews of work: a critic's opinion of one result, or of what a manager hands over."""
+
+from perdure.domain.delegation.messages import ReviewReport
+from perdure.domain.delegation.prompts import REVIEWED_TOO
+from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.turns.entries import SayEntry
+from perdure.domain.turns.guidance import demands, in_force
+from perdure.workflows.delegation_parts.run import DelegationRun
+from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.structured_replies import WorkReviewing
+
+REVIEW_TOKENS = 1_024
+
+
+class WorkReviews:
+    """Asks the critic; one that fails gives no opinion, and holds up nothing."""
+
+    def __init__(self, run: DelegationRun, engine: Engine) -> None:
+        self.run = run
+        self.fitting = engine.fitting
+        self.models = engine.models
+
+    async def ask(
+        self, question: BlobRef, *, what: str, criteria: tuple[str, ...] = ()
+    ) -> ReviewReport | None:
+        """The reviewer's opinion of a result, or of each of some criteria; None without one."""
+
+        def asked(problems: tuple[str, ...]) -> ModelCallSpec:
+            entries = [SayEntry(type="say", ref=question.hash, tokens=question.tokens.total)]
+            if said := self.demanded():
+                text = f"{demands(said)}\n{REVIEWED_TOO}"
+                entries.append(SayEntry(type="say", text=text))
+            if problems:
+                entries.append(SayEntry(type="say", text=f"Again, please: {'; '.join(problems)}"))
+            return ModelCallSpec(
+                role="critic",
+                phase="evaluating",
+                summary=f"review of {what} (iteration {self.run.iteration})",
+                entries=entries,
+                max_tokens=self.fitting.reply_tokens("critic", REVIEW_TOKENS),
+                tools_off=True,
+                structured=WorkReviewing(criteria=criteria),
+                worker=what,
+            )
+
+        called = await self.models.call_structured(asked)
+        if isinstance(called, ReviewReport) and not called.problems:
+            return called
+        self.run.inform(f"{what} could not be reviewed.")
+        return None
+
+    def demanded(self) -> tuple[str, ...]:
+        """What people said since the task was given."""
+        return tuple(in_force(self.run.state.control.standing))

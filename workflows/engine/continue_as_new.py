@@ -1,0 +1,48 @@
+"""Continuing as new: when a history has grown enough, and what must not be cut in two by it."""
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from temporalio import workflow
+
+from perdure.workflows.engine.run import AnyRun
+
+T = TypeVar("T")
+
+
+class ContinueAsNew:
+    """Gives a run a fresh history when its own has grown."""
+
+    def __init__(self, run: AnyRun) -> None:
+        self.run = run
+
+    def due(self) -> bool:
+        """Whether this execution's history has grown enough."""
+        run, info, timing = self.run, workflow.info(), self.run.site.timing
+        if run.in_one_piece:
+            return False
+        if not (run.steps_started or run.handled):
+            return False  # an execution that did nothing yet would roll for ever
+        return (
+            info.is_continue_as_new_suggested()
+            or info.get_current_history_length() >= timing.roll_events
+            or info.get_current_history_size() >= timing.roll_bytes
+            or run.handled >= timing.roll_messages
+        )
+
+    async def if_due(self) -> None:
+        """Continue as new when it is due; callers have no open activity or child."""
+        if not self.due():
+            return
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        self.run.state.rolls += 1
+        self.run.state.ring = self.run.state.ring.carried()
+        workflow.continue_as_new(self.run.next_input())
+
+    async def never_during(self, stage: Awaitable[T]) -> T:
+        """Carry out what must not be done twice: there is no roll before its end."""
+        before, self.run.in_one_piece = self.run.in_one_piece, True
+        try:
+            return await stage
+        finally:
+            self.run.in_one_piece = before

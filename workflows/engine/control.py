@@ -1,0 +1,167 @@
+"""What a message of people does to a run: read, refused or applied, and noted.
+
+Handlers are synchronous: they ask the domain, change state, and return. A rejected update leaves no
+history; a signal that cannot be read, or is not allowed, is noted in the status and never fails the
+run.
+"""
+
+from collections.abc import Sequence
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from perdure.domain.run import control as rules
+from perdure.domain.run import message_forms as forms
+from perdure.domain.run.amend_spec import edit_refusal, edited
+from perdure.domain.run.events import Event
+from perdure.domain.run.message_forms import Misread
+from perdure.domain.run.message_limits import flooded
+from perdure.domain.run.messages import Amend, AnyMessage, EventsQuery, Receipt
+from perdure.domain.run.result import SpendReport
+from perdure.domain.run.status_views import spend_report
+from perdure.workflows.engine.child_questions import ChildQuestions
+from perdure.workflows.engine.run import AnyRun
+
+
+class Control:
+    """Applies what people send to a run; `questions` are those of the runs below it."""
+
+    def __init__(self, run: AnyRun) -> None:
+        self.run = run
+        self.questions = ChildQuestions(run)
+
+    def validate(self, verb: str, given: Sequence[object]) -> None:
+        """Reject an update that cannot be read or is not allowed now.
+
+        Raises:
+            ApplicationError: with what is wrong, of the type `not_allowed`.
+        """
+        message = _readable(verb, given)
+        if rules.seen(self.run.state.control, message, _update_id()):
+            return
+        why = flooded(verb, handled=self.run.handled) or self._refusal(message)
+        if why is not None:
+            raise _refused(verb, why)
+
+    def on_update(self, verb: str, given: Sequence[object]) -> Receipt:
+        """Apply a validated update; a repeated request id has no second effect."""
+        message = _readable(verb, given)
+        self.run.handled += 1
+        self.run.told = True
+        control = self.run.state.control
+        if rules.seen(control, message, _update_id()):
+            return Receipt(verb=verb, lifecycle=control.lifecycle, note="had its effect")
+        self._apply_verb(message, request_id=_update_id())
+        return Receipt(verb=verb, lifecycle=control.lifecycle)
+
+    def on_signal(self, verb: str, given: Sequence[object]) -> None:
+        """Apply a signal where it is allowed, else note why not; nothing sent fails a task."""
+        self.run.handled += 1
+        message = forms.read_message(verb, given)
+        if isinstance(message, Misread):
+            self.note_refused(verb, message.why)
+            return
+        try:
+            self._apply(verb, message)
+        except Exception as error:
+            # A task that fails here fails for ever: the signal stays in the history.
+            self.note_refused(verb, f"it could not be applied: {error}")
+
+    def on_questions_below(self, given: Sequence[object]) -> None:
+        """Take what a child asks now, in place of what it told before."""
+        self.run.handled += 1
+        why = self.questions.hear(given)
+        if why is not None:
+            self.note_refused(self.questions.signal, why)
+
+    def on_unknown(self, name: str) -> None:
+        """Say of a signal that no run knows that it had no effect."""
+        self.run.handled += 1
+        self.note_refused(forms.named(name), forms.unknown_verb(name))
+
+    def note_refused(self, verb: str, why: str) -> None:
+        """Note in the status what had no effect, and why."""
+        rules.note_refused(self.run.state.control, verb, why)
+        self.run.told = True
+
+    def costs(self) -> SpendReport:
+        """Spend so far."""
+        return spend_report(self.run.state, wall_time=self.run.wall_time)
+
+    def events(self, given: Sequence[object]) -> list[Event]:
+        """The newest events after the number that was given."""
+        query = forms.read_form("events", EventsQuery, given)
+        if isinstance(query, Misread):
+            raise _refused("events", query.why)
+        return list(self.run.state.ring.since(query.since))
+
+    def _apply(self, verb: str, message: AnyMessage) -> None:
+        if rules.seen(self.run.state.control, message):
+            return
+        why = self._refusal(message)
+        if why is not None:
+            self.note_refused(verb, why)
+            return
+        self._apply_verb(message, request_id=None)
+        self.run.told = True
+
+    def _refusal(self, message: AnyMessage) -> str | None:
+        run = self.run
+        if why := run.refuses(message):
+            return why
+        if self.questions.meant_by(message) and not run.state.control.ended:
+            return self.questions.refusal(message)
+        if isinstance(message, Amend) and message.edits:
+            completed = run.state.record_count
+            if why := edit_refusal(run.spec, message, completed=completed):
+                return why
+        return rules.refuse(
+            run.state.control,
+            message,
+            budget=run.state.budget,
+            wall_time=run.wall_time,
+            inputs_allowed=run.takes_input,
+            rubric_allowed=run.kind == "refine",
+        )
+
+    def _apply_verb(self, message: AnyMessage, *, request_id: str | None) -> None:
+        if self.questions.meant_by(message):
+            self.questions.forward(message, request_id=request_id)
+            return
+        run, control = self.run, self.run.state.control
+        before, unread = control.standing, control.unread
+        taken = rules.take(
+            control,
+            message,
+            now=workflow.now(),
+            budget=run.state.budget,
+            wall_time=run.wall_time,
+            request_id=request_id,
+        )
+        if taken.budget is not None:
+            run.state.budget = taken.budget
+        if isinstance(message, Amend) and message.edits:
+            run.spec = edited(run.spec, message)
+            run.edit(message)
+        if isinstance(message, Amend) and (message.remove or message.remove_texts):
+            holds = {said.number for said in control.standing}
+            gone = [said.text for said in before if said.number not in holds]
+            run.take_back([text for text in gone if text not in unread])
+        if taken.event is not None:
+            run.record_event(taken.event, **taken.data)
+
+
+def _readable(verb: str, given: Sequence[object]) -> AnyMessage:
+    message = forms.read_message(verb, given)
+    if isinstance(message, Misread):
+        raise _refused(verb, message.why)
+    return message
+
+
+def _refused(verb: str, why: str) -> ApplicationError:
+    return ApplicationError(f"{verb}: {why}", type="not_allowed", non_retryable=True)
+
+
+def _update_id() -> str | None:
+    info = workflow.current_update_info()
+    return None if info is None else info.id

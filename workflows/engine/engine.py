@@ -1,0 +1,64 @@
+"""The engine of a run: the parts that every loop is made of, each built of those below it."""
+
+from perdure.workflows.engine.continue_as_new import ContinueAsNew
+from perdure.workflows.engine.control import Control
+from perdure.workflows.engine.fitting import Fitting
+from perdure.workflows.engine.human_input import HumanInput
+from perdure.workflows.engine.lifecycle import Lifecycle
+from perdure.workflows.engine.limits import LimitQuestions
+from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
+from perdure.workflows.engine.model_caller import ModelCaller
+from perdure.workflows.engine.model_selection import ModelSelection
+from perdure.workflows.engine.requirements import Requirements
+from perdure.workflows.engine.resets import Resets
+from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.setup import Setup
+from perdure.workflows.engine.snapshots import Snapshots
+from perdure.workflows.engine.step_runner import StepRunner
+
+
+class Engine:
+    """Built once for each execution of a run.
+
+    Args:
+        run: what all parts share.
+        selection: which models play which role; None takes those of the task.
+        requirements: what the kind of loop demands of its worker; None demands nothing.
+    """
+
+    def __init__(
+        self,
+        run: AnyRun,
+        *,
+        selection: ModelSelection[AnyRun] | None = None,
+        requirements: Requirements | None = None,
+    ) -> None:
+        self.run = run
+        self.selection = selection or ModelSelection(run)
+        self.control = Control(run)
+        self.resets = Resets(run)
+        self.rolling = ContinueAsNew(run)
+        self.steps = StepRunner(run, self.resets)
+        self.people = HumanInput(run, self.steps, self.rolling)
+        self.retries = LostWorkerRetries(run, self.steps, self.people)
+        self.limits = LimitQuestions(run, self.people)
+        self.fitting = Fitting(run, self.selection)
+        self.models = ModelCaller(
+            run,
+            steps=self.steps,
+            retries=self.retries,
+            limits=self.limits,
+            selection=self.selection,
+            fitting=self.fitting,
+        )
+        self.snapshots = Snapshots(run, self.retries)
+        self.setup = Setup(
+            run,
+            steps=self.steps,
+            retries=self.retries,
+            selection=self.selection,
+            requirements=requirements or Requirements(),
+        )
+        self.life = Lifecycle(
+            run, resets=self.resets, rolling=self.rolling, questions=self.control.questions
+        )

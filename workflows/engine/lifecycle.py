@@ -1,0 +1,181 @@
+"""How every loop lives: checkpoints, pauses, clocks, and its end.
+
+Between any two steps a loop passes `checkpoint`: it waits while paused, looks at the clocks, and
+continues as new when the history has grown.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from perdure.activities.run_lifecycle import Finish
+from perdure.domain.evaluation.outcomes import lifecycle
+from perdure.domain.run import control as rules
+from perdure.domain.run.bookkeeping_messages import FinishRequest
+from perdure.domain.run.result import RunResult, with_reply_facts, with_value
+from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.child_questions import ChildQuestions
+from perdure.workflows.engine.continue_as_new import ContinueAsNew
+from perdure.workflows.engine.resets import Resets, Superseded
+from perdure.workflows.engine.run import AnyRun
+
+
+class Lifecycle:
+    """Carries a run from its first step to its stored result."""
+
+    def __init__(
+        self, run: AnyRun, *, resets: Resets, rolling: ContinueAsNew, questions: ChildQuestions
+    ) -> None:
+        self.run = run
+        self.resets = resets
+        self.rolling = rolling
+        self.questions = questions
+
+    async def run_to_end(self, loop: Callable[[], Awaitable[RunResult]]) -> RunResult:
+        """Run to the end; a cancellation from outside is a stop, never a lost result.
+
+        Args:
+            loop: everything from the opening to the result.
+        """
+        self.resets.watch()
+        task = asyncio.ensure_future(loop())
+        deadline = asyncio.create_task(self._deadline())
+        telling = [
+            asyncio.create_task(one) for one in (self._keep_shown(), self.questions.tell_above())
+        ]
+        while not task.done():
+            try:
+                await workflow.wait([task])
+            except asyncio.CancelledError:
+                self.run.state.control.stop = "now"
+                self.run.state.control.stopped_by = "cancellation"
+        deadline.cancel()
+        for one in telling:
+            one.cancel()
+        try:
+            return task.result()
+        except Superseded as superseded:
+            return superseded.result
+
+    async def _keep_shown(self) -> None:
+        """Show what people said, and what of it was refused: once a task, however much it was."""
+        while True:
+            await workflow.wait_condition(lambda: self.run.told)
+            self.run.told = False
+            self.run.show_panel()
+
+    async def checkpoint(self) -> Ending | None:
+        """Pass between two steps: roll, pause, stop, clocks; returns why the run must end."""
+        await self.wait_or_continue_as_new()
+        return self.run.ending()
+
+    async def wait_or_continue_as_new(self) -> None:
+        """Wait while paused, and continue as new when it is due, also in the middle of the wait.
+
+        A pause takes effect after the stage in progress; the history may be rolled inside it.
+        """
+        run = self.run
+        while True:
+            await self.resets.take_over()
+            await self.rolling.if_due()
+            if run.mid_stage or not run.state.control.paused or run.ending() is not None:
+                return
+            run.sync_visibility()
+            await workflow.wait_condition(
+                lambda: (
+                    not run.state.control.paused
+                    or run.state.control.stop is not None
+                    or run.interruption is not None
+                    or self.rolling.due()
+                )
+            )
+            run.sync_visibility()
+
+    def settled(self, ending: Ending) -> Ending:
+        """The end as it stands for good: an accepted stop or the deadline, whatever came later.
+
+        What arrived after it is kept and counted. From here on no verb is taken any more, so that
+        none is accepted without effect.
+        """
+        told = self.run.told_to_end()
+        rules.end(self.run.state.control)
+        if told is None:
+            return ending
+        why = ending.detail if ending.outcome in {"failed", "blocked"} else ""
+        return told.model_copy(update={"detail": why})
+
+    async def _deadline(self) -> None:
+        """Watch the wall clock; an amended limit moves the alarm."""
+        while True:
+            limit = self.run.state.budget.limits.wall_time
+            left = None if not limit else limit - self.run.wall_time
+            if left is not None and left <= 0:
+                self.run.deadline_passed = True
+                return
+            try:
+                await workflow.wait_condition(
+                    self._limit_moved(limit),
+                    timeout=left,
+                    timeout_summary="wall-time deadline of the run",
+                )
+            except TimeoutError:
+                continue
+
+    def _limit_moved(self, limit: float | None) -> Callable[[], bool]:
+        return lambda: self.run.state.budget.limits.wall_time != limit
+
+    async def finish(self, result: RunResult, records: tuple[IterationRecord, ...]) -> RunResult:
+        """Store the end, show it, and return it; a failed root run fails its execution."""
+        run, state = self.run, self.run.state
+        ended = with_reply_facts(result.model_copy(update={"ended_at": workflow.now()}))
+        rules.end(state.control)
+        state.phase, state.step = "ended", None
+        state.outcome, state.reason = ended.outcome, ended.reason
+        state.explanation = ended.explanation
+        run.record_event("ended", outcome=ended.outcome, reason=ended.reason)
+        run.sync_visibility()
+        # A run above this one reads the store: its own history does not grow by what these say.
+        alone = run.site.parent is None
+        finished = await workflow.execute_activity_method(
+            Finish.finish,
+            FinishRequest(
+                run=run.id,
+                records=records,
+                result=ended.model_dump_json(),
+                status=run.status().model_dump_json(),
+                outcome=ended.outcome,
+                lifecycle=lifecycle(ended.outcome),
+                ended_at=workflow.now().isoformat(),
+                category=run.spec.category,
+                remembered=run.spec.learn,
+                state=run.last_state(),
+                output=ended.output_ref if alone else None,
+                inline=run.site.timing.inline_output if alone else 0,
+            ),
+            **activity_options.store_step(
+                run.site, summary=f"finish: {ended.outcome}/{ended.reason}"
+            ),
+        )
+        if finished.output is not None:
+            said = {"output": finished.output, "excerpt": finished.excerpt}
+            ended = with_value(ended.model_copy(update=said))
+            run.shown = ended
+            run.show_panel()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        if ended.outcome in {"failed", "blocked"} and alone:
+            _fail(ended)
+        return ended if alone else ended.model_copy(update={"iterations": ()})
+
+
+def _fail(result: RunResult) -> NoReturn:
+    raise ApplicationError(
+        f"{result.outcome}/{result.reason}: {result.explanation}",
+        result,
+        type="RunFailed",
+        non_retryable=True,
+    )

@@ -1,0 +1,248 @@
+"""One run, as all parts of its loop see it: what it is given, where it stands, what people see.
+
+Each kind of loop has a `Run` of its own, which narrows the specification and the state and says
+what only that kind knows: its iteration, its plan, what an edited specification changes.
+"""
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from pydantic import JsonValue
+from temporalio import workflow
+
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS
+from perdure.domain.foundation.redaction import redacted
+from perdure.domain.run.control import Phase
+from perdure.domain.run.events import EventType
+from perdure.domain.run.messages import Amend, AnyMessage
+from perdure.domain.run.missing import counted, lacking
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.search_attributes import search_attributes, told_label
+from perdure.domain.run.spec import CommonSpec, LoopInput
+from perdure.domain.run.state import RECORDS_KEPT, LoopState
+from perdure.domain.run.status import RunStatus, StageNow
+from perdure.domain.run.status_views import panel, status_of
+from perdure.domain.specs import output_schema_of
+from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.engine.search_attributes import upsert
+
+SpecT = TypeVar("SpecT", bound=CommonSpec, covariant=True)
+StateT = TypeVar("StateT", bound=LoopState, covariant=True)
+
+
+class Run(Generic[SpecT, StateT]):
+    """Identity, specification and state of a run; ids and counters, never a conversation.
+
+    `state` is what continues as new. The other counters are of this execution alone: messages
+    `handled`, steps started, and whether people were `told` something since they were last shown
+    how the run stands. While `in_one_piece` something is under way that would begin anew after a
+    roll.
+    """
+
+    takes_input = True
+
+    def __init__(self, given: LoopInput, *, kind: str, spec: SpecT, state: StateT) -> None:
+        self.given = given
+        self.id = given.run
+        self.site = given.site
+        self.kind = kind
+        self.spec = spec
+        self.state = state
+        self.handled = 0
+        self.told = False
+        self.steps_started = 0
+        self.in_one_piece = False
+        self.deadline_passed = False
+        self.shown: RunResult | None = None
+        self._published: dict[str, object] = {}
+
+    @property
+    def iteration(self) -> int:
+        """The iteration in progress; 0 before the first."""
+        raise NotImplementedError
+
+    @property
+    def iteration_limit(self) -> int | None:
+        """The loop's own limit."""
+        raise NotImplementedError
+
+    @property
+    def mid_stage(self) -> bool:
+        """Whether a pause has to wait until the stage in progress is over."""
+        return False
+
+    def stage_now(self) -> StageNow | None:
+        """The stage at work, in a run of roles."""
+        return None
+
+    def parts(self) -> tuple[tuple[str, bool, str], ...]:
+        """Parts of the output with whether they pass; empty where there are none."""
+        return ()
+
+    def plan_lines(self) -> tuple[str, ...]:
+        """The plan of the run, one line a step; empty where there is none."""
+        return ()
+
+    def iteration_state(self) -> dict[str, JsonValue] | None:
+        """What the newest finished iteration can be taken up from; None: its transcript."""
+        return None
+
+    def last_state(self) -> dict[str, JsonValue] | None:
+        """What an ended run can be taken up from; None for kinds that cannot."""
+        return None
+
+    def refuses(self, message: AnyMessage) -> str | None:
+        """Why this kind of loop takes no such message now; None where it does."""
+        return None
+
+    def edit(self, message: Amend) -> None:
+        """Act on an edited specification; a kind whose prompts hold the old goal says the new."""
+        if message.goal is not None:
+            workflow.upsert_memo({"goal": " ".join(message.goal.split())[:MEMO_GOAL_CHARACTERS]})
+
+    def take_back(self, texts: Sequence[str]) -> None:
+        """Act on what no longer holds; prompts that are made anew simply leave it out."""
+
+    @property
+    def wall_time(self) -> float:
+        """Seconds since the run began, over all its executions."""
+        return (workflow.now() - self.state.started_at).total_seconds()
+
+    @property
+    def active_time_left(self) -> float | None:
+        """Remaining active time in seconds, or None when unlimited; it travels with each step."""
+        left = self.state.budget.remaining("active_time")
+        return None if left is None else float(left)
+
+    @property
+    def structured(self) -> bool:
+        """Whether the answer is to fit a schema."""
+        return output_schema_of(self.spec) is not None
+
+    @property
+    def interruption(self) -> str | None:
+        """Why a step in flight must end now, or None."""
+        if self.state.control.stop == "now":
+            return "stop"
+        return "wall_time" if self.deadline_passed else None
+
+    def told_to_end(self) -> Ending | None:
+        """The end that a person, the run above or the deadline demands; None where nobody does."""
+        if self.state.control.stop is not None:
+            cancelled = self.state.control.stopped_by == "cancellation"
+            reason = "parent_closed" if cancelled and self.site.parent else "stopped"
+            return Ending(outcome="stopped", reason=reason)
+        if self.deadline_passed:
+            return Ending(outcome="deadline", reason="wall_time")
+        return None
+
+    def ending(self) -> Ending | None:
+        """Why the run must end now: somebody demands it, or a clock has run out."""
+        told = self.told_to_end()
+        if told is not None:
+            return told
+        if self._time_spent("wall_time"):
+            return Ending(outcome="deadline", reason="wall_time")
+        if self._time_spent("active_time"):
+            return Ending(outcome="deadline", reason="active_time")
+        return None
+
+    def _time_spent(self, dimension: budgets.Dimension) -> bool:
+        left = self.state.budget.remaining(dimension, wall_time=self.wall_time)
+        return left is not None and left <= 0
+
+    def next_input(self) -> LoopInput:
+        """The same run, further on: the input of its next execution."""
+        further = {"spec": self.spec, "state": self.state, "started_at": self.state.started_at}
+        return self.given.model_copy(update=further)
+
+    def next_activity_id(self) -> str:
+        """A fresh id; with the execution's id it is the journal key of a model call."""
+        self.steps_started += 1
+        return f"s{self.steps_started}"
+
+    def record_event(self, event: EventType, **data: object) -> None:
+        """Put an event on the ring."""
+        self.state.ring = self.state.ring.note(
+            event,
+            at=workflow.now(),
+            run=self.id,
+            iteration=self.iteration,
+            data={name: value for name, value in data.items() if value is not None},  # type: ignore[misc]
+        )
+
+    def append_record(self, record: IterationRecord) -> None:
+        """Remember a finished iteration among the newest."""
+        self.state.records = [*self.state.records, record][-RECORDS_KEPT:]
+        self.state.record_count = max(self.state.record_count, record.index)
+        self.record_event(
+            "iteration_completed",
+            decision=record.decision,
+            score=record.score,
+            evaluation=record.evaluation,
+            saved=record.saved,
+            adaptation=record.adaptation,
+            missing=lacking(record) or None,
+            counted=counted(record) or None,
+        )
+
+    def apply_budget(self, budget: budgets.Budget) -> None:
+        """Take a changed budget, and say so once when a dimension passes 80 %."""
+        self.state.budget, passed = budgets.new_warnings(budget, wall_time=self.wall_time)
+        for dimension in passed:
+            self.record_event("budget_warning", dimension=dimension)
+
+    def set_phase(self, phase: Phase) -> None:
+        """Change the phase that people see."""
+        self.state.phase = phase
+        self.show_panel()
+
+    def set_step(self, step: str | None) -> None:
+        """Name the step in flight for status and panel."""
+        self.state.step = step
+        self.state.step_since = workflow.now() if step else None
+        self.show_panel()
+
+    def status(self) -> RunStatus:
+        """The status shape that every door shows."""
+        return status_of(
+            self.state,
+            run=self.id,
+            kind=self.kind,
+            spec=self.spec,
+            now=workflow.now(),
+            iteration=self.iteration,
+            limit=self.iteration_limit,
+            parts=self.parts(),
+            plan=self.plan_lines(),
+            stage=self.stage_now(),
+        )
+
+    def sync_visibility(self) -> None:
+        """Bring search attributes and panel up to date; only what changed costs an event."""
+        label = told_label(self.spec.metadata.label, mark=self.site.label_mark)
+        wanted = search_attributes(
+            self.state, kind=self.kind, label=label, iteration=self.iteration
+        )
+        changed = {k: v for k, v in wanted.items() if self._published.get(k) != v}
+        if changed:
+            upsert(changed)
+            self._published.update(changed)
+        self.show_panel()
+
+    def show_panel(self) -> None:
+        """Refresh the panel of the Web UI; this costs no history."""
+        told = panel(
+            self.state,
+            run=self.id,
+            spec=self.spec,
+            iteration=self.iteration,
+            limit=self.iteration_limit,
+            result=self.shown,
+        )
+        workflow.set_current_details(redacted(told))
+
+
+AnyRun = Run[CommonSpec, LoopState]

@@ -1,0 +1,54 @@
+"""Storing the working folder of a run that writes, as a tree and as a patch."""
+
+from temporalio import workflow
+
+from perdure.activities.run_lifecycle import Snapshot
+from perdure.domain.run.bookkeeping_messages import SnapshotReport, SnapshotRequest
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
+from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.step_runner import Completed
+
+DELIVERY_S = 60.0
+
+
+class Snapshots:
+    """Takes snapshots of a run's working folder."""
+
+    def __init__(self, run: AnyRun, retries: LostWorkerRetries) -> None:
+        self.run = run
+        self.retries = retries
+
+    async def take(self, *, patch_to: str | None = None) -> SnapshotReport | None:
+        """Store the working folder of a run that writes; None for all others."""
+        run = self.run
+        if run.state.base_tree is None:
+            return None
+        summary = f"snapshot (iteration {run.iteration})"
+        request = SnapshotRequest(
+            run=run.id,
+            root=run.state.root,
+            patch_from=run.state.base_tree if patch_to is not None else None,
+            patch_to=patch_to or None,
+        )
+        # What a run delivers outlasts the interruption that ends it.
+        patience = DELIVERY_S if patch_to is not None else 0.0
+        outcome = await self.retries.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                Snapshot.snapshot,
+                request,
+                **activity_options.workspace_step(
+                    run.site, activity_id=activity_id, summary=summary
+                ),
+            ),
+            what=summary,
+            patience=patience,
+        )
+        return outcome.report if isinstance(outcome, Completed) else None
+
+    async def deliver(self, tree: str | None) -> SnapshotReport | None:
+        """Store the folder as it stands, and the patch from its beginning to `tree`.
+
+        Without a tree the patch leads to the folder as it stands.
+        """
+        return await self.take(patch_to=tree or "")

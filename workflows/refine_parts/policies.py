@@ -1,0 +1,91 @@
+"""How the writing of drafts differs from a plain conversation: its models and its turns."""
+
+from perdure.domain.outputs.parts import draft_tokens
+from perdure.domain.refine.strategies import Strategy, strategy_of
+from perdure.domain.refine.token_shares import share_used
+from perdure.domain.turns.tool_call_rules import VolumeLevel
+from perdure.domain.turns.turn import Ending, Limits, TurnState
+from perdure.workflows.engine.model_selection import ModelSelection
+from perdure.workflows.engine.turn_policy import TurnPolicy
+from perdure.workflows.refine_parts.run import RefineRun
+
+
+class StrategyModels(ModelSelection[RefineRun]):
+    """The models of the task, or those that the strategy in progress brings to execute."""
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """The approach of the iteration in progress, with the pattern `strategies`."""
+        return strategy_of(self.run.spec.refine.strategies, self.run.state.iteration)
+
+    def chain(self, role: str) -> tuple[str, ...]:
+        """The models of a role; a strategy may bring its own to execute."""
+        own = self.strategy.chain if role == "executor" and self.strategy else ()
+        return (own[:1] if self.run.spec.models.pinned else own) or super().chain(role)
+
+    def seat(self, role: str) -> str:
+        """A strategy with its own models fails over by itself."""
+        own = role == "executor" and self.strategy is not None and self.strategy.chain
+        return f"{role}:{self.strategy.name}" if own and self.strategy else role
+
+    def more_chains(self) -> dict[str, tuple[str, ...]]:
+        """The models that strategies bring."""
+        each = self.run.spec.refine.strategies
+        return {f"executor:{one.name}": one.chain for one in each if one.chain}
+
+
+class DraftTurns(TurnPolicy):
+    """Turns inside the iteration of a draft, which the refine loop counts and records."""
+
+    def __init__(self, run: RefineRun, selection: StrategyModels) -> None:
+        self.run = run
+        self.selection = selection
+
+    def begin_iteration(self, state: TurnState) -> None:
+        """Count the turn: the refine loop counts its own iterations."""
+        state.iteration += 1
+
+    def complete_iteration(
+        self, state: TurnState, *, break_reason: str | None, error: str | None = None
+    ) -> None:
+        """Turns share the iteration's record; only the reason is kept."""
+        if state.record is not None and break_reason is not None:
+            state.record = state.record.model_copy(update={"break_reason": break_reason})
+
+    def on_critical_loop(self, level: VolumeLevel) -> Ending | None:
+        """The turn loop ends with a closing text, and the decision table asks a person."""
+        self.run.state.tool_loop = "critical"
+        return Ending(outcome="tool_misuse", reason="tool_loop", detail=level.tool)
+
+    @property
+    def asks_inside(self) -> bool:
+        """Inside an iteration nothing is asked: the decision table does that, after it."""
+        return False
+
+    def offered(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """A strategy narrows the tools; a model that cannot choose any gets none."""
+        strategy = self.selection.strategy
+        if strategy is None:
+            return names
+        if strategy.chain and not self.run.state.cards[self.selection.model_of("executor")].tools:
+            return ()
+        return names if strategy.tools is None else strategy.tools.offered(names)
+
+    def bounded(self, limits: Limits) -> Limits:
+        """An iteration that used up its share of the tokens makes no further turn of tools."""
+        permitted = self.run.spec.refine.hard_limit
+        used = share_used(self.run.state.budget, self.run.state.iteration, permitted=permitted)
+        return limits.model_copy(update={"share_used": used})
+
+    def begins_again(self) -> bool | None:
+        """Drafts begin alike, and the least number of them is written whatever they score."""
+        return self.run.spec.refine.min_iterations > 1 or None
+
+    def output_cap(self) -> int | None:
+        """A draft of bounded parts needs no more than they do together."""
+        whole = self.run.spec.refine.output.parts == "whole"
+        return None if whole else draft_tokens(self.run.rubric)
+
+    def continues_cuts(self) -> bool:
+        """Not in parts: surplus lines are left out anyway, and missing ones are asked for alone."""
+        return self.run.spec.refine.output.parts == "whole"

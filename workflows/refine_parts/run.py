@@ -1,0 +1,142 @@
+"""What a refine run is: its rubric in force, where it stands, and what may be amended."""
+
+from pydantic import JsonValue, ValidationError
+from temporalio import workflow
+
+from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.evaluation.condition_clocks import limits_with
+from perdure.domain.evaluation.judge_cache import JudgeSettings
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.rubric_requirements import (
+    WorkerRequirements,
+    needs_of,
+    unknown_checks,
+)
+from perdure.domain.foundation.problems import problems_of
+from perdure.domain.refine.planning import plan_lines
+from perdure.domain.refine.resume import between_iterations
+from perdure.domain.refine.settings import settings_problems
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.refine.state import RefineInput, RefineState
+from perdure.domain.run.activity_messages import OpenWorkspaceReport
+from perdure.domain.run.messages import Amend, AnyMessage
+from perdure.domain.run.resume import as_stored
+from perdure.domain.scoring.combine import part_states
+from perdure.domain.turns.settings import Turns, resolve
+from perdure.workflows.engine.requirements import Requirements
+from perdure.workflows.engine.run import Run
+
+
+class RefineRun(Run[RefineSpec, RefineState]):
+    """A goal and a rubric, with the drafts so far."""
+
+    def __init__(self, given: RefineInput) -> None:
+        fresh = RefineState(
+            started_at=workflow.now(), budget=Budget(limits=_limits(given.spec)), stage="recall"
+        )
+        super().__init__(given, kind="refine", spec=given.spec, state=given.state or fresh)
+        self.turns: Turns = resolve(given.spec.agent)
+
+    @property
+    def rubric(self) -> Rubric:
+        """The rubric in force: frozen at the start, replaced only by a person's `amend`."""
+        return self.state.rubric or self.spec.rubric
+
+    @property
+    def iteration(self) -> int:
+        """The iteration in progress, from 1."""
+        return self.state.iteration
+
+    @property
+    def iteration_limit(self) -> int | None:
+        """The permitted iterations."""
+        return self.spec.refine.planned_limit
+
+    def parts(self) -> tuple[tuple[str, bool, str], ...]:
+        """Parts (or dimensions) of the best output with what they still lack."""
+        kept = self.state.kept
+        return part_states(self.rubric, kept.evaluation if kept else None)
+
+    def plan_lines(self) -> tuple[str, ...]:
+        """The plan, its fix steps for the open findings last."""
+        return plan_lines(self.state.plan)
+
+    def iteration_state(self) -> dict[str, JsonValue]:
+        """The state after the iteration before the one in progress."""
+        return as_stored(between_iterations(self.state))
+
+    def last_state(self) -> dict[str, JsonValue]:
+        """The state after the last iteration."""
+        return as_stored(between_iterations(self.state, ended=True))
+
+    def refuses(self, message: AnyMessage) -> str | None:
+        """A rubric that could not be used is refused at the door, not when it is adopted."""
+        if not isinstance(message, Amend) or message.rubric is None:
+            return None
+        try:
+            rubric = Rubric.model_validate(message.rubric)
+        except ValidationError as error:
+            return "; ".join(str(one) for one in problems_of(error, message.rubric))[:500]
+        unknown = [name for name in rubric.judges if name and name not in self.state.cards]
+        if unknown:
+            return f"judge.model: {', '.join(unknown)} is none of the models of this run"
+        known = {*self.state.plugin_checks, *needs_of(self.rubric).checks.values()}
+        problems = (
+            *settings_problems(self.spec.refine, rubric),
+            *unknown_checks(rubric, known),
+        )
+        return "; ".join(str(problem) for problem in problems)[:500] or None
+
+    def edit(self, message: Amend) -> None:
+        """Prompts come from the frame, which takes a new goal before the next step."""
+        super().edit(message)
+        if message.goal is not None:
+            self.state.control.goal = message.goal
+
+
+class RefineRequirements(Requirements):
+    """What the rubric asks for."""
+
+    def __init__(self, run: RefineRun) -> None:
+        self.run = run
+
+    def needs(self) -> WorkerRequirements:
+        """The programs and plugins that the rubric asks for."""
+        return needs_of(self.run.rubric)
+
+    def judges(self) -> tuple[str, ...]:
+        """The models that the rubric names as judges."""
+        return tuple(name for name in self.run.rubric.judges if name is not None)
+
+    def admitted(self, report: OpenWorkspaceReport) -> None:
+        """Remember the checks of the worker, for a rubric that a person amends."""
+        self.run.state.plugin_checks = report.checks
+
+
+class RefineScoring:
+    """How drafts are scored, by the settings of the task."""
+
+    share_setting = "refine.evaluator_share"
+
+    def __init__(self, run: RefineRun) -> None:
+        self.run = run
+
+    @property
+    def evaluator_share(self) -> float:
+        """How much of the token budget the judges may use."""
+        return self.run.spec.refine.evaluator_share
+
+    @property
+    def judge_settings(self) -> JudgeSettings:
+        """How the task wants its judges to be asked."""
+        return self.run.spec.refine.judge
+
+    @property
+    def pass_score(self) -> float | None:
+        """The score from which on an output is good enough."""
+        return self.run.spec.refine.quality_threshold
+
+
+def _limits(spec: RefineSpec) -> BudgetLimits:
+    """The budget with the time limits of the task's own condition, which end a step in flight."""
+    return limits_with(spec.refine.termination, spec.budget, started_at=workflow.now())

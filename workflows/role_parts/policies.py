@@ -1,0 +1,120 @@
+"""How a stage differs from a plain conversation: its models, its turns, its grant of tools."""
+
+from perdure.domain.roles import iteration_rules as rules
+from perdure.domain.roles.definition import RoleDefinition
+from perdure.domain.roles.stage_bindings import (
+    seat_tools,
+    seated,
+    stage_chain,
+    stage_extra,
+    stage_system,
+)
+from perdure.domain.roles.state import StageBinding
+from perdure.domain.run.activity_messages import OpenWorkspaceReport, StageSetup, StageTools
+from perdure.domain.turns.turn import Limits, TurnState
+from perdure.workflows.engine.model_selection import ModelSelection
+from perdure.workflows.engine.requirements import Requirements
+from perdure.workflows.engine.turn_policy import TurnPolicy
+from perdure.workflows.role_parts.run import RoleRun
+
+
+class StageModels(ModelSelection[RoleRun]):
+    """The models of the stage in progress; all other roles have those of the task."""
+
+    def chain(self, role: str) -> tuple[str, ...]:
+        """The models of the stage in progress; all others are the run's."""
+        if self._is_staging(role):
+            return stage_chain(self._working, super().chain("executor"))
+        return super().chain(role)
+
+    def seat(self, role: str) -> str:
+        """A stage with models of its own fails over by itself."""
+        if not self._is_staging(role):
+            return role
+        return f"stage {self._working.name}" if self._working.models else "executor"
+
+    def more_chains(self) -> dict[str, tuple[str, ...]]:
+        """The models that stages bring."""
+        roles = self.run.definition.roles
+        return {f"stage {role.name}": role.models for role in roles if role.models}
+
+    def _is_staging(self, role: str) -> bool:
+        state = self.run.state
+        at_work = state.turning or state.doing == "stage" or state.reviewing
+        return at_work and role == self._working.role
+
+    @property
+    def _working(self) -> RoleDefinition:
+        return self.run.definition.gate if self.run.state.reviewing else self.run.role
+
+
+class StageTurns(TurnPolicy):
+    """Turns inside a stage: the role loop counts and records its own iterations."""
+
+    def __init__(self, run: RoleRun, selection: StageModels) -> None:
+        self.run = run
+        self.selection = selection
+
+    @property
+    def stage_name(self) -> str:
+        """The stage whose tools are called."""
+        return self.run.role.name
+
+    def begin_iteration(self, state: TurnState) -> None:
+        """Count the turn."""
+        state.iteration += 1
+
+    def complete_iteration(
+        self, state: TurnState, *, break_reason: str | None, error: str | None = None
+    ) -> None:
+        """Turns share the stage's record; only the reason is kept."""
+        if state.record is not None and break_reason is not None:
+            state.record = state.record.model_copy(update={"break_reason": break_reason})
+
+    def offered(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """A model that cannot choose tools gets none, whatever its role may use."""
+        model = self.selection.model_of(self.run.role.role)
+        return names if self.run.state.cards[model].tools else ()
+
+    def bounded(self, limits: Limits) -> Limits:
+        """A stage that used up its share of the tokens makes no further turn of tools.
+
+        Guidance that comes while it gives its last word is for the next stage.
+        """
+        used = rules.share_used(self.run.state, self.run.role)
+        return limits.model_copy(update={"share_used": used, "inputs_waiting": False})
+
+
+class StageRequirements(Requirements):
+    """A grant and a frame for each stage."""
+
+    def __init__(self, run: RoleRun) -> None:
+        self.run = run
+
+    def seats(self) -> dict[str, StageTools]:
+        """What each stage may be offered."""
+        return seat_tools(self.run.definition, self.run.spec.tools)
+
+    def seat_orders(self, report: OpenWorkspaceReport) -> dict[str, StageSetup]:
+        """A frame for each stage."""
+        return {
+            role.name: StageSetup(
+                system=stage_system(role),
+                grant=report.seats[role.name],
+                extra=stage_extra(self.run.snapshot, role).model_dump(mode="json"),
+            )
+            for role in seated(self.run.definition)
+        }
+
+    def belongs(self) -> tuple[str, str]:
+        """Session and project, as they were settled when the run started."""
+        return self.run.spec.roles.session or "", self.run.spec.roles.project or ""
+
+    def admitted(self, report: OpenWorkspaceReport) -> None:
+        """Remember the tools of each stage."""
+        state = self.run.state
+        state.all_terms = list(report.terms)
+        state.seats = {
+            name: StageBinding(frame="", tools=grant.allowed)
+            for name, grant in report.seats.items()
+        }

@@ -1,0 +1,103 @@
+"""What a run of roles is: its definition, the stage in progress, and how it is known to be done."""
+
+from pydantic import JsonValue
+from temporalio import workflow
+
+from perdure.domain.budget.envelope import MAX_ITERATIONS
+from perdure.domain.evaluation.conditions import Condition
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.roles import iteration_rules as rules
+from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot, RoleDefinition
+from perdure.domain.roles.limits import round_limit, with_rounds
+from perdure.domain.roles.resume import between_iterations, first_state, last_state
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.roles.state import RoleInput, RoleState
+from perdure.domain.run.messages import Amend
+from perdure.domain.run.resume import as_stored
+from perdure.domain.run.state import told_above
+from perdure.domain.run.status import StageNow
+from perdure.domain.turns.settings import Turns, resolve
+from perdure.workflows.engine.run import Run
+
+
+class RoleRun(Run[RolesSpec, RoleState]):
+    """A goal and a definition, with the iterations of the team so far."""
+
+    def __init__(self, given: RoleInput) -> None:
+        if given.spec.roles.snapshot is None:
+            raise InvalidInput("roles.definition: it was not resolved before the run started")
+        fresh = first_state(given.spec, at=workflow.now())
+        fresh.control = told_above(given.site.said)
+        super().__init__(given, kind="roles", spec=given.spec, state=given.state or fresh)
+        self.turns: Turns = resolve(given.spec.agent)
+        self.snapshot: LoopSnapshot = given.spec.roles.snapshot
+        self.condition: Condition = self._with_rounds()
+
+    @property
+    def definition(self) -> LoopDefinition:
+        """The loop as it stood when the run started."""
+        return self.snapshot.definition
+
+    @property
+    def role(self) -> RoleDefinition:
+        """The stage in progress, or the next one."""
+        return self.definition.roles[min(self.state.stage, len(self.definition.roles) - 1)]
+
+    @property
+    def reviewer(self) -> str | None:
+        """The stage whose verdict counts; None where none does."""
+        return rules.reviewer(self.definition, self.condition)
+
+    @property
+    def iteration(self) -> int:
+        """The iteration in progress, from 1."""
+        return self.state.iteration
+
+    @property
+    def iteration_limit(self) -> int | None:
+        """The permitted iterations, with those that a person granted; None when only time ends."""
+        limit = self.round_limit
+        return None if limit >= MAX_ITERATIONS else limit + self.state.granted
+
+    @property
+    def round_limit(self) -> int:
+        """The permitted iterations, without those that a person granted."""
+        return round_limit(self.condition, self.spec.roles.max_iterations)
+
+    @property
+    def mid_stage(self) -> bool:
+        """A pause takes effect after the stage; one that asks a person is not at work."""
+        return self.state.turning and self.state.question is None
+
+    def stage_now(self) -> StageNow | None:
+        """The stage in progress, for people."""
+        state = self.state
+        if not state.begun or state.doing != "stage":
+            return None
+        of = len(self.definition.roles)
+        return StageNow(
+            index=min(state.stage + 1, of),
+            of=of,
+            name=self.role.name,
+            role=self.role.role,
+            attempt=state.attempt,
+        )
+
+    def iteration_state(self) -> dict[str, JsonValue]:
+        """The state after the iteration before the one in progress."""
+        return as_stored(between_iterations(self.state))
+
+    def last_state(self) -> dict[str, JsonValue]:
+        """What the ended run can be taken up from."""
+        return as_stored(last_state(self.state))
+
+    def edit(self, message: Amend) -> None:
+        """Count to the new limit; stages are told a new goal from the next one on."""
+        super().edit(message)
+        self.condition = self._with_rounds()
+        if message.goal is not None:
+            self.state.control.goal = message.goal
+
+    def _with_rounds(self) -> Condition:
+        rounds = self.spec.roles.max_iterations
+        return with_rounds(self.definition.termination_condition, rounds)
