@@ -129,7 +129,7 @@ class _Installation:
 
     async def run_worker(self) -> None:
         # The worker brings workflows and activities in, which no other command needs.
-        from perdure.adapters.logging.setup import log_process
+        from perdure.adapters.logging.process_logs import log_process
         from perdure.worker import run_worker, stop_on_signals
 
         stop = asyncio.Event()

@@ -6,7 +6,7 @@ import signal
 from perdure.about import VERSION
 from perdure.adapters.checks import check_problems
 from perdure.adapters.llm.access import access_from, default_model, model_notes
-from perdure.adapters.logging.setup import log_process
+from perdure.adapters.logging.process_logs import log_process
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.composition import services

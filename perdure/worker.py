@@ -46,7 +46,7 @@ from perdure.activities.worker_results import MergeWork, ReadWork, ReviewWork
 from perdure.adapters.bounded_process.process import misfits_of
 from perdure.adapters.checks.builtin_checks import similarity
 from perdure.adapters.llm.access import access_from, lacking_models
-from perdure.adapters.logging.setup import log_process, told_at_the_end
+from perdure.adapters.logging.process_logs import log_process, told_at_the_end
 from perdure.adapters.notifiers import notifier, tells_people
 from perdure.adapters.settings.variables import Settings, variable
 from perdure.adapters.stores.clock import utc_now

@@ -10,7 +10,7 @@ from installation import Installation
 
 PROGRAM = """
 import threading, warnings
-from perdure.adapters.logging.setup import log_process, told_at_the_end
+from perdure.adapters.logging.process_logs import log_process, told_at_the_end
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
 log_process(Settings.load())

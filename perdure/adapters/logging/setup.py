@@ -1,35 +1,21 @@
-"""Sets up logs: events with fields, on standard error, for the process and what it uses.
+"""Sets up logs: events with fields, on standard error, as JSON in a pipe and readable elsewhere.
 
 Standard logging (Temporal's, the model SDK's) goes through the same renderer, and every line loses
 its secrets at its end. Workflow code logs
 with `workflow.logger` alone, which is silent on replay. This module must not import Temporal: the
 command line configures its logs before it knows whether it needs a server.
-
-That holds for Temporal's core, which is Rust and else writes to standard error by itself, for
-warnings of Python, and for what nobody caught, in any thread.
 """
 
 import logging
 import sys
-import threading
 from collections.abc import Mapping, MutableMapping
 from io import StringIO
-from types import TracebackType
 from typing import Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, ExcInfo, Processor
-from temporalio.runtime import (
-    LogForwardingConfig,
-    LoggingConfig,
-    Runtime,
-    TelemetryConfig,
-    TelemetryFilter,
-)
 
 from perdure.adapters.logging.redacting import told
-from perdure.adapters.settings.variables import Settings
-from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.plain_text import printable
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -179,60 +165,3 @@ def _without(message: str, details: Mapping[str, object]) -> str:
     for appended in (details, *details.values()):
         message = message.removesuffix(f" ({appended})")
     return message
-
-
-CORE = "temporalio.core"
-_CORE_LEVELS: dict[Level, str] = {
-    "debug": "INFO", "info": "WARN", "warning": "WARN", "error": "ERROR",
-}  # fmt: skip
-_log = structlog.get_logger(__name__)
-
-
-def log_process(settings: Settings, *, level: Level | None = None) -> None:
-    """Send all that this process says to its log; may be called again."""
-    told = level or settings.log_level
-    configure_logging(level=told, json=JSON_OF_FORMAT[settings.log_format])
-    logging.captureWarnings(True)
-    sys.excepthook = _uncaught
-    threading.excepthook = _uncaught_in_thread
-    # Of the first runtime of the process: a client that was made before keeps its own.
-    Runtime.set_default(
-        Runtime(telemetry=TelemetryConfig(logging=core_logging(told))), error_if_already_set=False
-    )
-
-
-def core_logging(level: Level = "info") -> LoggingConfig:
-    """Temporal's core writes to our log; what it adds to a line becomes fields there."""
-    return LoggingConfig(
-        filter=TelemetryFilter(core_level=_CORE_LEVELS[level], other_level="ERROR"),
-        forwarding=LogForwardingConfig(
-            logger=logging.getLogger(CORE),
-            append_target_to_name=False,
-            prepend_target_on_message=False,
-            append_log_fields_to_message=False,
-        ),
-    )
-
-
-def told_at_the_end(error: PerdureError, *, as_json: bool) -> None:
-    """Say why a process ends: a line of its log, or plain words for a person."""
-    if as_json:
-        _log.error("ended", code=error.code, why=error.message, cure=error.cure)
-    else:
-        sys.stderr.write(f"{printable(str(error))}\n")
-
-
-def _uncaught(
-    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-) -> None:
-    if issubclass(kind, KeyboardInterrupt):
-        sys.__excepthook__(kind, error, traceback)
-        return
-    _log.critical("uncaught", exc_info=(kind, error, traceback))
-
-
-def _uncaught_in_thread(found: threading.ExceptHookArgs) -> None:
-    if found.exc_value is not None and not isinstance(found.exc_value, SystemExit):
-        name = found.thread.name if found.thread is not None else ""
-        told = (found.exc_type, found.exc_value, found.exc_traceback)
-        _log.critical("uncaught", thread=name, exc_info=told)

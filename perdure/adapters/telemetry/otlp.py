@@ -16,7 +16,7 @@ from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.plugin import SimplePlugin
 from temporalio.runtime import OpenTelemetryConfig, Runtime, TelemetryConfig
 
-from perdure.adapters.logging.setup import core_logging
+from perdure.adapters.logging.process_logs import core_logging
 from perdure.adapters.telemetry.otel_env import Signals
 from perdure.adapters.telemetry.spans import CleanSpans, trace_into
 from perdure.adapters.telemetry.start import Telemetry
