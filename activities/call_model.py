@@ -14,8 +14,7 @@ from perdure.activities.support.record_writer import RecordKeeper
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
-from perdure.domain.llm.cache_marks import CacheUse, cache_use
-from perdure.domain.llm.requests import UNFINISHED, ModelRequest, ToolOffer
+from perdure.domain.llm.requests import UNFINISHED, CacheUse, ModelRequest, ToolOffer, cache_use
 from perdure.domain.llm.transcript import Message, ToolUseBlock, TranscriptRef, message_tokens
 from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
 from perdure.domain.run.activity_messages import (

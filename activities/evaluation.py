@@ -21,8 +21,7 @@ from perdure.domain.evaluation.scores import DimensionScore, Evaluation
 from perdure.domain.evaluation.verifier_ports import Verifier
 from perdure.domain.llm.structured_replies import BadReply
 from perdure.domain.outputs.compression import expand
-from perdure.domain.outputs.diff import Changes, changes_between
-from perdure.domain.outputs.duplicates import output_hash
+from perdure.domain.outputs.diff import Changes, changes_between, output_hash
 from perdure.domain.outputs.finding_locations import touched_dimensions
 from perdure.domain.outputs.parts import Version, merge_replies, part_reply, tidy_output
 from perdure.domain.ports import BlobStore, CheckRunner

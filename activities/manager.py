@@ -35,7 +35,7 @@ from perdure.domain.foundation.plain_text import quoted
 from perdure.domain.ports import BlobStore
 from perdure.domain.run.activity_messages import ShelveReport, ShelveRequest
 from perdure.domain.tools.workspaces import Workspaces
-from perdure.domain.turns.prompts import input_address, input_text
+from perdure.domain.turns.closing_prompt import input_address, input_text
 
 
 class Manage:

@@ -8,7 +8,7 @@ from temporalio import activity
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Finished, Stopwatch, within
 from perdure.domain.evaluation.program_checks import named_program
-from perdure.domain.evaluation.rubric_requirements import WorkerRequirements
+from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.evaluation.verifier_ports import Verifier
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.ports import MadeCatalog, ToolHost, ToolServers
@@ -17,10 +17,16 @@ from perdure.domain.run.activity_messages import (
     OpenWorkspaceRequest,
     StageTools,
 )
-from perdure.domain.tools.access_levels import changes_files, may_change_files, offers
 from perdure.domain.tools.definitions import ToolDefinition, ToolGrant
 from perdure.domain.tools.mcp_servers import PinnedServer
-from perdure.domain.tools.selection import Selection, select, steers_loops
+from perdure.domain.tools.selection import (
+    Selection,
+    changes_files,
+    may_change_files,
+    offers,
+    select,
+    steers_loops,
+)
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.domain.turns.tool_call_rules import ToolPolicy
 

@@ -8,7 +8,7 @@ from temporalio import activity
 from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.structured_calls import StructuredCalls
-from perdure.domain.outputs.duplicates import output_hash
+from perdure.domain.outputs.diff import output_hash
 from perdure.domain.ports import BlobStore
 from perdure.domain.projects.ports import ArtifactStore
 from perdure.domain.projects.records import LOOP_OUTPUT, Artifact

@@ -22,13 +22,14 @@ from perdure.domain.projects.records import LEARNING
 from perdure.domain.run.bookkeeping_messages import (
     FinishReport,
     FinishRequest,
+    NotifyReport,
+    NotifyRequest,
     ReconcileRequest,
     SnapshotReport,
     SnapshotRequest,
 )
-from perdure.domain.run.notifications import NotifyReport, NotifyRequest
 from perdure.domain.run.result import RunResult
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.domain.tools.workspaces import Workspaces
 
 CONFIDENCE = 0.5

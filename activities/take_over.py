@@ -15,7 +15,7 @@ from perdure.domain.ports import RecordStore
 from perdure.domain.run.activity_messages import SettleChildReport, SettleChildRequest
 from perdure.domain.run.child_runs import child_name, child_number, is_below
 from perdure.domain.run.resume import booked, booked_report
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.domain.run.take_over import (
     Orphan,
     TakeOverReport,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from temporalio import activity
 
 from perdure.domain.foundation.names import READY_ACTIVITY
-from perdure.domain.run.notifications import ReadyReport, ServedModels
+from perdure.domain.run.bookkeeping_messages import ReadyReport, ServedModels
 
 
 class Ready:

@@ -43,7 +43,7 @@ from perdure.adapters.workspaces.local import LocalWorkspaces, WorkingSkills
 from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Endpoints, ToolServers
 from perdure.domain.run.spec import Timing
-from perdure.domain.tools.access_levels import SHELL_FULL
+from perdure.domain.tools.selection import SHELL_FULL
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.project_assignment import Settling
 from perdure.gateway.types import InstallationInfo

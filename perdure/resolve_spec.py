@@ -8,11 +8,7 @@ from perdure.adapters.llm.embedded_facts import LOCAL_NAME
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.conditions import ToolBound, placed_leaves
-from perdure.domain.evaluation.rubric_requirements import (
-    RubricProblems,
-    no_problems,
-    unknown_checks,
-)
+from perdure.domain.evaluation.rubric import RubricProblems, no_problems, unknown_checks
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.llm.requests import ModelProfile
@@ -27,7 +23,7 @@ from perdure.domain.roles.parse_definition import text_of
 from perdure.domain.roles.resolved_loop import Resolved, resolve_loop
 from perdure.domain.roles.spec import RolesSettings, RolesSpec
 from perdure.domain.roles.stage_bindings import run_level
-from perdure.domain.run.notifications import ServedModels
+from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.spec import ROLES, ModelsSpec
 from perdure.domain.specs import KINDS, Spec, output_schema_of, rubric_of
 from perdure.domain.tools.definitions import AccessLevel

@@ -56,7 +56,7 @@ from perdure.composition import Parts, loops_of, open_parts
 from perdure.domain.foundation.errors import PerdureError, StoreAway, StoreError
 from perdure.domain.foundation.names import loops_queue, models_queue, tools_queue
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
-from perdure.domain.run.notifications import ServedModels
+from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.local_services.heaps import share_heaps
 from perdure.local_services.ready_file import announce_ready, say_what_is_polled, withdraw_ready
 from perdure.local_services.search_attributes import register_search_attributes

@@ -14,7 +14,7 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.roles.definition import LoopSnapshot
 from perdure.domain.roles.spec import RolesSpec
-from perdure.domain.run.notifications import ServedModels
+from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.spec import ModelsSpec
 from perdure.domain.specs import RUN_SPEC
 from perdure.resolve_spec import Resolver

@@ -8,9 +8,9 @@ from decimal import Decimal
 
 from temporalio import activity
 
+from perdure.domain.budget.call_allowance import presumed
 from perdure.domain.budget.envelope import worst_cost
 from perdure.domain.budget.journal import Attempt
-from perdure.domain.budget.presumed_usage import presumed
 from perdure.domain.llm.requests import CallContext, ModelRequest, Price
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.activity_messages import Frame, ModelCallRequest

@@ -9,7 +9,7 @@ from typing import Literal
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.evaluation.rubric_requirements import WorkerRequirements, needs_of
+from perdure.domain.evaluation.rubric import WorkerRequirements, needs_of
 from perdure.domain.foundation.names import LOCAL_MODELS
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.definition import LoopSnapshot

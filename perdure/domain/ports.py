@@ -33,7 +33,7 @@ from perdure.domain.projects.ports import ProjectStore as ProjectStore
 from perdure.domain.projects.ports import SessionStore as SessionStore
 from perdure.domain.projects.ports import TodoStore as TodoStore
 from perdure.domain.roles.definition_library import DefinitionStore as DefinitionStore
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.domain.tools.definitions import (
     AccessClass,
     Rehearsal,

@@ -14,8 +14,7 @@ from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import NotAllowed, PerdureError
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import RecordStore
-from perdure.domain.run.status import RunStatus
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 
 

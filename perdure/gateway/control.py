@@ -4,8 +4,7 @@ import asyncio
 
 from pydantic import JsonValue, ValidationError
 
-from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.rubric_requirements import RubricProblems
+from perdure.domain.evaluation.rubric import Rubric, RubricProblems
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
 from perdure.domain.foundation.names import LoopKind
 from perdure.domain.foundation.tolerance import read_as
@@ -13,7 +12,6 @@ from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.amend_spec import edited
 from perdure.domain.run.audit import VerbAudit
 from perdure.domain.run.child_runs import is_below
-from perdure.domain.run.message_limits import too_long
 from perdure.domain.run.messages import (
     VERB_OF,
     AddInput,
@@ -23,6 +21,7 @@ from perdure.domain.run.messages import (
     Escalate,
     Receipt,
     Retry,
+    too_long,
 )
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.error_mapping import unknown_run

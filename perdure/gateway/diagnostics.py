@@ -23,7 +23,7 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.common import SearchAttributeKey
 from temporalio.converter import DataConverter
 
-from perdure.domain.foundation.plain_errors import said_in_words
+from perdure.domain.foundation.plain_text import said_in_words
 from perdure.gateway.decoded_failures import converter_for, opened_failure
 from perdure.gateway.store_waits import in_words, made_again, waiting_steps
 

@@ -16,7 +16,7 @@ from perdure.domain.foundation.errors import (
     ServiceUnavailable,
 )
 from perdure.domain.foundation.names import attributes_command
-from perdure.domain.foundation.plain_errors import said_in_words
+from perdure.domain.foundation.plain_text import said_in_words
 
 # A query that no worker takes ends in one of these: at our deadline, or at once when the server
 # has not seen a poller for minutes.

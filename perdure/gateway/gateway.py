@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from perdure.domain.budget.journal import Journal
-from perdure.domain.evaluation.rubric_requirements import RubricProblems, no_problems
+from perdure.domain.evaluation.rubric import RubricProblems, no_problems
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.names import LoopKind
 from perdure.domain.foundation.names import run_id as new_id
 from perdure.domain.memory.pattern_mining import MineReport
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.audit import VerbAudit
+from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.cost_report import CostReport
 from perdure.domain.run.events import Event
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import AnyMessage, Receipt
-from perdure.domain.run.notifications import ServedModels
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import Spec

@@ -13,7 +13,7 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.installation.versions import standing
 from perdure.domain.model_availability import unserved
-from perdure.domain.run.notifications import ReadyReport, ServedModels
+from perdure.domain.run.bookkeeping_messages import ReadyReport, ServedModels
 from perdure.domain.run.spec import Placement
 from perdure.domain.specs import Spec
 from perdure.gateway.temporal_gateway import TemporalGateway

@@ -25,7 +25,7 @@ from perdure.domain.run.child_runs import child_number
 from perdure.domain.run.messages import Receipt, Retry
 from perdure.domain.run.resume import Booked, anew, booked, retry_of
 from perdure.domain.run.state import LoopState
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import Spec
 from perdure.domain.turns.settings import resolve
 from perdure.gateway.error_mapping import unknown_run

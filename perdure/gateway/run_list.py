@@ -11,7 +11,7 @@ from perdure.domain.foundation.errors import InvalidInput, NotFound, ServiceUnav
 from perdure.domain.foundation.names import loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.child_runs import is_below
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import InstallationInfo, RunFilter, RunPage, RunRow
 from perdure.gateway.visibility import ONE_EACH, OURS, fits, query_of, quoted, row_of, row_of_stored

@@ -20,8 +20,7 @@ from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.child_runs import lineage
 from perdure.domain.run.cost_report import CostReport, add_up
 from perdure.domain.run.result import RunResult, with_value
-from perdure.domain.run.status import RunStatus
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.domain.run.take_over import reopened
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.accounting import known_sentence, result_with_books, with_books

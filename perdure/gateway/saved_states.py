@@ -21,7 +21,7 @@ from perdure.domain.roles.resume import completed as with_its_records
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run.resume import StoredState, with_records
 from perdure.domain.run.state import LoopState
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.error_mapping import unknown_run

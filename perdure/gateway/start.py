@@ -18,11 +18,11 @@ from perdure.domain.foundation.names import (
 )
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.roles.spec import RolesSpec
-from perdure.domain.run.notifications import ServedModels
-from perdure.domain.run.search_attributes import told_label
+from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.spec import Placement
 from perdure.domain.run.state import LoopState
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
+from perdure.domain.run.status_views import told_label
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.claim_run_id import Claims, Standing, Wish, key_digest

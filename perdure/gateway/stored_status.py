@@ -15,9 +15,8 @@ from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.run.child_runs import ChildStatus
 from perdure.domain.run.control import Phase
 from perdure.domain.run.result import Mark, RunResult
-from perdure.domain.run.status import BudgetStatus, Point, RunStatus
+from perdure.domain.run.status import BudgetStatus, Point, RunStatus, StoredRun
 from perdure.domain.run.status_views import metadata_of
-from perdure.domain.run.stored_run import StoredRun
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.dispatch import PENDING

@@ -41,10 +41,10 @@ from perdure.domain.foundation.errors import (
     ServiceUnavailable,
 )
 from perdure.domain.foundation.names import WORKFLOW_TYPES
-from perdure.domain.foundation.plain_errors import cause_in_words
+from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.domain.foundation.tolerance import read
+from perdure.domain.run.bookkeeping_messages import ReadyReport
 from perdure.domain.run.messages import AnyMessage, Receipt
-from perdure.domain.run.notifications import ReadyReport
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import LoopInput
 from perdure.gateway import diagnostics

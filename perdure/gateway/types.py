@@ -8,10 +8,10 @@ from typing import Literal, Protocol
 from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import LoopKind
+from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.child_runs import names_below
 from perdure.domain.run.control import Phase
 from perdure.domain.run.gates import Gate
-from perdure.domain.run.notifications import ServedModels
 from perdure.domain.run.spec import Timing
 from perdure.domain.specs import Spec as Spec
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncIterator
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.gateway.stored_status import torn_lifecycle
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import LABEL_MARK, RunFilter, RunRow

@@ -17,7 +17,7 @@ from temporalio.common import Priority, RetryPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.foundation.names import READY_ACTIVITY
-from perdure.domain.run.notifications import ReadyReport
+from perdure.domain.run.bookkeeping_messages import ReadyReport
 
 
 class NothingToAskWith(Exception):

@@ -9,7 +9,7 @@ from typing import Protocol, TextIO
 
 from pydantic import BaseModel
 
-from perdure.domain.evaluation.rubric_requirements import RubricProblems, no_problems
+from perdure.domain.evaluation.rubric import RubricProblems, no_problems
 from perdure.domain.installation.configuration import Setting
 from perdure.domain.ports import Endpoints
 from perdure.domain.roles.definition_library import DefinitionStore

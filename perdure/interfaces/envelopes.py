@@ -12,7 +12,7 @@ from perdure.domain.budget.envelope import BudgetLimits, Reservation
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.run.resume import booked
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import Spec
 
 SHARE = Decimal("0.5")

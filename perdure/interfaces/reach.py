@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.installation.access import ApiToken
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import RUN_SPEC
 from perdure.interfaces.services import Services
 

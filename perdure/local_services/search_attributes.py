@@ -11,7 +11,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.foundation.names import SEARCH_ATTRIBUTES, attributes_command
-from perdure.domain.foundation.plain_errors import said_in_words
+from perdure.domain.foundation.plain_text import said_in_words
 
 _log = structlog.get_logger(__name__)
 _TYPES: dict[str, IndexedValueType.ValueType] = {

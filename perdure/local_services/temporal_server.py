@@ -12,7 +12,7 @@ from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError
 
 from perdure.domain.foundation.errors import RuntimeUnavailable
-from perdure.domain.foundation.plain_errors import cause_in_words
+from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.local_services.search_attributes import register_search_attributes
 
 _log = structlog.get_logger(__name__)

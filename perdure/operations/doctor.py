@@ -15,7 +15,7 @@ from perdure.adapters.settings.variables import Settings, unknown_variables
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
 from perdure.domain.foundation.names import attributes_command
-from perdure.domain.foundation.plain_errors import said_in_words
+from perdure.domain.foundation.plain_text import said_in_words
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
 from perdure.local_services.embedded import EmbeddedRuntime

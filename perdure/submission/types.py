@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from perdure.domain.evaluation.rubric_requirements import RubricProblems, no_problems
+from perdure.domain.evaluation.rubric import RubricProblems, no_problems
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import LOCAL_MODELS, LoopKind
 from perdure.domain.specs import Spec

@@ -7,8 +7,7 @@ from pydantic_core import ErrorDetails
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.rubric_requirements import RubricProblems, no_problems
+from perdure.domain.evaluation.rubric import Rubric, RubricProblems, no_problems
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import Problem, nearest_name, problems_of
 from perdure.domain.refine.settings import bound_to_parts, settings_problems

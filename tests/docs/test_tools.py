@@ -4,8 +4,8 @@ from pathlib import Path
 
 from perdure.adapters.settings.variables import Settings
 from perdure.composition import open_parts
-from perdure.domain.tools.access_levels import offers
 from perdure.domain.tools.definitions import AccessLevel
+from perdure.domain.tools.selection import offers
 from tests.docs.test_pages import page
 
 LEVELS: tuple[AccessLevel, ...] = ("minimal", "readonly", "readonly-shell", "full")

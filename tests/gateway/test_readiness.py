@@ -10,7 +10,7 @@ from temporalio import activity
 from temporalio.worker import Worker
 
 from perdure.domain.foundation.errors import ModelUnavailable
-from perdure.domain.run.notifications import ReadyReport
+from perdure.domain.run.bookkeeping_messages import ReadyReport
 from perdure.domain.run.spec import Placement as RunSite
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.readiness import Readiness

@@ -21,14 +21,13 @@ from perdure.domain.foundation.errors import NotFound
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.installation.workspace_use import WorkspaceUse
 from perdure.domain.llm.usage import AttemptTotals
+from perdure.domain.run.bookkeeping_messages import ReadyReport
 from perdure.domain.run.child_runs import is_below
 from perdure.domain.run.events import Event
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import AddInput, Answer, EventsQuery, Pause, Receipt, Resume, Stop
-from perdure.domain.run.notifications import ReadyReport
 from perdure.domain.run.result import RunResult
-from perdure.domain.run.status import BudgetStatus, RunStatus
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import BudgetStatus, RunStatus, StoredRun
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.types import Waits

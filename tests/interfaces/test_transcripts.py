@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.domain.turns.records import IterationRecord, StageRecord
 from perdure.interfaces.transcripts import transcript_head
 

@@ -11,7 +11,7 @@ from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import DelegationInput, DelegationState
 from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.outcomes import RunEnd
-from perdure.domain.evaluation.rubric_requirements import WorkerRequirements, needs_of
+from perdure.domain.evaluation.rubric import WorkerRequirements, needs_of
 from perdure.domain.generated_tools.tool_registry import Toolbox
 from perdure.domain.run.resume import as_stored
 from perdure.domain.run.state import told_above

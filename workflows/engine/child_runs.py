@@ -26,10 +26,10 @@ from perdure.domain.foundation.names import WORKFLOW_TYPES, LoopKind
 from perdure.domain.run import child_runs as rules
 from perdure.domain.run.activity_messages import SettleChildRequest
 from perdure.domain.run.child_runs import ChildStatus
+from perdure.domain.run.cost_report import with_child
 from perdure.domain.run.messages import AddInput, Amend, AnyMessage, Pause, Resume, Stop
 from perdure.domain.run.result import RunResult, SpendReport
 from perdure.domain.run.spec import LoopInput, Placement
-from perdure.domain.run.spend_breakdown import with_child
 from perdure.domain.turns.guidance import Said
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine

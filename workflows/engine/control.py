@@ -15,8 +15,7 @@ from perdure.domain.run import message_forms as forms
 from perdure.domain.run.amend_spec import edit_refusal, edited
 from perdure.domain.run.events import Event
 from perdure.domain.run.message_forms import Misread
-from perdure.domain.run.message_limits import flooded
-from perdure.domain.run.messages import Amend, AnyMessage, EventsQuery, Receipt
+from perdure.domain.run.messages import Amend, AnyMessage, EventsQuery, Receipt, flooded
 from perdure.domain.run.result import SpendReport
 from perdure.domain.run.status_views import spend_report
 from perdure.workflows.engine.child_questions import ChildQuestions

@@ -9,8 +9,8 @@ from temporalio import workflow
 from perdure.activities.run_lifecycle import Notify
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run import gate_lifecycle as rules
+from perdure.domain.run.bookkeeping_messages import NotifyRequest
 from perdure.domain.run.gates import END, WAIT, Gate, GateKind
-from perdure.domain.run.notifications import NotifyRequest
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.continue_as_new import ContinueAsNew
 from perdure.workflows.engine.metrics import record_gate_wait

@@ -13,9 +13,8 @@ from temporalio import workflow
 from perdure.activities.call_model import CallModel
 from perdure.activities.run_lifecycle import Reconcile
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.call_allowance import Allowance
+from perdure.domain.budget.call_allowance import Allowance, typical_output
 from perdure.domain.budget.envelope import CallFit, LimitReached
-from perdure.domain.budget.presumed_usage import typical_output
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.retry_policies import LOST_WORKERS
 from perdure.domain.foundation.tokens import calibrate
@@ -23,8 +22,8 @@ from perdure.domain.llm.requests import CUT_SHORT
 from perdure.domain.llm.usage import AttemptTotals
 from perdure.domain.run.activity_messages import ModelCallReport, ModelCallRequest, StructuredReport
 from perdure.domain.run.bookkeeping_messages import ReconcileRequest
+from perdure.domain.run.cost_report import charged
 from perdure.domain.run.iteration_record import thin
-from perdure.domain.run.spend_breakdown import charged
 from perdure.domain.turns import compaction
 from perdure.domain.turns.failover import OVERFLOW_CODE, next_model, unpriced
 from perdure.workflows.engine import activity_options

@@ -1,6 +1,6 @@
 """What a kind of loop demands of its worker before it begins, and what it learns of it there."""
 
-from perdure.domain.evaluation.rubric_requirements import WorkerRequirements
+from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.run.activity_messages import OpenWorkspaceReport, StageSetup, StageTools
 
 

@@ -15,14 +15,13 @@ from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS
 from perdure.domain.foundation.redaction import redacted
 from perdure.domain.run.control import Phase
 from perdure.domain.run.events import EventType
+from perdure.domain.run.iteration_record import counted, lacking
 from perdure.domain.run.messages import Amend, AnyMessage
-from perdure.domain.run.missing import counted, lacking
 from perdure.domain.run.result import RunResult
-from perdure.domain.run.search_attributes import search_attributes, told_label
 from perdure.domain.run.spec import CommonSpec, LoopInput
 from perdure.domain.run.state import RECORDS_KEPT, LoopState
 from perdure.domain.run.status import RunStatus, StageNow
-from perdure.domain.run.status_views import panel, status_of
+from perdure.domain.run.status_views import panel, search_attributes, status_of, told_label
 from perdure.domain.specs import output_schema_of
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import Ending

@@ -13,7 +13,7 @@ from perdure.domain.run.activity_messages import (
     OpenWorkspaceReport,
     OpenWorkspaceRequest,
 )
-from perdure.domain.run.parent_assignment import commission_of
+from perdure.domain.run.child_runs import commission_of
 from perdure.domain.run.spec import ROLES
 from perdure.domain.specs import output_schema_of
 from perdure.domain.turns.failover import first_model

@@ -4,14 +4,9 @@ from pydantic import JsonValue, ValidationError
 from temporalio import workflow
 
 from perdure.domain.budget.envelope import Budget, BudgetLimits
-from perdure.domain.evaluation.condition_clocks import limits_with
 from perdure.domain.evaluation.judge_cache import JudgeSettings
-from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.rubric_requirements import (
-    WorkerRequirements,
-    needs_of,
-    unknown_checks,
-)
+from perdure.domain.evaluation.rubric import Rubric, WorkerRequirements, needs_of, unknown_checks
+from perdure.domain.evaluation.termination import limits_with
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.refine.planning import plan_lines
 from perdure.domain.refine.resume import between_iterations

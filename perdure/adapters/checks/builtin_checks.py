@@ -20,7 +20,7 @@ from perdure.domain.evaluation.checks import (
     RegexCheck,
 )
 from perdure.domain.evaluation.trajectory import is_score
-from perdure.domain.foundation.strict_json import read_json
+from perdure.domain.foundation.json_extraction import read_json
 
 __all__ = ["PASSED", "CheckFailed", "CheckResult", "result_of"]
 

@@ -18,8 +18,8 @@ from perdure.domain.evaluation.checks import (
     PluginCheck,
     PythonCheck,
     RegexCheck,
+    Snippet,
 )
-from perdure.domain.evaluation.python_checks import Snippet
 from perdure.domain.evaluation.rubric import Dimension, PartKind, Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Finding
 from perdure.domain.foundation.problems import Problem

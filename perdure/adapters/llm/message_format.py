@@ -24,7 +24,7 @@ from anthropic.types import (
 )
 
 from perdure.adapters.llm.error_kinds import refused
-from perdure.domain.llm.cache_marks import CacheUse
+from perdure.domain.llm.requests import CacheUse
 from perdure.domain.llm.transcript import (
     Block,
     Message,

@@ -25,7 +25,7 @@ from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.ports import BlobStore, ModelClient, RecordStore, UsageSoFar, unheard
-from perdure.domain.run.notifications import ServedModels
+from perdure.domain.run.bookkeeping_messages import ServedModels
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,8 @@ from pydantic import JsonValue
 from perdure.adapters.llm.error_kinds import refused
 from perdure.adapters.llm.message_format import EPHEMERAL, names_back, wire_messages, wire_name
 from perdure.adapters.llm.provider_features import Dialect
-from perdure.domain.llm.cache_marks import CacheUse
 from perdure.domain.llm.call_settings import LEAST_THINKING_TOKENS
-from perdure.domain.llm.requests import ModelRequest, ToolOffer
+from perdure.domain.llm.requests import CacheUse, ModelRequest, ToolOffer
 from perdure.domain.llm.transcript import ThinkingBlock
 
 # What is left to answer with behind the thoughts.

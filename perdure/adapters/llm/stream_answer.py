@@ -11,7 +11,7 @@ from perdure.adapters.llm.error_kinds import kind_of, retry_after_of
 from perdure.adapters.llm.request import WireRequest
 from perdure.adapters.llm.stream_reader import StreamState
 from perdure.adapters.logging.redacting import told
-from perdure.domain.foundation.plain_errors import cause_in_words
+from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.domain.llm.errors import ModelError, ModelErrorKind, ModelFacts
 from perdure.domain.llm.requests import ModelReply, ModelRequest
 from perdure.domain.llm.transcript import Block, Message, ToolUseBlock

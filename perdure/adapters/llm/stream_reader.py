@@ -13,7 +13,7 @@ from anthropic.types import (
 from anthropic.types import Usage as WireUsage
 from pydantic import JsonValue, TypeAdapter
 
-from perdure.domain.foundation.strict_json import RefusedJson, read_json
+from perdure.domain.foundation.json_extraction import RefusedJson, read_json
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.requests import CUT_SHORT, StopReason
 from perdure.domain.llm.transcript import Block, TextBlock, ThinkingBlock, ToolUseBlock

@@ -23,7 +23,6 @@ from perdure.check_decorator import CheckFailed
 from perdure.domain.foundation.errors import InvalidInput, ToolFailure
 from perdure.domain.foundation.redaction import names_a_secret
 from perdure.domain.ports import PinnedServers
-from perdure.domain.tools.access_levels import refusal
 from perdure.domain.tools.definitions import (
     DEFAULT_TIMEOUT_S,
     UNKNOWN_TOOL,
@@ -42,6 +41,7 @@ from perdure.domain.tools.mcp_servers import (
     ServerSpec,
     appearance,
 )
+from perdure.domain.tools.selection import refusal
 
 TOOLS_AT_MOST = 128
 TOLD_AT_MOST = 128 * 1024  # bytes of descriptions and schemas: they ride in history and prompts

@@ -27,7 +27,7 @@ from perdure.adapters.sandbox.process import Launch, run_process
 from perdure.adapters.sandbox.resource_limits import USUAL_CAPS, Caps
 from perdure.domain.evaluation.program_checks import OUTPUT_CAP, Command, Ran
 from perdure.domain.foundation.errors import NotAllowed
-from perdure.domain.tools.access_levels import SHELL_FULL
+from perdure.domain.tools.selection import SHELL_FULL
 
 PROBE_S = 20.0
 PROBE_BYTES = 2_000

@@ -16,7 +16,7 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
-from perdure.domain.evaluation.python_checks import Snippet
+from perdure.domain.evaluation.checks import Snippet
 from perdure.domain.foundation.errors import PerdureError
 
 SECONDS = 2.0

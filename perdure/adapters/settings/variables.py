@@ -23,8 +23,7 @@ from perdure.adapters.settings.fields import DEFAULT_HOME, LIST, PREFIX, Setting
 from perdure.adapters.settings.files import REFERENCES, SECRETS
 from perdure.adapters.settings.layers import Layers, layers, names_in, variables_of
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problem_words import allowed
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import allowed, shown
 from perdure.domain.foundation.redaction import names_a_secret
 from perdure.domain.ports import Endpoints
 

@@ -21,7 +21,7 @@ from perdure.adapters.stores.tables import (
     workspaces,
 )
 from perdure.domain.installation.workspace_use import WorkspaceUse
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 
 INSTALLATION_BYTES = 4
 WORKSPACE_BYTES = 4

@@ -12,7 +12,7 @@ from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from perdure.adapters.temporal.data_converter import data_converter
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.foundation.errors import ServiceUnavailable
-from perdure.domain.foundation.plain_errors import cause_in_words
+from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.domain.ports import BlobStore
 
 CONNECT_WITHIN_S = 15.0

@@ -10,8 +10,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from perdure.adapters.checks.schemas import prepare_schema
 from perdure.check_decorator import CheckFailed
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.domain.foundation.problem_words import allowed
-from perdure.domain.foundation.problems import path_of, shown
+from perdure.domain.foundation.problems import allowed, path_of, shown
 from perdure.domain.tools.definitions import ToolDefinition
 
 _SHOWN_PROBLEMS = 5

@@ -15,7 +15,6 @@ from perdure.adapters.stores.waiting_stores import patiently
 from perdure.adapters.tools import arguments, execution
 from perdure.adapters.tools.execution import Finished, Late, tool_output
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, StoreAway, ToolFailure
-from perdure.domain.tools.access_levels import refusal
 from perdure.domain.tools.definitions import (
     UNKNOWN_TOOL,
     HeldBy,
@@ -25,6 +24,7 @@ from perdure.domain.tools.definitions import (
     ToolInvocation,
     ToolOutput,
 )
+from perdure.domain.tools.selection import refusal
 from perdure.tool_decorator import Arguments, Tool, ToolContext
 
 AnyTool = Tool[..., object]

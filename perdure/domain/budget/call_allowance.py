@@ -1,9 +1,21 @@
-"""What the workflow allows one model call, over all of its attempts."""
+"""What one model call may use, is presumed to have used, and what is kept for the last one.
 
+A worker dies, a stream is cut, a call is given up: the provider bills what it had produced, or the
+whole reply, and tells nobody. The prompt is known. Of the output at least what was streamed is
+billed; how much more there would have been is told best by the run's other replies. Twice the
+larger of the two is booked: replies differ severalfold in length, and a long one is likelier to be
+caught by a death than a short one. Over many deaths the sum is then not below the bill, and far
+from the worst case, which is twenty times a typical reply.
+"""
+
+import math
 from decimal import Decimal
 
+from perdure.domain.budget.envelope import MIN_OUTPUT_TOKENS, MOST, Budget, worst_cost
 from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.retry_policies import PROVIDER_ATTEMPTS
+from perdure.domain.llm.requests import Price
+from perdure.domain.llm.usage import Usage
 
 
 class Allowance(ActivityMessage):
@@ -30,3 +42,69 @@ class Allowance(ActivityMessage):
     first_step: str = ""
     patience_s: float | None = None
     waited_s: float = 0.0
+
+
+MARGIN = 2
+# One or two short replies say little of the next: the mean counts two of an agent's usual length.
+USUAL_REPLY_TOKENS = 512
+USUAL_REPLIES = 2
+
+
+def typical_output(*, replies: int, tokens: int) -> int:
+    """The output tokens to expect of a reply after so many of its like, `tokens` long together."""
+    known = tokens + USUAL_REPLIES * USUAL_REPLY_TOKENS
+    return math.ceil(known / (replies + USUAL_REPLIES))
+
+
+def presumed(
+    seen: Usage | None, *, prompt_tokens: int, max_tokens: int, typical_output: int | None
+) -> Usage:
+    """The usage to book for an attempt whose end is unknown.
+
+    Args:
+        seen: the prompt as the provider reported it at the head of its answer, with our count of
+            what was streamed since; None when no answer had begun.
+        prompt_tokens: the prompt by count or estimate, where the provider did not report it.
+        max_tokens: no reply is longer.
+        typical_output: what the run's own replies let expect; None where nobody said.
+    """
+    streamed = 0 if seen is None else seen.output_tokens
+    usual = USUAL_REPLY_TOKENS if typical_output is None else typical_output
+    output = max(min(MARGIN * max(streamed, usual), max_tokens), 0)
+    if seen is None or not seen.prompt_tokens:
+        return Usage(input_tokens=prompt_tokens, output_tokens=output)
+    return seen.model_copy(update={"output_tokens": output})
+
+
+# What a closing text is given where it can be had, and the least prompt that says anything.
+CLOSING_TOKENS = 2_048
+LEAST_CLOSING_PROMPT = 160
+
+
+def closing_room(budget: Budget, *, price: Price | None) -> int | None:
+    """The tokens that the prompt of a closing call may have, the reserve opened.
+
+    A third of what is left is for its answer, as far as one needs it. None where not even the
+    shortest prompt and a sentence fit.
+    """
+    answer, prompts = CLOSING_TOKENS, list[int]()
+    tokens = budget.remaining("tokens", wrap_up=True)
+    cost = budget.remaining("cost", wrap_up=True)
+    output = budget.remaining("output_tokens", wrap_up=True)
+    if output is not None:
+        answer = min(answer, int(output))
+    if tokens is not None:
+        answer = min(answer, int(tokens) // 3)
+    if cost is not None and price is not None and price.output_per_million:
+        answer = min(answer, int(cost / 3 * 1_000_000 / price.output_per_million))
+    if tokens is not None:
+        prompts.append(int(tokens) - answer)
+    if cost is not None and price is not None:
+        each = worst_cost(price, Usage(input_tokens=1))
+        left = cost - worst_cost(price, Usage(output_tokens=answer))
+        prompts += [int(left / each)] if each else []
+    calls = budget.remaining("model_calls", wrap_up=True)
+    if answer < MIN_OUTPUT_TOKENS or (calls is not None and calls < 1):
+        return None
+    room = min(prompts, default=MOST)
+    return room if room >= LEAST_CLOSING_PROMPT else None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import IMPORTANT_CAP, DimensionScore, Finding
 from perdure.domain.evaluation.trajectory import is_score, rounded
+from perdure.domain.foundation.json_extraction import RefusedJson, read_json
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.foundation.strict_json import RefusedJson, read_json
 
 _NUMBER = re.compile(
     r"\s*(?P<score>[-+]?(\d+(\.\d*)?|\.\d+))(?![\w.,%/]*\d|\s*%)(?P<rest>.*)", re.DOTALL

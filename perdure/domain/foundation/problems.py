@@ -2,13 +2,156 @@
 
 import difflib
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.problem_words import allowed, named_values
+
+OBJECT = "an object with named fields"
+# Where the library names the class that it would build, which no reader of a task file knows.
+OBJECT_TYPES = frozenset(
+    {
+        "model_type",
+        "model_attributes_type",
+        "dataclass_type",
+        "dataclass_exact_type",
+        "dict_type",
+        "mapping_type",
+        "frozen_dict_type",
+        "ordered_dict_type",
+        "named_tuple_type",
+        "arguments_type",
+    }
+)
+_WORDS: dict[str, str] = {
+    "missing": "a value; the field is required",
+    "missing_argument": "a value; the field is required",
+    "extra_forbidden": "a known field",
+    "union_tag_not_found": "a value, it says what this is",
+    "none_required": "nothing (null)",
+    "int_from_float": "a whole number",
+    "finite_number": "a finite number",
+    "json_invalid": "valid JSON",
+    "json_type": "JSON",
+    "invalid_key": "names that are texts",
+    "enum": "one of the known values",
+    "recursion_loop": "a value that does not hold itself",
+    "timezone_aware": "a moment with its time zone",
+    "timezone_naive": "a moment without a time zone",
+    "string_not_ascii": "ASCII signs",
+}
+_KINDS: dict[str, str] = {
+    "int": "a whole number",
+    "float": "a number",
+    "decimal": "an amount such as 2.00",
+    "bool": "true or false",
+    "string": "a text",
+    "bytes": "bytes",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "frozen_set": "a list",
+    "deque": "a list",
+    "iterable": "a list",
+    "date": "a date such as 2026-01-31",
+    "datetime": "a moment such as 2026-01-31T12:00:00Z",
+    "time": "a time such as 12:00:00",
+    "time_delta": "a number of seconds",
+    "url": "an address such as https://host/path",
+    "uuid": "a UUID",
+    "fraction": "a number",
+    "complex": "a number",
+}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least {}"),
+    "less_than_equal": ("le", "at most {}"),
+    "greater_than": ("gt", "more than {}"),
+    "less_than": ("lt", "less than {}"),
+    "multiple_of": ("multiple_of", "a multiple of {}"),
+    "too_short": ("min_length", "at least {} items"),
+    "too_long": ("max_length", "at most {} items"),
+    "string_too_short": ("min_length", "a text of at least {} characters"),
+    "string_too_long": ("max_length", "a text of at most {} characters"),
+    "bytes_too_short": ("min_length", "at least {} bytes"),
+    "bytes_too_long": ("max_length", "at most {} bytes"),
+    "url_too_long": ("max_length", "an address of at most {} characters"),
+    "decimal_max_digits": ("max_digits", "an amount of at most {} digits"),
+    "decimal_max_places": ("decimal_places", "an amount of at most {} decimals"),
+    "decimal_whole_digits": ("whole_digits", "an amount of at most {} digits before the point"),
+    "string_pattern_mismatch": ("pattern", "a text of the form {}"),
+}
+_OURS = frozenset({"value_error", "assertion_error"})
+_KIND = re.compile(r"(?P<kind>\w+?)_(?:type|parsing|parsing_size|from_\w+|unicode|invalid\w*)$")
+OTHERWISE = "another value"
+
+
+def allowed(detail: Mapping[str, object]) -> str:
+    """What would be right where a validation failed.
+
+    Args:
+        detail: one entry of a validation error's list: its type, context and message.
+    """
+    kind, context = str(detail["type"]), _context(detail)
+    if kind in _OURS:
+        return str(detail["msg"]).partition(", ")[2].rstrip(".") or OTHERWISE
+    if kind in OBJECT_TYPES:
+        return OBJECT
+    if kind == "literal_error":
+        names = named_values(detail)
+        return names[0] if len(names) == 1 else "one of " + ", ".join(names)
+    if kind == "string_too_short" and context.get("min_length") == 1:
+        return "a text that is not empty"
+    if kind == "too_short" and context.get("min_length") == 1:
+        return (
+            "a text that is not empty" if context.get("field_type") == "Value" else "at least one"
+        )
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        bound = context.get(name)
+        return words.format(f"{bound:g}" if isinstance(bound, float) else bound)
+    if kind in _WORDS:
+        return _WORDS[kind]
+    found = _KIND.match(kind)
+    if found and found["kind"] in _KINDS:
+        return _KINDS[found["kind"]]
+    return OTHERWISE if known_to_library(kind) else str(detail["msg"]).rstrip(".")
+
+
+def named_values(detail: Mapping[str, object]) -> list[str]:
+    """The values that a place takes, where it takes certain ones."""
+    expected = str(_context(detail).get("expected", ""))
+    return re.findall(r"'([^']*)'", expected) or [
+        part for part in re.split(r", | or ", expected) if part
+    ]
+
+
+def _context(detail: Mapping[str, object]) -> Mapping[str, object]:
+    found = detail.get("ctx")
+    return found if isinstance(found, dict) else {}
+
+
+def known_to_library(kind: str) -> bool:
+    """Whether a defect's type is the library's own; those of our validators have other names."""
+    return kind in _LIBRARY or _KIND.match(kind) is not None
+
+
+_LIBRARY = frozenset(
+    {
+        "no_such_attribute", "needs_python_object", "recursion_depth_exceeded", "frozen_field",
+        "frozen_instance", "get_attribute_error", "default_factory_not_called", "iteration_error",
+        "set_item_not_hashable", "missing_sentinel_error", "ellipsis_error", "date_past",
+        "date_future", "date_from_datetime_inexact", "datetime_past", "datetime_future",
+        "timezone_offset", "is_instance_of", "is_subclass_of", "callable_type", "url_scheme",
+        "url_syntax_violation", "uuid_version", "unexpected_keyword_argument",
+        "missing_keyword_only_argument", "unexpected_positional_argument",
+        "missing_positional_only_argument", "multiple_argument_values", "complex_str_parsing",
+        "union_tag_invalid",
+    }
+)  # fmt: skip
+
 
 FOUND_CHARACTERS = 80
 

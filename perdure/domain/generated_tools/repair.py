@@ -5,7 +5,7 @@ from textwrap import fill
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from perdure.domain.foundation.strict_json import read_json
+from perdure.domain.foundation.json_extraction import read_json
 from perdure.domain.generated_tools.draft import ToolDraft
 from perdure.domain.generated_tools.imports import importable
 from perdure.domain.generated_tools.rejections import ToolRefused

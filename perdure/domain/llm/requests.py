@@ -6,9 +6,38 @@ from typing import Literal
 from pydantic import JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.llm.cache_marks import CacheUse
 from perdure.domain.llm.transcript import Message
 from perdure.domain.llm.usage import Usage
+
+# `first`: what stays the same in later prompts; `fixed`: system and tools, to be read;
+# `read`: the conversation as the last call left it; `grow`: that, and what has come since.
+CacheUse = Literal["none", "first", "fixed", "read", "grow"]
+
+
+def cache_use(
+    *, converses: bool, tools_off: bool, rounds: int, agent: bool, followed: bool | None
+) -> CacheUse:
+    """How a call uses the provider's cache.
+
+    Args:
+        converses: tools go along, in a prompt of the usual form.
+        tools_off: but may not be called; that also makes the provider forget the messages.
+        rounds: replies with tool calls so far.
+        agent: the conversation is an agent's, which is there to use its tools.
+        followed: whether other calls are sure to begin with the same, earlier ones among them;
+            False: none follows; None: nobody knows.
+    """
+    if not converses:
+        return "first" if followed else "none"
+    written = rounds >= (1 if agent else 2)
+    if tools_off:
+        return "fixed" if written else "none"
+    if followed is False:
+        return "read" if written else "none"
+    if agent or rounds:
+        return "grow"
+    return "first" if followed else "none"
+
 
 PER_MILLION = Decimal(1_000_000)
 # Stop reasons of a reply that its limit, or the end of the window, cut short.

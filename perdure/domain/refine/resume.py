@@ -6,9 +6,9 @@ What the records of a run hold is left out of the stored state and put back from
 from collections.abc import Sequence
 from datetime import datetime
 
-from perdure.domain.evaluation.condition_clocks import limits_with
 from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.outputs.duplicates import SeenOutputs
+from perdure.domain.evaluation.termination import limits_with
+from perdure.domain.outputs.diff import SeenOutputs
 from perdure.domain.refine.planning import refined
 from perdure.domain.refine.settings import MAX_ITERATIONS
 from perdure.domain.refine.spec import RefineSpec

@@ -10,8 +10,7 @@ from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Evaluat
 from perdure.domain.evaluation.trajectory import Trajectory
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.outputs.diff import Changes, Lines
-from perdure.domain.outputs.duplicates import SeenOutputs
+from perdure.domain.outputs.diff import Changes, Lines, SeenOutputs
 from perdure.domain.refine.planning import Plan
 from perdure.domain.refine.settings import OutputSettings
 from perdure.domain.refine.spec import RefineSpec

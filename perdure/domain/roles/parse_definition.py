@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue, ValidationError
 
 from perdure.domain.evaluation.conditions import FIELDS as CONDITION_FIELDS
-from perdure.domain.foundation.problem_words import OBJECT
-from perdure.domain.foundation.problems import Problem, nearest_name, problems_of
+from perdure.domain.foundation.problems import OBJECT, Problem, nearest_name, problems_of
 from perdure.domain.roles.definition import (
     LoopDefinition,
     NestedLoop,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from perdure.domain.budget.envelope import Budget
-from perdure.domain.evaluation.condition_clocks import limits_of
+from perdure.domain.evaluation.termination import limits_of
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run.result import Origin

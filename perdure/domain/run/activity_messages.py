@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from perdure.domain.budget.call_allowance import Allowance as Allowance
 from perdure.domain.budget.envelope import Reservation
 from perdure.domain.evaluation.judge_cache import CacheScope
-from perdure.domain.evaluation.rubric_requirements import WorkerRequirements
+from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.evaluation.scores import DimensionScore
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.refs import BlobRef
@@ -23,13 +23,13 @@ from perdure.domain.llm.transcript import ToolOutcome, TranscriptRef
 from perdure.domain.llm.usage import AttemptTotals
 from perdure.domain.run.bookkeeping_messages import FinishReport as FinishReport
 from perdure.domain.run.bookkeeping_messages import FinishRequest as FinishRequest
+from perdure.domain.run.bookkeeping_messages import NotifyReport as NotifyReport
+from perdure.domain.run.bookkeeping_messages import NotifyRequest as NotifyRequest
+from perdure.domain.run.bookkeeping_messages import ReadyReport as ReadyReport
 from perdure.domain.run.bookkeeping_messages import ReconcileRequest as ReconcileRequest
 from perdure.domain.run.bookkeeping_messages import SnapshotReport as SnapshotReport
 from perdure.domain.run.bookkeeping_messages import SnapshotRequest as SnapshotRequest
-from perdure.domain.run.notifications import NotifyReport as NotifyReport
-from perdure.domain.run.notifications import NotifyRequest as NotifyRequest
-from perdure.domain.run.notifications import ReadyReport as ReadyReport
-from perdure.domain.run.parent_assignment import Commission
+from perdure.domain.run.child_runs import Commission
 from perdure.domain.run.result import SpendReport
 from perdure.domain.tools.definitions import AccessLevel, ToolDefinition, ToolGrant
 from perdure.domain.turns.entries import Entry, ResultsEntry

@@ -22,6 +22,32 @@ from perdure.domain.budget.envelope import (
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.result import SpendReport
+from perdure.domain.run.spec import CommonSpec, Placement
+
+
+class Commission(FrozenModel):
+    """Who a run works for, the address of its whole task, and how its models are to sample.
+
+    A run that works for nobody may still be told how to sample.
+    """
+
+    parent: str | None = None
+    label: str | None = None
+    briefing: str | None = None
+    temperature: float | None = None
+
+
+def commission_of(site: Placement, spec: CommonSpec) -> Commission | None:
+    """The commission of a run; None for one that is told nothing of the kind."""
+    if site.parent is None and spec.agent.temperature is None:
+        return None
+    return Commission(
+        parent=site.parent,
+        label=spec.metadata.label,
+        briefing=site.briefing,
+        temperature=spec.agent.temperature,
+    )
+
 
 WAVE = 16
 LOOP = "loop "

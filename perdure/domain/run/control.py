@@ -17,7 +17,6 @@ from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.run import gates as gating
 from perdure.domain.run.gates import Gate, GateAnswer
-from perdure.domain.run.message_limits import too_large, too_long, too_much
 from perdure.domain.run.messages import (
     AddInput,
     Amend,
@@ -28,6 +27,9 @@ from perdure.domain.run.messages import (
     Resume,
     Retry,
     Stop,
+    too_large,
+    too_long,
+    too_much,
 )
 from perdure.domain.turns.guidance import PendingInput, Said, too_much_said, unknown_numbers
 

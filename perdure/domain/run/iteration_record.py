@@ -1,8 +1,12 @@
-"""What an iteration record says of its model call, and the short form in which it travels.
+"""What an iteration record says: its model call, its short form, what the iteration still lacks.
 
 A record is written by the step after it. There it leaves out what that step's request says anyway:
 the model, where it is the same, and the transcript that the request goes on from.
 """
+
+from collections.abc import Iterator
+
+from pydantic import JsonValue
 
 from perdure.domain.budget.envelope import Spend
 from perdure.domain.llm.transcript import TranscriptRef
@@ -76,3 +80,44 @@ def _less(left: Usage, right: Usage) -> Usage:
     return Usage(
         **{name: getattr(left, name) - getattr(right, name) for name in Usage.model_fields}
     )
+
+
+SHOWN = 2
+CHARACTERS = 60
+MATTERING = frozenset({"blocker", "important"})
+
+
+def lacking(record: IterationRecord) -> list[JsonValue]:
+    """What is below full: titles of a judge's findings that matter, else names of dimensions.
+
+    As data of an event: at most `SHOWN` texts, and how many are left out.
+    """
+    told = list(dict.fromkeys(_told(record)))
+    rest = len(told) - SHOWN
+    return [*(_short(text) for text in told[:SHOWN]), *([f"{rest} more"] if rest > 0 else [])]
+
+
+def counted(record: IterationRecord) -> list[JsonValue]:
+    """What test programs counted, each once."""
+    return list(dict.fromkeys(item.counted for item in record.dimensions.values() if item.counted))
+
+
+def _told(record: IterationRecord) -> Iterator[str]:
+    for name, item in record.dimensions.items():
+        if item.score >= 1:
+            continue
+        # What a check found quotes patterns and schemas; its name says it better.
+        titles = [] if item.source == "check" else list(_titles(record, name))
+        yield from titles or [name]
+
+
+def _titles(record: IterationRecord, dimension: str) -> Iterator[str]:
+    for finding in record.findings:
+        matters = finding.get("severity") in MATTERING
+        if matters and finding.get("dimension") == dimension:
+            yield str(finding.get("title"))
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= CHARACTERS else f"{flat[: CHARACTERS - 1].rstrip()}…"

@@ -12,8 +12,8 @@ from pydantic import JsonValue
 from perdure.domain.budget.envelope import Reservation
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.json_extraction import read_json
 from perdure.domain.foundation.problems import nearest_name
-from perdure.domain.foundation.strict_json import read_json
 from perdure.domain.run.status import RunStatus
 
 LoopAction = Literal["pause", "resume", "stop", "retry"]

@@ -11,8 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from perdure.domain.foundation.problem_words import allowed
-from perdure.domain.foundation.problems import nearest_name, path_of, shown
+from perdure.domain.foundation.problems import allowed, nearest_name, path_of, shown
 from perdure.domain.run.messages import MESSAGES, Answer, AnyMessage, ShortAnswer
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)

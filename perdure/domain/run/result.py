@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.strict_json import read_json
+from perdure.domain.foundation.json_extraction import read_json
 from perdure.domain.llm.usage import Usage
 from perdure.domain.turns.records import IterationRecord
 

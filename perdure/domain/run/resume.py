@@ -19,9 +19,9 @@ from perdure.domain.llm.transcript import TranscriptRef
 from perdure.domain.llm.usage import AttemptTotals
 from perdure.domain.run.child_runs import started_loops
 from perdure.domain.run.control import Control
+from perdure.domain.run.cost_report import charged, money, slices
 from perdure.domain.run.events import Ring
 from perdure.domain.run.result import Origin, SpendReport
-from perdure.domain.run.spend_breakdown import charged, money, slices
 from perdure.domain.run.state import RECORDS_KEPT, LoopState, SpendSlice
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.tool_call_rules import ToolCounters

@@ -1,4 +1,4 @@
-"""The one status shape that every door shows, for every kind of run."""
+"""The one status shape that every door shows, and a run as the record store keeps it."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -16,6 +16,33 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.result import Mark, Origin
 from perdure.domain.turns.guidance import Said
+
+
+class StoredRun(FrozenModel):
+    """What the store knows of a run; `spec` and `state`, in which it ended, are addresses.
+
+    `parent` is the run that it works for. `digest` is of what it was started with, `start_key` of
+    the idempotency key: they say what the id and the key stand for, also when the server no longer
+    knows the run. `workspace` is the id of its folder, empty without one or below another run, and
+    None in rows of before that was kept.
+    """
+
+    id: str
+    kind: str
+    goal: str
+    label: str | None
+    lifecycle: str
+    outcome: str | None
+    started_at: datetime
+    ended_at: datetime | None = None
+    result: str | None = None
+    status: str | None = None
+    spec: str | None = None
+    state: str | None = None
+    parent: str | None = None
+    digest: str | None = None
+    start_key: str | None = None
+    workspace: str | None = ""
 
 
 class CurrentStep(FrozenModel):

@@ -1,4 +1,4 @@
-"""What people see of a run, computed from its one state object: status, spend, the panel."""
+"""What people and the server see of a run: status, spend, the panel, search attributes."""
 
 import json
 import shlex
@@ -9,12 +9,13 @@ from pydantic import JsonValue
 
 from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.outcomes import Lifecycle, lifecycle
+from perdure.domain.foundation.names import SEARCH_ATTRIBUTE_LIMIT
 from perdure.domain.run.child_questions import Question
 from perdure.domain.run.control import Phase
+from perdure.domain.run.cost_report import money, slices
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.result import RunResult, SpendReport
 from perdure.domain.run.spec import CommonSpec
-from perdure.domain.run.spend_breakdown import money, slices
 from perdure.domain.run.state import LoopState
 from perdure.domain.run.status import BudgetStatus, CurrentStep, Part, Point, RunStatus, StageNow
 
@@ -280,3 +281,30 @@ def _word(name: str) -> str:
 def _one_line(text: str, limit: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def told_label(label: str | None, *, mark: str | None) -> str | None:
+    """What the server is told of a label: a mark in its place, where the installation has a key."""
+    return label if label is None or mark is None else mark
+
+
+def search_attributes(
+    core: LoopState,
+    *,
+    kind: str,
+    label: str | None,
+    iteration: int,
+) -> dict[str, str | int | float | None]:
+    """Name to value; None means unset."""
+    cost = core.budget.spent.cost_or_none
+    return {
+        "PerdureKind": kind,
+        "PerdureLifecycle": lifecycle_of(core),
+        "PerdurePhase": phase_of(core),
+        "PerdureBlockedOn": blocked_on(core),
+        "PerdureLabel": None if label is None else label[:SEARCH_ATTRIBUTE_LIMIT],
+        "PerdureOutcome": core.outcome,
+        "PerdureIteration": iteration,
+        "PerdureScore": None if core.best is None else core.best.score,
+        "PerdureCostUsd": None if cost is None else float(cost),
+    }

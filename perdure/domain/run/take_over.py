@@ -10,12 +10,11 @@ from decimal import Decimal
 from perdure.domain.budget.envelope import Spend
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.run.child_runs import WAVE, ChildStatus, noted
+from perdure.domain.run.cost_report import money, with_child
 from perdure.domain.run.result import SpendReport
 from perdure.domain.run.resume import Booked, spent_with
-from perdure.domain.run.spend_breakdown import money, with_child
 from perdure.domain.run.state import LoopState
-from perdure.domain.run.status import RunStatus
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import RunStatus, StoredRun
 
 # What people read as the reason of a child whose parent was reset to before it began.
 BY_RESET = "parent_reset"

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.json_extraction import all_objects, storable
-from perdure.domain.foundation.strict_json import RefusedJson, read_json
+from perdure.domain.foundation.json_extraction import RefusedJson, all_objects, read_json, storable
 from perdure.domain.llm.structured_replies import BadReply, flaw
 
 OutputSchema = dict[str, JsonValue]

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from perdure.domain.installation.access import ApiToken, Scope
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.gateway.error_mapping import unknown_run
 from perdure.interfaces.reach import reaches
 from perdure.interfaces.rest.auth_middleware import CALLER, DOCUMENT_PATH

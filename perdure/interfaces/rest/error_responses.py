@@ -20,8 +20,7 @@ from perdure.domain.foundation.errors import (
     ServiceUnavailable,
     StoreError,
 )
-from perdure.domain.foundation.problem_words import allowed
-from perdure.domain.foundation.problems import path_of, shown
+from perdure.domain.foundation.problems import allowed, path_of, shown
 from perdure.domain.llm.errors import ModelError
 from perdure.interfaces.places import Hide
 from perdure.interfaces.rest.http_hints import cure_of, over_http

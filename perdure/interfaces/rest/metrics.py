@@ -7,8 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from perdure.domain.run.cost_report import CostLine, CostReport
-from perdure.domain.run.status import RunStatus
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.rest.schemas import RunMetrics
 from perdure.interfaces.services import RunGateway

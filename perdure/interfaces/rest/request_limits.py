@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic import JsonValue
 from starlette.types import Message, Receive
 
-from perdure.domain.foundation.strict_json import RefusedJson, read_json
+from perdure.domain.foundation.json_extraction import RefusedJson, read_json
 from perdure.interfaces.rest.auth import site_of
 from perdure.interfaces.rest.error_responses import Refused, invalid
 

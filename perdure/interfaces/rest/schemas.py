@@ -8,8 +8,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.transcript import Message
-from perdure.domain.run.message_limits import TEXT_LIMIT_BYTES
-from perdure.domain.run.messages import CHOICE_CHARACTERS
+from perdure.domain.run.messages import CHOICE_CHARACTERS, TEXT_LIMIT_BYTES
 from perdure.domain.run.status import RunStatus
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.types import OpenGate, RunRow

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.sandbox.python_sandbox import SnippetFailed, SnippetRunner
-from perdure.domain.evaluation.python_checks import Snippet, read_snippet
+from perdure.domain.evaluation.checks import Snippet, read_snippet
 
 OUTPUT = "Steel bottle, 500 ml.\nKeeps tea hot."
 

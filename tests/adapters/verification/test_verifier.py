@@ -7,8 +7,7 @@ from full_folder import small_disk
 
 from perdure.adapters.verification.verifier import Verifier
 from perdure.domain.evaluation.program_checks import Command, Ran
-from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.rubric_requirements import needs_of
+from perdure.domain.evaluation.rubric import Rubric, needs_of
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, overall_score
 from perdure.domain.foundation.errors import NotAllowed, StoreAway
 

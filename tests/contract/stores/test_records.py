@@ -8,7 +8,7 @@ import pytest
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 

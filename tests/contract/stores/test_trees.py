@@ -9,7 +9,7 @@ from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.budget.journal import Attempt, Proceed, RunClosed
 from perdure.domain.llm.usage import Usage
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 ESTIMATE = Usage(input_tokens=100)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.domain.evaluation.python_checks import Snippet, read_snippet
+from perdure.domain.evaluation.checks import Snippet, read_snippet
 
 
 def test_an_expression_stands_alone() -> None:

@@ -1,8 +1,7 @@
 """What a run needs of a worker: by dimension of its rubric, and beside it."""
 
 from perdure.domain.evaluation.program_checks import CommandCheck, named_program
-from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.rubric_requirements import WorkerRequirements, needs_of
+from perdure.domain.evaluation.rubric import Rubric, WorkerRequirements, needs_of
 
 RUBRIC = Rubric.model_validate(
     [

@@ -3,7 +3,7 @@ import socket
 
 import pytest
 
-from perdure.domain.foundation.plain_errors import cause_in_words, said_in_words
+from perdure.domain.foundation.plain_text import cause_in_words, said_in_words
 
 TONIC = "Failed client connect: Server connection error: tonic::transport::Error(Transport, "
 REFUSED = (

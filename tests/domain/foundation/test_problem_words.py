@@ -15,8 +15,7 @@ from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.budget.envelope import Budget
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.foundation.problem_words import allowed, known_to_library
-from perdure.domain.foundation.problems import Problem, problems_of
+from perdure.domain.foundation.problems import Problem, allowed, known_to_library, problems_of
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.definition import LoopDefinition, RoleDefinition
 from perdure.domain.roles.spec import RolesSpec

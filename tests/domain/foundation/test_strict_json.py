@@ -10,12 +10,13 @@ from pydantic import JsonValue
 from perdure.domain.evaluation.human_scores import BadScores, read_scores
 from perdure.domain.evaluation.judge_reply import _parse
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.json_extraction import objects_in, value_of
-from perdure.domain.foundation.strict_json import (
+from perdure.domain.foundation.json_extraction import (
     RefusedJson,
     RepeatedName,
     UnknownNumber,
+    objects_in,
     read_json,
+    value_of,
 )
 from perdure.domain.llm.structured_replies import BadReply
 from perdure.domain.memory.learner_reply import read_learnings

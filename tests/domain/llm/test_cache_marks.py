@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.domain.llm.cache_marks import cache_use
+from perdure.domain.llm.requests import cache_use
 
 AGENT = {"converses": True, "tools_off": False, "rounds": 0, "agent": True, "followed": None}
 DRAFT = {**AGENT, "agent": False}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.outputs.duplicates import SeenOutputs, canonical, output_hash
+from perdure.domain.outputs.diff import SeenOutputs, canonical, output_hash
 
 
 @pytest.mark.parametrize(

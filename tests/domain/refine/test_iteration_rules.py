@@ -27,7 +27,7 @@ from perdure.domain.refine.result import savings_of
 from perdure.domain.refine.settings import RefineSettings
 from perdure.domain.refine.state import BestDraft, Draft, RefineState
 from perdure.domain.refine.token_savings import economized
-from perdure.domain.run.spend_breakdown import charged
+from perdure.domain.run.cost_report import charged
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import Ending
 

@@ -16,7 +16,7 @@ from perdure.domain.llm.usage import AttemptTotals, Usage
 from perdure.domain.refine.result import savings_of
 from perdure.domain.refine.state import Draft, RefineState
 from perdure.domain.refine.token_savings import economized, saved_share, sent_by_phase
-from perdure.domain.run.spend_breakdown import charged
+from perdure.domain.run.cost_report import charged
 from perdure.domain.scoring.judging import (
     evaluator_limit,
     evaluator_tokens,

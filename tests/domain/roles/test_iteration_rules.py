@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.llm.usage import Usage
-from perdure.domain.outputs.duplicates import output_hash
+from perdure.domain.outputs.diff import output_hash
 from perdure.domain.roles import iteration_rules as rules
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.iteration_rules import better

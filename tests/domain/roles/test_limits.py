@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from perdure.domain.budget.envelope import MAX_ITERATIONS, BudgetLimits
-from perdure.domain.evaluation.condition_clocks import Clocks, clocks, limits_of
 from perdure.domain.evaluation.conditions import Condition, read_condition
+from perdure.domain.evaluation.termination import Clocks, clocks, limits_of
 from perdure.domain.roles.limits import (
     compares_outputs,
     round_limit,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from perdure.domain.run.message_limits import FLOOD, WAITING_KEPT, flooded, too_large, too_much
-from perdure.domain.run.messages import Amend
+from perdure.domain.run.messages import FLOOD, WAITING_KEPT, Amend, flooded, too_large, too_much
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,8 @@ from perdure.domain.run.resume import (
 )
 from perdure.domain.run.state import RECORDS_KEPT
 from perdure.domain.turns.entries import SayEntry
-from perdure.domain.turns.rebuild_counters import GO_ON_PROMPT, recounted, resumable
 from perdure.domain.turns.records import IterationRecord
-from perdure.domain.turns.tool_call_rules import ToolCounters
+from perdure.domain.turns.tool_call_rules import GO_ON_PROMPT, ToolCounters, recounted, resumable
 from perdure.domain.turns.turn import Batch, TurnState
 
 START = datetime(2026, 1, 2, tzinfo=UTC)

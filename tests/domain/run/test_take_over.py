@@ -13,7 +13,7 @@ from perdure.domain.run.child_runs import WAVE, child_name, child_number
 from perdure.domain.run.result import SpendReport
 from perdure.domain.run.resume import Booked
 from perdure.domain.run.state import LoopState, SpendSlice
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from perdure.domain.run.take_over import Orphan, TakeOverReport, first_free, reopened, take_over
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

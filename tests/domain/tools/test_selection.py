@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.tools.access_levels import offers
 from perdure.domain.tools.definitions import AccessClass, AccessLevel, ToolDefinition
-from perdure.domain.tools.selection import select
+from perdure.domain.tools.selection import offers, select
 
 
 def fact(name: str, access: AccessClass = "read") -> ToolDefinition:

@@ -14,7 +14,7 @@ from perdure.adapters.tools.shell.grammar import Grammar, Parsed, read
 from perdure.adapters.tools.shell.io import PageFull, Place
 from perdure.adapters.tools.shell.lexer import Word, refused, split
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.domain.tools.access_levels import READONLY_SHELL
+from perdure.domain.tools.selection import READONLY_SHELL
 from perdure.tool_decorator import ToolContext, tool
 
 Run = Callable[[Place, Parsed], None]

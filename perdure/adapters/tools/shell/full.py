@@ -17,7 +17,7 @@ from perdure.adapters.sandbox.commands import LocalCommands, Script
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.evaluation.program_checks import Ran
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.domain.tools.access_levels import SHELL_FULL
+from perdure.domain.tools.selection import SHELL_FULL
 from perdure.tool_decorator import ToolContext, tool
 
 COMMAND_CHARACTERS = 20_000

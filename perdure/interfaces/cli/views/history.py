@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from perdure.domain.llm.usage import add_cost
-from perdure.domain.run.missing import counted, lacking
+from perdure.domain.run.iteration_record import counted, lacking
 from perdure.domain.turns.records import IterationRecord, StageRecord, VerdictRecord
 from perdure.interfaces.cli.views.events import iteration_line
 from perdure.interfaces.cli.views.formatting import (

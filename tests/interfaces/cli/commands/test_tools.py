@@ -11,7 +11,7 @@ from drafts import COUNT, TEXT_SCHEMA, draft
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.generated_tools.draft import PIPELINE
 from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor
-from perdure.domain.run.stored_run import StoredRun
+from perdure.domain.run.status import StoredRun
 from tests.interfaces.cli.memory import Installation
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
