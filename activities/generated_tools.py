@@ -14,6 +14,7 @@ from perdure.domain.generated_tools.dry_run import (
     ToolSandbox,
     check_dry_run,
     check_smoke,
+    synthetic_arguments,
 )
 from perdure.domain.generated_tools.messages import (
     MakeToolReport,
@@ -22,7 +23,7 @@ from perdure.domain.generated_tools.messages import (
     RepairToolRequest,
 )
 from perdure.domain.generated_tools.pipeline import check_admission, check_text
-from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor, describe
+from perdure.domain.generated_tools.record import GeneratedTool, MadeToolStore, ToolAuthor, describe
 from perdure.domain.generated_tools.rejections import ToolRefused, refused
 from perdure.domain.generated_tools.repair import (
     REPAIR_SYSTEM,
@@ -30,8 +31,6 @@ from perdure.domain.generated_tools.repair import (
     repair_question,
     repair_schema,
 )
-from perdure.domain.generated_tools.sample_arguments import synthetic_arguments
-from perdure.domain.generated_tools.tool_store import MadeToolStore
 from perdure.domain.ports import BlobStore, ToolHost
 
 SHOWN_CHARACTERS = 2_500

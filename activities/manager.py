@@ -7,8 +7,7 @@ from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Finished, Stopwatch, within
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.delegation.decisions import Complete
-from perdure.domain.delegation.deliverable_port import Inspector
-from perdure.domain.delegation.deliverable_quality import deliverable_text
+from perdure.domain.delegation.deliverables import Inspector, deliverable_text
 from perdure.domain.delegation.key_findings import is_usable
 from perdure.domain.delegation.messages import (
     Assignment,

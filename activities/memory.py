@@ -31,11 +31,23 @@ from perdure.domain.memory.learner_reply import (
     learnings_of,
     read_learnings,
 )
-from perdure.domain.memory.pattern_mining import MineReport, MineRequest, mined, proposable
-from perdure.domain.memory.recall import SKILL_LIMIT, TOLD_KINDS, recalled, report_of
-from perdure.domain.memory.recall_messages import RecallReport, RecallRequest
-from perdure.domain.memory.rule_lessons import episode_of, lessons_of, worth_asking
-from perdure.domain.memory.run_history import EndedRun, RunHistory, course_of
+from perdure.domain.memory.patterns import MineReport, MineRequest, mined, proposable
+from perdure.domain.memory.recall import (
+    SKILL_LIMIT,
+    TOLD_KINDS,
+    RecallReport,
+    RecallRequest,
+    recalled,
+    report_of,
+)
+from perdure.domain.memory.rule_lessons import (
+    EndedRun,
+    RunHistory,
+    course_of,
+    episode_of,
+    lessons_of,
+    worth_asking,
+)
 from perdure.domain.memory.skill_proposals import approved, proposals
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.memory.tokenizer import question

@@ -11,9 +11,7 @@ from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.outputs.diff import output_hash
 from perdure.domain.ports import BlobStore
 from perdure.domain.projects.ports import ArtifactStore
-from perdure.domain.projects.records import LOOP_OUTPUT, Artifact
-from perdure.domain.projects.scope import Reach
-from perdure.domain.roles.blocked_signal import read_signal
+from perdure.domain.projects.records import LOOP_OUTPUT, Artifact, Reach
 from perdure.domain.roles.goal_reply import GoalVerdict, goal_schema, read_goal
 from perdure.domain.roles.messages import (
     GoalReport,
@@ -24,9 +22,15 @@ from perdure.domain.roles.messages import (
     VerdictRequest,
 )
 from perdure.domain.roles.prompts import GOAL_SYSTEM
-from perdure.domain.roles.review_record import review_of, verdict_line
+from perdure.domain.roles.stage_reply import read_signal
 from perdure.domain.roles.state import StageQuestion
-from perdure.domain.roles.verdict import Verdict, read_verdict, verdict_schema
+from perdure.domain.roles.verdict import (
+    Verdict,
+    read_verdict,
+    review_of,
+    verdict_line,
+    verdict_schema,
+)
 from perdure.domain.run.activity_messages import Frame
 
 LINE_CHARACTERS = 200

@@ -13,8 +13,7 @@ from perdure.domain.foundation.errors import NotFound
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.llm.usage import AttemptTotals
 from perdure.domain.memory.entries import Sort
-from perdure.domain.memory.rule_lessons import event_of, learning
-from perdure.domain.memory.run_history import EndedRun
+from perdure.domain.memory.rule_lessons import EndedRun, event_of, learning
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import BlobStore, Notifier, RecordStore
 from perdure.domain.projects.ports import ArtifactStore

@@ -21,11 +21,15 @@ from perdure.domain.delegation.skills import (
     named_skills,
 )
 from perdure.domain.memory.entries import MemoryEntry, Skill, may_enter
-from perdure.domain.memory.recall import TOLD_KINDS, recalled, report_of
-from perdure.domain.memory.recall_messages import RecallReport, RecallRequest
-from perdure.domain.memory.skill_format import catalog_line
+from perdure.domain.memory.recall import (
+    TOLD_KINDS,
+    RecallReport,
+    RecallRequest,
+    recalled,
+    report_of,
+)
 from perdure.domain.memory.skill_proposals import plain_name, proposal, proposal_name
-from perdure.domain.memory.skills import select_skills
+from perdure.domain.memory.skills import catalog_line, select_skills
 from perdure.domain.memory.store import Candidates, MemoryStore
 from perdure.domain.memory.tokenizer import question
 from perdure.domain.ports import BlobStore

@@ -10,8 +10,17 @@ from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Stopwatch
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.delegation.confidence import ToolUse
-from perdure.domain.delegation.criteria_reply import read_criteria
-from perdure.domain.delegation.deliverable_port import Inspector
+from perdure.domain.delegation.deliverables import Inspector
+from perdure.domain.delegation.key_findings import (
+    NAMES_KEPT,
+    confidence_of,
+    finding_of,
+    findings_kept,
+    result_text,
+    results_text,
+    usable,
+    wanted_tools,
+)
 from perdure.domain.delegation.messages import (
     MergeReport,
     MergeRequest,
@@ -23,20 +32,10 @@ from perdure.domain.delegation.messages import (
     WorkRead,
 )
 from perdure.domain.delegation.prompts import CRITERIA_SYSTEM, CRITIC_SYSTEM, critic_prompt
-from perdure.domain.delegation.result_digest import (
-    NAMES_KEPT,
-    confidence_of,
-    finding_of,
-    findings_kept,
-    result_text,
-    results_text,
-    usable,
-    wanted_tools,
-)
 from perdure.domain.delegation.results import WorkerResult
 from perdure.domain.delegation.schemas import criteria_schema, critique_schema
 from perdure.domain.delegation.worker_reply import read_worker
-from perdure.domain.delegation.worker_review import read_critique
+from perdure.domain.delegation.worker_review import read_criteria, read_critique
 from perdure.domain.foundation.json_extraction import as_text
 from perdure.domain.generated_tools.draft import ToolDraft
 from perdure.domain.ports import BlobStore

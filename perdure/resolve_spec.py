@@ -13,15 +13,12 @@ from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.ports import ModelClient, Models, ToolHost
-from perdure.domain.refine.spec import RefineSpec
-from perdure.domain.refine.strategies import StrategyTools
-from perdure.domain.roles.capabilities import capabilities
-from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot
+from perdure.domain.refine.spec import RefineSpec, StrategyTools
+from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot, capabilities
 from perdure.domain.roles.definition_library import DefinitionStore
-from perdure.domain.roles.limits import wants_goal_judge
 from perdure.domain.roles.parse_definition import text_of
 from perdure.domain.roles.resolved_loop import Resolved, resolve_loop
-from perdure.domain.roles.spec import RolesSettings, RolesSpec
+from perdure.domain.roles.spec import RolesSettings, RolesSpec, wants_goal_judge
 from perdure.domain.roles.stage_bindings import run_level
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.spec import ROLES, ModelsSpec

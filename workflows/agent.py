@@ -6,11 +6,9 @@ from dataclasses import replace
 from pydantic import JsonValue
 from temporalio import workflow
 
-from perdure.domain.agent.loop_tool_access import asks_for_loops
 from perdure.domain.agent.result import agent_budget, agent_result
-from perdure.domain.agent.resume import slim_agent
-from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.agent.state import AgentInput, AgentState
+from perdure.domain.agent.spec import AgentSpec, asks_for_loops
+from perdure.domain.agent.state import AgentInput, AgentState, slim_agent
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.run.amend_spec import GOAL_CHANGED
 from perdure.domain.run.messages import Amend

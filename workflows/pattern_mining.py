@@ -7,7 +7,7 @@ from temporalio.common import RetryPolicy
 
 from perdure.activities.memory import Mine
 from perdure.domain.foundation.names import MINING_WORKFLOW
-from perdure.domain.memory.pattern_mining import MineReport, MineRequest, MiningInput
+from perdure.domain.memory.patterns import MineReport, MineRequest, MiningInput
 from perdure.workflows.engine.activity_options import NEVER_RETRIED
 from perdure.workflows.engine.input import Given
 

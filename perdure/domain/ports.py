@@ -21,7 +21,7 @@ from perdure.domain.evaluation.scores import DimensionScore
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.generated_tools.dry_run import ToolSandbox as ToolSandbox
-from perdure.domain.generated_tools.tool_store import MadeToolStore as MadeToolStore
+from perdure.domain.generated_tools.record import MadeToolStore as MadeToolStore
 from perdure.domain.installation.access import AccessStore as AccessStore
 from perdure.domain.installation.workspace_use import WorkspaceUse
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest

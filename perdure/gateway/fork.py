@@ -9,9 +9,8 @@ from datetime import datetime
 from perdure.domain.agent.result import agent_budget
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.agent.state import AgentState
-from perdure.domain.delegation.resume import delegation_fork
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.delegation.state import DelegationState
+from perdure.domain.delegation.state import DelegationState, delegation_fork
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.refine.resume import refine_fork
 from perdure.domain.refine.spec import RefineSpec

@@ -11,7 +11,7 @@ from perdure.domain.evaluation.rubric import RubricProblems, no_problems
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.names import LoopKind
 from perdure.domain.foundation.names import run_id as new_id
-from perdure.domain.memory.pattern_mining import MineReport
+from perdure.domain.memory.patterns import MineReport
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.audit import VerbAudit
 from perdure.domain.run.bookkeeping_messages import ServedModels

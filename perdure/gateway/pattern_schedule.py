@@ -20,7 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.foundation.errors import InvalidInput, NoReadyWorker
 from perdure.domain.foundation.names import MINING_WORKFLOW, loops_queue, mining_schedule_id
-from perdure.domain.memory.pattern_mining import MineReport, MiningInput
+from perdure.domain.memory.patterns import MineReport, MiningInput
 from perdure.domain.ports import RecordStore
 from perdure.gateway.start import Starter
 from perdure.gateway.temporal_gateway import TemporalGateway

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound
-from perdure.domain.projects.naming import slug_of, stable_id
 from perdure.domain.projects.ports import ProjectStore, SessionStore
-from perdure.domain.projects.records import HEADLESS, Project, Session
+from perdure.domain.projects.records import HEADLESS, Project, Session, slug_of, stable_id
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.specs import Spec
 

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from datetime import datetime
 
 from perdure.domain.agent.result import agent_budget
-from perdure.domain.agent.resume import forgiving_agent
 from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.agent.state import AgentState
+from perdure.domain.agent.state import AgentState, forgiving_agent
 from perdure.domain.budget.envelope import Budget
 from perdure.domain.budget.journal import Journal
-from perdure.domain.delegation.resume import cleared as cleared_course
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import DelegationState
+from perdure.domain.delegation.state import cleared as cleared_course
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.refine.resume import cleared, forgiving

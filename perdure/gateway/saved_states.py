@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from perdure.domain.agent.resume import agent_state
-from perdure.domain.agent.state import AgentState
+from perdure.domain.agent.state import AgentState, agent_state
 from perdure.domain.delegation.state import DelegationState
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError
 from perdure.domain.foundation.refs import addresses_in

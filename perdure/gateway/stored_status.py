@@ -10,8 +10,7 @@ from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.outcomes import Lifecycle, Outcome, explain, lifecycle
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.refine.spec import RefineSpec
-from perdure.domain.roles.limits import planned_rounds
-from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.roles.spec import RolesSpec, planned_rounds
 from perdure.domain.run.child_runs import ChildStatus
 from perdure.domain.run.control import Phase
 from perdure.domain.run.result import Mark, RunResult

@@ -8,11 +8,11 @@ from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.generated_tools.record import (
     GeneratedTool,
     MadeState,
+    MadeToolStore,
     ToolAuthor,
     approved,
     rejected,
 )
-from perdure.domain.generated_tools.tool_store import MadeToolStore
 from perdure.domain.ports import BlobStore, RecordStore
 
 MOST_LISTED = 500

@@ -5,7 +5,7 @@ from datetime import datetime
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.memory.entries import Episode, Pattern, PatternState, Skill
-from perdure.domain.memory.pattern_approval import categories_of, skill_of, source_of
+from perdure.domain.memory.patterns import categories_of, skill_of, source_of
 from perdure.domain.memory.store import MemoryStore
 
 EPISODES_READ = 1_000

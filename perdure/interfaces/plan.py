@@ -11,8 +11,7 @@ from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.model_availability import unserved
 from perdure.domain.refine.planning import wants_plan
 from perdure.domain.refine.spec import RefineSpec
-from perdure.domain.roles.limits import planned_rounds, wants_goal_judge, with_rounds
-from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.roles.spec import RolesSpec, planned_rounds, wants_goal_judge, with_rounds
 from perdure.domain.specs import Spec, rubric_of
 from perdure.domain.turns.settings import resolve
 from perdure.gateway.types import QueueState

@@ -11,10 +11,10 @@ from typing import Literal, Protocol
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import LoopKind
-from perdure.domain.generated_tools.tool_store import MadeToolStore
+from perdure.domain.generated_tools.record import MadeToolStore
 from perdure.domain.installation.access import AccessStore
 from perdure.domain.llm.requests import ModelProfile
-from perdure.domain.memory.pattern_mining import MineReport
+from perdure.domain.memory.patterns import MineReport
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import BlobStore, Endpoints, RecordStore, TranscriptStore
 from perdure.domain.projects.ports import ArtifactStore, ProjectStore, SessionStore, TodoStore

@@ -10,7 +10,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.memory.entries import TEXT_CHARACTERS, Share, Skill
-from perdure.domain.memory.skill_format import purpose_of, slug, title_of
+from perdure.domain.memory.skills import purpose_of, slug, title_of
 from perdure.submission.parse_yaml import fields_of, parse
 
 MAX_FILE_BYTES = 256 * 1024

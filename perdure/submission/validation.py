@@ -10,8 +10,7 @@ from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.rubric import Rubric, RubricProblems, no_problems
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import Problem, nearest_name, problems_of
-from perdure.domain.refine.settings import bound_to_parts, settings_problems
-from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.refine.spec import RefineSpec, bound_to_parts, settings_problems
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.specs import RUN_SPEC, Spec, rubric_of
 from perdure.submission.fields import field_names

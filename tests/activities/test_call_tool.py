@@ -15,7 +15,7 @@ from perdure.adapters.tools.builtin import kept_tools
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.domain.foundation.errors import StoreError
 from perdure.domain.llm.transcript import Message, ToolUseBlock, user_text
-from perdure.domain.projects.scope import Reach
+from perdure.domain.projects.records import Reach
 from perdure.domain.run.activity_messages import Frame, ToolCallReport, ToolCallRequest
 from perdure.domain.tools.definitions import ToolGrant, arguments_hash
 

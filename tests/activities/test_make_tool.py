@@ -16,8 +16,11 @@ from perdure.adapters.tools.generated_tools import MadeTools
 from perdure.adapters.tools.host import LocalToolHost, ToolHosts
 from perdure.domain.generated_tools.draft import ToolDraft, Unreadable, read_draft
 from perdure.domain.generated_tools.dry_run import Trial
-from perdure.domain.generated_tools.limits import ToolsFactorySettings
-from perdure.domain.generated_tools.messages import MakeToolReport, MakeToolRequest
+from perdure.domain.generated_tools.messages import (
+    MakeToolReport,
+    MakeToolRequest,
+    ToolsFactorySettings,
+)
 from perdure.domain.generated_tools.record import rejected
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation, ToolOutput
 from perdure.tool_decorator import tool

@@ -11,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 from perdure.activities.memory import Recall
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.memory.entries import Origin
-from perdure.domain.memory.recall_messages import RecallReport, RecallRequest
+from perdure.domain.memory.recall import RecallReport, RecallRequest
 
 NOW = START + timedelta(weeks=8)
 STORY = (

@@ -19,8 +19,7 @@ from perdure.domain.outputs.parts import (
 )
 from perdure.domain.refine.decision import Facts, decide
 from perdure.domain.refine.prompts import Brief, first_messages, part_requests
-from perdure.domain.refine.settings import settings_problems
-from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.refine.spec import RefineSpec, settings_problems
 
 TEXT = resources.files("perdure").joinpath("definitions/tasks/product-page.yaml").read_text("utf-8")
 SPEC = RefineSpec.model_validate(yaml.safe_load(TEXT))

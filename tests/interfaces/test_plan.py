@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.llm.requests import ModelProfile, Price
 from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot
 from perdure.domain.specs import RUN_SPEC, Spec

@@ -7,7 +7,7 @@ import pytest
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.memory.entries import TEXT_CHARACTERS
-from perdure.domain.memory.skill_format import slug
+from perdure.domain.memory.skills import slug
 from perdure.interfaces.skill_files import MAX_FILE_BYTES, parse_skill, read_skill
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

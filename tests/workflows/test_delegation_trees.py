@@ -13,7 +13,7 @@ import pytest
 from delegating import Reply, books_of_the_tree_agree, completes, decides, delegation, script, works
 from installation import Installation
 
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.outcomes import REASONS
 from perdure.domain.run.result import RunResult
 

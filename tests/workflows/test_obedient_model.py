@@ -18,8 +18,7 @@ from teams import task as team_task
 from waiting import eventually
 
 from perdure.domain.memory.entries import Learning
-from perdure.domain.projects.records import Artifact, Membership, Todo
-from perdure.domain.projects.scope import Reach
+from perdure.domain.projects.records import Artifact, Membership, Reach, Todo
 
 SECRET = "canary-5d20"
 NOW = datetime.now(UTC)

@@ -16,8 +16,7 @@ from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.foundation.errors import StoreError
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.memory.entries import Skill
-from perdure.domain.projects.records import Membership, Session, Todo
-from perdure.domain.projects.scope import Reach
+from perdure.domain.projects.records import Membership, Reach, Session, Todo
 from perdure.gateway.types import RunFilter
 
 CANARY = "zanzibar"

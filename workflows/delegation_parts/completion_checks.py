@@ -17,7 +17,7 @@ from perdure.domain.delegation.completion import (
     unseen,
 )
 from perdure.domain.delegation.decisions import Complete
-from perdure.domain.delegation.deliverable_quality import final_score
+from perdure.domain.delegation.deliverables import final_score
 from perdure.domain.delegation.messages import InspectReport, InspectRequest
 from perdure.domain.delegation.next_step import AfterCheck, End, Rate
 from perdure.domain.delegation.state import BestResult

@@ -4,11 +4,10 @@ from pydantic import JsonValue
 from temporalio import workflow
 
 from perdure.domain.budget.envelope import Budget
-from perdure.domain.delegation.budget_phases import BudgetPhase, budget_phase
+from perdure.domain.delegation.next_step import BudgetPhase, budget_phase
 from perdure.domain.delegation.plan import plan_view
-from perdure.domain.delegation.resume import between_decisions
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.delegation.state import DelegationInput, DelegationState
+from perdure.domain.delegation.state import DelegationInput, DelegationState, between_decisions
 from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.outcomes import RunEnd
 from perdure.domain.evaluation.rubric import WorkerRequirements, needs_of

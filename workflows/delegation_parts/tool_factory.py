@@ -10,11 +10,11 @@ from temporalio import workflow
 
 from perdure.activities.generated_tools import MakeTool
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.generated_tools.limits import ToolsFactorySettings
 from perdure.domain.generated_tools.messages import (
     MakeToolReport,
     MakeToolRequest,
     RepairToolReport,
+    ToolsFactorySettings,
 )
 from perdure.domain.generated_tools.rejections import ToolRefused
 from perdure.domain.generated_tools.tool_registry import (

@@ -9,7 +9,6 @@ from temporalio import workflow
 from perdure.activities.manager import Brief
 from perdure.activities.worker_results import MergeWork, ReadWork
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.delegation.complexity import Promotions, promotions
 from perdure.domain.delegation.decisions import ANSWER_BELOW, ASKED_ABOVE, Envelope
 from perdure.domain.delegation.key_findings import shortened
 from perdure.domain.delegation.messages import (
@@ -32,6 +31,7 @@ from perdure.domain.delegation.worker_review import (
     wants_critique,
     wants_repair,
 )
+from perdure.domain.delegation.worker_specs import Promotions, promotions
 from perdure.domain.run.child_runs import fractions
 from perdure.domain.run.result import RunResult
 from perdure.workflows.delegation_parts.run import DelegationRun

@@ -5,7 +5,7 @@ from temporalio import workflow
 from perdure.activities.memory import Recall
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.memory.prompt_blocks import recall_allowance
-from perdure.domain.memory.recall_messages import RecallReport, RecallRequest
+from perdure.domain.memory.recall import RecallReport, RecallRequest
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.step_runner import Completed

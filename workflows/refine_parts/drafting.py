@@ -9,8 +9,8 @@ from perdure.domain.outputs.parts import failing_parts, part_evaluation, part_to
 from perdure.domain.refine.decision import NO_OUTPUT
 from perdure.domain.refine.iteration_rules import later_tokens
 from perdure.domain.refine.planning import plan_text
+from perdure.domain.refine.spec import strategy_of
 from perdure.domain.refine.state import BestDraft, Draft, RecalledMemory
-from perdure.domain.refine.strategies import strategy_of
 from perdure.domain.refine.token_savings import sent_by_phase
 from perdure.domain.run.activity_messages import ModelCallReport
 from perdure.domain.turns.entries import Entry, RefineEntry, SayEntry

@@ -1,9 +1,8 @@
 """What a refine run does before its first draft: recall, tell a question from work, plan."""
 
 from perdure.domain.foundation.names import short_model_name
-from perdure.domain.memory.recall_messages import RecallReport
-from perdure.domain.refine.planning import PlanReport, wants_plan
-from perdure.domain.refine.question_detection import read_only_reason
+from perdure.domain.memory.recall import RecallReport
+from perdure.domain.refine.planning import PlanReport, read_only_reason, wants_plan
 from perdure.domain.refine.state import RecalledMemory, SingleAnswer
 from perdure.domain.turns.entries import PlanEntry
 from perdure.workflows.engine.engine import Engine

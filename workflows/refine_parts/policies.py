@@ -1,8 +1,8 @@
 """How the writing of drafts differs from a plain conversation: its models and its turns."""
 
 from perdure.domain.outputs.parts import draft_tokens
-from perdure.domain.refine.strategies import Strategy, strategy_of
-from perdure.domain.refine.token_shares import share_used
+from perdure.domain.refine.spec import Strategy, strategy_of
+from perdure.domain.refine.token_savings import share_used
 from perdure.domain.turns.tool_call_rules import VolumeLevel
 from perdure.domain.turns.turn import Ending, Limits, TurnState
 from perdure.workflows.engine.model_selection import ModelSelection

@@ -10,8 +10,7 @@ from perdure.domain.evaluation.termination import limits_with
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.refine.planning import plan_lines
 from perdure.domain.refine.resume import between_iterations
-from perdure.domain.refine.settings import settings_problems
-from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.refine.spec import RefineSpec, settings_problems
 from perdure.domain.refine.state import RefineInput, RefineState
 from perdure.domain.run.activity_messages import OpenWorkspaceReport
 from perdure.domain.run.messages import Amend, AnyMessage

@@ -8,9 +8,8 @@ from perdure.domain.evaluation.conditions import Condition
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.roles import iteration_rules as rules
 from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot, RoleDefinition
-from perdure.domain.roles.limits import round_limit, with_rounds
 from perdure.domain.roles.resume import between_iterations, first_state, last_state
-from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.roles.spec import RolesSpec, round_limit, with_rounds
 from perdure.domain.roles.state import RoleInput, RoleState
 from perdure.domain.run.messages import Amend
 from perdure.domain.run.resume import as_stored

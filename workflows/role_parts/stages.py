@@ -10,9 +10,9 @@ from perdure.activities.roles import ReadStage
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.roles import iteration_rules as rules
 from perdure.domain.roles.definition import RoleDefinition
-from perdure.domain.roles.limits import compares_outputs
 from perdure.domain.roles.messages import ReadStageReport, ReadStageRequest
 from perdure.domain.roles.prompts import DECIDE_YOURSELF, answer_text
+from perdure.domain.roles.spec import compares_outputs
 from perdure.domain.roles.state import StageBinding
 from perdure.domain.run.activity_messages import (
     OpenRunReport,

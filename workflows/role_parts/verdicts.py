@@ -4,10 +4,10 @@ from perdure.domain.budget.envelope import LimitReached
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.roles import iteration_rules as rules
-from perdure.domain.roles.limits import wants_goal_judge, wants_verdict
 from perdure.domain.roles.messages import GoalReport, VerdictReport
 from perdure.domain.roles.prompts import VERDICT_QUESTION
 from perdure.domain.roles.resume import JUDGE_FAILED
+from perdure.domain.roles.spec import wants_goal_judge, wants_verdict
 from perdure.domain.roles.state import Review
 from perdure.domain.turns.entries import GoalEntry, SayEntry
 from perdure.domain.turns.guidance import demands, in_force

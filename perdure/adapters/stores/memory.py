@@ -29,10 +29,9 @@ from perdure.adapters.stores.encryption import Cells
 from perdure.adapters.stores.tables import memory, memory_totals, memory_uses
 from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
 from perdure.domain.foundation.tolerance import read_as
-from perdure.domain.memory.decay import fades_at
 from perdure.domain.memory.deduplication import merged, same_lesson, telltale_terms
 from perdure.domain.memory.entries import MEMORY_ENTRY, Kind, Learning, MemoryEntry, Skill
-from perdure.domain.memory.ranking import selective
+from perdure.domain.memory.ranking import fades_at, selective
 from perdure.domain.memory.skills import after_outcome
 from perdure.domain.memory.store import Candidates, Corpus, Kept
 from perdure.domain.memory.tokenizer import overlap, searchable, terms

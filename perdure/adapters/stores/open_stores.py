@@ -23,7 +23,7 @@ from perdure.adapters.stores.sql_blobs import TableShelf
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.domain.budget.journal import Journal
 from perdure.domain.evaluation.judge_cache import VerdictStore
-from perdure.domain.generated_tools.tool_store import MadeToolStore
+from perdure.domain.generated_tools.record import MadeToolStore
 from perdure.domain.installation.access import AccessStore
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore

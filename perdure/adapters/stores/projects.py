@@ -9,18 +9,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import artifacts, projects, sessions, sprints, todos
 from perdure.domain.foundation.errors import NotAllowed, NotFound
-from perdure.domain.projects.naming import numbered
 from perdure.domain.projects.records import (
     Artifact,
     Membership,
     Project,
+    Reach,
     Session,
     Sprint,
     Todo,
     TodoCounts,
     TodoStatus,
+    numbered,
 )
-from perdure.domain.projects.scope import Reach
 
 SCOPE_LOCK = "perdure notes"
 

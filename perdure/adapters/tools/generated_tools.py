@@ -11,8 +11,7 @@ from perdure.adapters.tools.arguments import check
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, ToolFailure
 from perdure.domain.generated_tools.draft import ToolDraft
 from perdure.domain.generated_tools.dry_run import Crashed, Raised, Returned, ToolSandbox
-from perdure.domain.generated_tools.record import GeneratedTool, may_use
-from perdure.domain.generated_tools.tool_store import MadeToolStore
+from perdure.domain.generated_tools.record import GeneratedTool, MadeToolStore, may_use
 from perdure.domain.ports import BlobStore
 from perdure.domain.tools.definitions import (
     Rehearsal,

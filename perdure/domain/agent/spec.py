@@ -1,9 +1,11 @@
-"""The specification of an agent run."""
+"""The specification of an agent run, and which of them may start and steer loops."""
 
 from typing import Literal
 
 from perdure.domain.run.spec import CommonSpec
+from perdure.domain.tools.selection import names_loop_tools
 from perdure.domain.turns.output_schema import OutputSchema
+from perdure.domain.turns.settings import ToolsSpec
 
 
 class AgentSpec(CommonSpec):
@@ -16,3 +18,8 @@ class AgentSpec(CommonSpec):
     recall: bool = False
     learn: bool = False
     output_schema: OutputSchema | None = None
+
+
+def asks_for_loops(tools: ToolsSpec) -> bool:
+    """Whether a task names tools that start or steer loops, one by one or as `loop_*`."""
+    return any(names_loop_tools(pattern) for pattern in tools.allow or ())

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from perdure.domain.delegation.budget_phases import BudgetPhase, phase_refusal
 from perdure.domain.delegation.completion import (
     REPAIRS_OF_COMPLETION,
     Rejection,
@@ -18,12 +17,12 @@ from perdure.domain.delegation.decisions import (
     MakePlan,
     ManagerDecision,
 )
-from perdure.domain.delegation.deliverable_quality import final_score, gaps, quality
-from perdure.domain.delegation.diagnosis import diagnosis_refusal
+from perdure.domain.delegation.deliverables import final_score, gaps, quality
 from perdure.domain.delegation.next_step import (
     AfterCheck,
     AskAgain,
     AskPerson,
+    BudgetPhase,
     Check,
     CompletionRefused,
     Directive,
@@ -32,12 +31,13 @@ from perdure.domain.delegation.next_step import (
     Repair,
     Test,
     Work,
+    phase_refusal,
 )
 from perdure.domain.delegation.parse_decision import MOST_UNREADABLE
 from perdure.domain.delegation.plan import plan_problems, replanned
-from perdure.domain.delegation.progress import ManagerProgress
+from perdure.domain.delegation.progress import ManagerProgress, diagnosis_refusal
 from perdure.domain.delegation.repeat_detection import repeat_refusal
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.outcomes import ended
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import Evaluation, deciding_pass, overall_score

@@ -1,8 +1,13 @@
-"""What a worker's result comes to in one line, for the summary that its manager reads."""
+"""What travels on of a worker's result: its text, its one line, what it found."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
+
+from perdure.domain.delegation.confidence import ToolUse, worker_confidence
+from perdure.domain.delegation.results import WorkerResult
+from perdure.domain.generated_tools.draft import MOST_DRAFTS, ToolDraft, Unreadable, Wanted, drafted
 
 FINDING_CHARACTERS = 150
 _KEYS = ("findings", "result", "summary", "analysis", "answer", "output")
@@ -58,3 +63,54 @@ def _counted(items: list[JsonValue]) -> str:
     usable = [item for item in items if is_usable(item)]
     first = _told(usable[0])
     return first if len(usable) == 1 else f"{len(usable)} items: {first}"
+
+
+FINDINGS_KEPT = 12
+DIGEST_CHARACTERS = 300
+NAMES_KEPT = 40
+
+
+def result_text(result: WorkerResult) -> str:
+    """The result alone, as text: what a reader is given."""
+    value = result.result
+    if value is None:
+        return "\n".join(result.findings)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def results_text(results: Sequence[tuple[str, str]]) -> str:
+    """The results of workers, by name, as one text; a result that stands alone stays as it is."""
+    told = [(worker, text) for worker, text in results if text.strip()]
+    if len(told) == 1:
+        return told[0][1]
+    return "\n\n".join(f"## {worker}\n\n{text}" for worker, text in told)
+
+
+def confidence_of(result: WorkerResult, tools: ToolUse, text: str) -> float:
+    """The worker's own confidence, or the derived one."""
+    return worker_confidence(result.confidence, tools, text)
+
+
+def finding_of(result: WorkerResult, *, error: str, confidence: float | None) -> str:
+    """The one line of it that the manager reads."""
+    given: dict[str, JsonValue] = {"findings": list(result.findings), "result": result.result}
+    return key_finding(given, tool_error=error, confidence=confidence)
+
+
+def usable(result: WorkerResult) -> bool:
+    """Whether there is something in it."""
+    return is_usable(result.result) or is_usable(list(result.findings)) or bool(result.artifacts)
+
+
+def findings_kept(result: WorkerResult) -> tuple[str, ...]:
+    """What travels on of its findings."""
+    return tuple(shortened(item, DIGEST_CHARACTERS) for item in result.findings[:FINDINGS_KEPT])
+
+
+def wanted_tools(result: WorkerResult) -> Wanted:
+    """Every tool that a worker asked for: as a draft, or as a sentence about what is wrong."""
+    read = [drafted(needed) for needed in result.tools_needed[:MOST_DRAFTS]]
+    wrong = [*result.unread_tools, *(one.problem for one in read if isinstance(one, Unreadable))]
+    if (more := len(result.tools_needed) - MOST_DRAFTS) > 0:
+        wrong.append(f"{more} more tools were asked for; at most {MOST_DRAFTS} are taken")
+    return Wanted(tuple(one for one in read if isinstance(one, ToolDraft)), tuple(wrong))

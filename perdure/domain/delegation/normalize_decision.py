@@ -4,17 +4,68 @@ What a model adds beyond what it was asked for does no harm; what it calls other
 Nothing is made up here: a missing field stays missing, and the decision is refused with its name.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import assert_never
 
 from pydantic import JsonValue
 
-from perdure.domain.delegation.decision_keywords import RESULTS
-from perdure.domain.delegation.decisions import MOST_HYPOTHESES, DecisionName
-from perdure.domain.delegation.stated_confidence import read_sureness
+from perdure.domain.delegation.confidence import read_sureness
+from perdure.domain.delegation.decisions import DECISION_NAMES, MOST_HYPOTHESES, DecisionName
 from perdure.domain.foundation.json_extraction import value_of
 from perdure.domain.foundation.problems import shown
+
+# In the order in which they are looked for: "final plan" completes, "plan to delegate" delegates.
+_STEMS: tuple[tuple[DecisionName, re.Pattern[str]], ...] = (
+    ("delegate", re.compile(r"(?<!not )(?<!never )\b(?:re-?)?(?:delegat|assign)")),
+    ("complete", re.compile(r"(?<!not )(?<!never )\b(?:complet|done\b|finish|final)")),
+    ("plan", re.compile(r"(?<!not )(?<!never )\b(?:re-?)?plan(?:s\b|n|\b)")),
+    ("diagnose", re.compile(r"(?<!not )(?<!never )\b(?:diagnos|hypothes)")),
+    ("fail", re.compile(r"(?<!not )(?<!never )\b(?:fail|impossib|give up|giving up)")),
+    ("escalate", re.compile(r"(?<!not )(?<!never )\b(?:escalat|ask)")),
+)
+_BY_NAME: Mapping[str, DecisionName] = {name: name for name in DECISION_NAMES}
+_LABEL = re.compile(r"^\W{0,4}(?:my\s+)?decision\W{1,4}(?P<said>[^\n]{1,60})$", re.I | re.M)
+_OPENING = re.compile(r"\A\W{0,4}(?P<said>[a-z-]{4,20})\W{0,3}(?::|\n|\Z)", re.I)
+
+_LISTS: tuple[tuple[str, DecisionName], ...] = (
+    ("subtasks", "plan"),
+    ("hypotheses", "diagnose"),
+    ("delegations", "delegate"),
+)
+RESULTS = ("final_result", "final_report", "report", "summary")
+
+
+def decision_named(words: str) -> DecisionName | None:
+    """The decision that words stand for, by stems and synonyms; None when they stand for none."""
+    said = " ".join(words.casefold().replace("_", " ").split())
+    if said in _BY_NAME:
+        return _BY_NAME[said]
+    return next((name for name, stem in _STEMS if stem.search(said)), None)
+
+
+def decision_inferred(fields: Mapping[str, JsonValue]) -> DecisionName | None:
+    """The decision that an object without a decision field means, by what it holds."""
+    for key, name in _LISTS:
+        if fields.get(key):
+            return name
+    return "complete" if any(fields.get(key) for key in RESULTS) else None
+
+
+def decision_in_words(text: str) -> tuple[DecisionName, str] | None:
+    """The decision that a text without JSON names, and the rest of the text.
+
+    Only a line "Decision: ..." or an opening word counts: a text that merely mentions a plan
+    decides nothing.
+    """
+    found = _LABEL.search(text) or _OPENING.search(text)
+    name = decision_named(found["said"]) if found else None
+    if found is None or name is None:
+        return None
+    rest = f"{text[: found.start()]}{text[found.end() :]}"
+    return name, rest.strip()
+
 
 Given = Mapping[str, JsonValue]
 Fields = dict[str, JsonValue]

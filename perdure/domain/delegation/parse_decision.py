@@ -7,18 +7,18 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue, ValidationError
 
-from perdure.domain.delegation.decision_keywords import (
-    decision_in_words,
-    decision_inferred,
-    decision_named,
-)
 from perdure.domain.delegation.decisions import (
     DECISION_NAMES,
     MANAGER_DECISION,
     DecisionName,
     ManagerDecision,
 )
-from perdure.domain.delegation.normalize_decision import fields_of_decision
+from perdure.domain.delegation.normalize_decision import (
+    decision_in_words,
+    decision_inferred,
+    decision_named,
+    fields_of_decision,
+)
 from perdure.domain.foundation.json_extraction import Found, objects_in
 from perdure.domain.foundation.problems import problems_of, shown
 from perdure.domain.llm.structured_replies import BadReply

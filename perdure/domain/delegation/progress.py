@@ -7,19 +7,72 @@ from collections.abc import Sequence
 
 from perdure.domain.delegation.completion import Breaker
 from perdure.domain.delegation.confidence import iteration_confidence, mean_rating
-from perdure.domain.delegation.convergence import convergence, findings_hash
 from perdure.domain.delegation.decisions import DecisionName, Envelope
-from perdure.domain.delegation.diagnosis import Diagnoses, confirmed
 from perdure.domain.delegation.key_findings import shortened
 from perdure.domain.delegation.plan import TaskPlan
 from perdure.domain.delegation.repeat_detection import PastWork, repeat_warning
 from perdure.domain.delegation.results import WorkerReport
-from perdure.domain.delegation.settings import DelegationSettings
-from perdure.domain.delegation.stall import Measurement, Progress, StallVerdict, after_reading
+from perdure.domain.delegation.spec import DelegationSettings
+from perdure.domain.delegation.stall import (
+    Measurement,
+    Progress,
+    StallVerdict,
+    after_reading,
+    convergence,
+    findings_hash,
+)
 from perdure.domain.delegation.summary import Round
 from perdure.domain.delegation.worker_review import Reviews
 from perdure.domain.evaluation.outcomes import RunEnd, ended
 from perdure.domain.foundation.base import FrozenModel
+
+CONFIRMED_ABOVE = 0.5
+IN_A_ROW = 2
+DELEGATIONS_AFTER = 2
+FEWEST = 3
+ITERATIONS_PER_DIAGNOSIS = 4
+
+
+class Diagnoses(FrozenModel):
+    """How often causes were looked for: in all, in a row, and the delegations since then."""
+
+    count: int = 0
+    in_a_row: int = 0
+    delegations_since: int = DELEGATIONS_AFTER
+
+    def after_diagnosis(self) -> "Diagnoses":
+        """With one more diagnosis."""
+        return Diagnoses(count=self.count + 1, in_a_row=self.in_a_row + 1, delegations_since=0)
+
+    def after_delegation(self) -> "Diagnoses":
+        """With one more delegation that ran."""
+        since = self.delegations_since + 1
+        rested = self.in_a_row < IN_A_ROW or since >= DELEGATIONS_AFTER
+        return Diagnoses(
+            count=self.count,
+            in_a_row=0 if rested else self.in_a_row,
+            delegations_since=since,
+        )
+
+
+def diagnosis_refusal(diagnoses: Diagnoses, *, max_iterations: int) -> str | None:
+    """Why no further diagnosis is made now; None: it may be made."""
+    most = max(FEWEST, max_iterations // ITERATIONS_PER_DIAGNOSIS)
+    if diagnoses.count >= most:
+        return f"No more diagnoses: {diagnoses.count} of {most} were made. Delegate or complete."
+    if diagnoses.in_a_row >= IN_A_ROW:
+        missing = DELEGATIONS_AFTER - diagnoses.delegations_since
+        return (
+            f"No diagnosis now: {diagnoses.in_a_row} were made in a row. "
+            f"Delegate work {missing} more time{'s' * (missing > 1)} first."
+        )
+    return None
+
+
+def confirmed(confidence: float | None) -> bool:
+    """Whether the test of a hypothesis bears it out."""
+    return confidence is not None and confidence > CONFIRMED_ABOVE
+
 
 ROUNDS_KEPT = 50
 ANSWERS_KEPT = 10

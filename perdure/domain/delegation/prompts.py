@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from perdure.domain.delegation.budget_phases import TOLD, budget_phase
 from perdure.domain.delegation.decisions import Envelope
 from perdure.domain.delegation.key_findings import shortened
+from perdure.domain.delegation.next_step import TOLD, budget_phase
 from perdure.domain.delegation.plan import plan_view
 from perdure.domain.delegation.progress import ManagerProgress
-from perdure.domain.delegation.settings import DelegationSettings, StrategyName
+from perdure.domain.delegation.spec import DelegationSettings, StrategyName
 from perdure.domain.delegation.summary import rolling_summary
 from perdure.domain.evaluation.demands import demand
 from perdure.domain.evaluation.rubric import Rubric

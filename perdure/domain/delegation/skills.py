@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
-from perdure.domain.memory.recall_messages import RecallReport
-from perdure.domain.memory.skill_format import catalog_line, skill_name, slug
+from perdure.domain.memory.recall import RecallReport
+from perdure.domain.memory.skills import catalog_line, skill_name, slug
 
 FEWEST_WORDS = 30
 MOST_CHARACTERS = 64_000

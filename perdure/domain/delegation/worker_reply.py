@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
+from perdure.domain.delegation.confidence import read_sureness
 from perdure.domain.delegation.results import CreatedSkill, WorkerResult
-from perdure.domain.delegation.stated_confidence import read_sureness
 from perdure.domain.delegation.worker_review import read_defects
 from perdure.domain.foundation.json_extraction import objects_in, value_of
 from perdure.domain.generated_tools.draft import NeededTool, Unreadable, read_draft
-from perdure.domain.memory.skill_format import title_of
+from perdure.domain.memory.skills import title_of
 
 _RESULTS = ("result", "final_result", "answer", "summary", "output", "analysis")
 _HONEST = ("confidence", "defects")

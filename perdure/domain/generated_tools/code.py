@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perdure.domain.generated_tools.draft import ToolDraft, oversized
-from perdure.domain.generated_tools.forbidden_names import dangers
+from perdure.domain.generated_tools.forbidden_names import dangers, importable
 from perdure.domain.generated_tools.handler import Handler, find_handler
-from perdure.domain.generated_tools.imports import importable
 from perdure.domain.generated_tools.name_resolution import Tangled
 from perdure.domain.generated_tools.rejections import ToolRefused, refused
 

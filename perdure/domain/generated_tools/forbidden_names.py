@@ -9,6 +9,41 @@ import re
 from collections.abc import Iterator
 
 from perdure.domain.generated_tools.name_resolution import BUILTINS, Names
+from perdure.domain.generated_tools.naming import namespace
+
+EVERYWHERE = frozenset(
+    {
+        "base64",
+        "bisect",
+        "collections",
+        "copy",
+        "csv",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "functools",
+        "hashlib",
+        "itertools",
+        "json",
+        "math",
+        "re",
+        "typing",
+        "unicodedata",
+    }
+)
+_MORE: dict[str, frozenset[str]] = {
+    "clock": frozenset({"time"}),
+    "random": frozenset({"random"}),
+    "sample": frozenset({"random"}),
+    "simulate": frozenset({"random"}),
+    "time": frozenset({"time"}),
+}
+
+
+def importable(name: str) -> frozenset[str]:
+    """The modules that a tool of this name may import."""
+    return EVERYWHERE | _MORE.get(namespace(name), frozenset())
+
 
 BUILTIN_DANGERS = frozenset(
     {

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from perdure.domain.generated_tools.code import Checked, check_code
 from perdure.domain.generated_tools.draft import ToolDraft
-from perdure.domain.generated_tools.limits import check_limits
-from perdure.domain.generated_tools.messages import MakeToolRequest
+from perdure.domain.generated_tools.messages import MakeToolRequest, check_limits
 from perdure.domain.generated_tools.naming import check_name
 from perdure.domain.generated_tools.rejections import ToolRefused, refused
 from perdure.domain.generated_tools.schema import check_schema

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.json_extraction import read_json
 from perdure.domain.generated_tools.draft import ToolDraft
-from perdure.domain.generated_tools.imports import importable
+from perdure.domain.generated_tools.forbidden_names import importable
 from perdure.domain.generated_tools.rejections import ToolRefused
 from perdure.domain.llm.structured_replies import BadReply, read_shape
 

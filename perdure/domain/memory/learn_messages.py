@@ -11,7 +11,7 @@ from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.memory.learner_reply import Extracted
-from perdure.domain.memory.run_history import EndedRun
+from perdure.domain.memory.rule_lessons import EndedRun
 from perdure.domain.run.activity_messages import ModelCallRequest, StructuredReport
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import CommonSpec, LoopInput

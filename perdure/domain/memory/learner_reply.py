@@ -8,8 +8,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.plain_text import quoted
 from perdure.domain.llm.structured_replies import BadReply, read_shape
 from perdure.domain.memory.entries import Learning, Share, Sort
-from perdure.domain.memory.rule_lessons import learning
-from perdure.domain.memory.run_history import EndedRun, RunHistory, noted_in
+from perdure.domain.memory.rule_lessons import EndedRun, RunHistory, learning, noted_in
 from perdure.domain.turns.records import IterationRecord
 
 LEARNER_SYSTEM = (

@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import Literal
 
 from perdure.domain.foundation.tokens import estimate
-from perdure.domain.memory.decay import confidence_left, is_faded
 from perdure.domain.memory.entries import Episode, Learning, MemoryEntry, Remembered, may_enter
-from perdure.domain.memory.ranking import Ranked
+from perdure.domain.memory.ranking import Ranked, confidence_left, is_faded
 
 RECALL_SHARE = 0.1
 UNLIMITED_TOKENS = 20_000

@@ -1,18 +1,71 @@
-"""Recall as a whole: what candidates become for one run, and how it is reported."""
+"""Recall as a whole: what is asked, what candidates become for one run, how it is reported."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pydantic import AwareDatetime
+
+from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.memory.entries import Kind, Learning, MemoryEntry, Skill, may_enter
 from perdure.domain.memory.prompt_blocks import Told, one_line, tell
 from perdure.domain.memory.ranking import rank
-from perdure.domain.memory.recall_messages import RecalledSkill, RecallReport, RecallRequest
-from perdure.domain.memory.skill_texts import ToldSkills, tell_skills
-from perdure.domain.memory.skills import select_skills
+from perdure.domain.memory.skills import ToldSkills, select_skills, tell_skills
 from perdure.domain.memory.store import Candidates
 from perdure.domain.memory.tokenizer import question
+
+
+class RecallRequest(ActivityMessage):
+    """Look up what earlier runs learned about a task.
+
+    `token_limit` is what both blocks together may take, already the share of the run's budget
+    (`recall_allowance`); `skills` are names that the task asks for. An empty `goal` is only met by
+    skills that are asked for.
+    """
+
+    run: str
+    goal: str
+    category: str | None = None
+    token_limit: int
+    skills: tuple[str, ...] = ()
+    now: AwareDatetime
+
+
+class RecalledSkill(ActivityMessage):
+    """A skill that the run was given."""
+
+    id: str
+    name: str
+    version: int = 1
+    deterministic: bool = False
+    score: float = 0.0
+    requested: bool = False
+
+
+class RecallReport(ActivityMessage):
+    """What memory gave.
+
+    `text` is the block of knowledge, `skills_text` that of skills; None where there is nothing.
+    `used` are the ids of all that is shown, `left_out` the first titles of what found no place
+    (`left_out_count` of them), `missing` the requested skills that memory does not hold, and
+    `unreadable` counts the entries that were passed over because this version cannot read them.
+    """
+
+    text: BlobRef | None = None
+    skills_text: BlobRef | None = None
+    learnings: int = 0
+    anti_patterns: int = 0
+    similar_tasks: int = 0
+    skills: tuple[RecalledSkill, ...] = ()
+    used: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    left_out_count: int = 0
+    missing: tuple[str, ...] = ()
+    unreadable: int = 0
+    summary: str = ""
+    seconds: float = 0.0
+
 
 TOLD_KINDS: tuple[Kind, ...] = ("learning", "episode")
 SKILL_LIMIT = 10_000

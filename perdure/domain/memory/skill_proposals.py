@@ -9,7 +9,7 @@ from datetime import datetime
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
 from perdure.domain.memory.entries import Origin, Skill
 from perdure.domain.memory.rule_lessons import entry_id
-from perdure.domain.memory.skill_format import purpose_of, slug
+from perdure.domain.memory.skills import purpose_of, slug
 
 OF_A_RUN = "@"
 

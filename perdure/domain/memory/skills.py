@@ -1,13 +1,74 @@
-"""Which skills a task gets, and what the end of a run teaches about the skills that it used."""
+"""Skills: their Markdown, which ones a task gets, and what the end of a run teaches about them."""
 
+import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from perdure.domain.memory.decay import is_faded
+from perdure.domain.foundation.tokens import estimate
 from perdure.domain.memory.entries import MemoryEntry, Remembered, Skill, may_enter
+from perdure.domain.memory.prompt_blocks import one_line, provenance
+from perdure.domain.memory.ranking import is_faded
 from perdure.domain.memory.tokenizer import terms
+
+NAME_CHARACTERS = 60
+PURPOSE_CHARACTERS = 200
+LINE_CHARACTERS = 150
+HASH_CHARACTERS = 10
+
+_HEADING = re.compile(
+    r"^#{1,6}[ \t]+(?:skill:[ \t]*)?(?P<title>\S.*?)[ \t]*#*$", re.IGNORECASE | re.MULTILINE
+)
+_SECTIONS = frozenset(
+    {
+        "example", "examples", "input", "inputs", "instructions", "notes", "output", "outputs",
+        "overview", "prerequisites", "procedure", "purpose", "steps", "summary", "usage",
+        "when-to-use",
+    }
+)  # fmt: skip
+_PURPOSE = re.compile(r"^##[ \t]+purpose[ \t]*#*\n+(?P<line>[^\n]+)", re.IGNORECASE | re.MULTILINE)
+
+
+def slug(title: str) -> str:
+    """A name as it is typed: lower case, words joined by dashes, at most 60 characters."""
+    words = re.findall(r"[^\W_]+", title.casefold())
+    return "-".join(words)[:NAME_CHARACTERS].rstrip("-")
+
+
+def title_of(markdown: str) -> str | None:
+    """The first heading that names the skill, without the word "Skill:"; None for none.
+
+    Headings of its sections name nothing: all skills have them.
+    """
+    titles = (found["title"] for found in _HEADING.finditer(markdown))
+    return next((title for title in titles if slug(title) not in _SECTIONS), None)
+
+
+def purpose_of(markdown: str) -> str:
+    """The first line below a heading "Purpose", or the first line that is no heading."""
+    named = _PURPOSE.search(markdown)
+    plain = (line for line in markdown.splitlines() if line.strip() and not line.startswith("#"))
+    line = named["line"] if named else next(plain, "")
+    return " ".join(line.split())[:PURPOSE_CHARACTERS]
+
+
+def skill_name(markdown: str) -> str:
+    """The name of a skill; an untitled one is called by its content, so none covers another."""
+    named = slug(title_of(markdown) or "")
+    if named:
+        return named
+    content = " ".join(markdown.split()).encode("utf-8", "surrogatepass")
+    return f"skill-{hashlib.sha256(content).hexdigest()[:HASH_CHARACTERS]}"
+
+
+def catalog_line(name: str, markdown: str) -> str:
+    """A skill as a manager sees it: its name, and what it is for."""
+    about = purpose_of(markdown)
+    line = f"{name}: {about}" if about else name
+    return line if len(line) <= LINE_CHARACTERS else f"{line[: LINE_CHARACTERS - 1]}…"
+
 
 EXPERIENCE_WEIGHT = 0.4
 EXPERIENCED_AFTER = 10
@@ -92,3 +153,52 @@ def _fits(skill: Skill, category: str | None, asked: Sequence[str]) -> bool:
         named = {name.casefold() for name in skill.categories}
         return category is not None and category.casefold() in named
     return not set(asked).isdisjoint(terms(f"{skill.name} {skill.purpose}"))
+
+
+@dataclass(frozen=True, slots=True)
+class ToldSkills:
+    """The block of skills, those that it holds, and the names of those that did not fit."""
+
+    text: str
+    shown: tuple[Chosen, ...]
+    left_out: tuple[str, ...]
+
+
+def tell_skills(chosen: Sequence[Chosen], *, limit: int) -> ToldSkills:
+    """The first three skills whole, the others as a line, within `limit` estimated tokens.
+
+    A skill whose whole text does not fit is given as a line; if that does not fit, it is left out.
+    """
+    parts: list[str] = []
+    shown: list[Chosen] = []
+    left_out: list[str] = []
+    whole, free = 0, limit
+    for item in chosen:
+        full, line = _full(item), _line(item)
+        if whole < FULL_TEXTS and _tokens(full) <= free:
+            part, whole = full, whole + 1
+        elif _tokens(line) <= free:
+            part = line
+        else:
+            left_out.append(item.skill.name)
+            continue
+        free -= _tokens(part)
+        parts.append(part)
+        shown.append(item)
+    return ToldSkills("\n\n".join(parts), tuple(shown), tuple(left_out))
+
+
+def _full(item: Chosen) -> str:
+    return f"{_line(item)}\n{item.skill.text.strip()}" if item.skill.text.strip() else _line(item)
+
+
+def _line(item: Chosen) -> str:
+    skill = item.skill
+    purpose = one_line(skill.purpose, PURPOSE_CHARACTERS)
+    name = one_line(skill.name, PURPOSE_CHARACTERS)
+    about = f": {purpose}" if purpose else ""
+    return f"Skill “{name}”{about} (version {skill.version}, {provenance(skill)})"
+
+
+def _tokens(part: str) -> int:
+    return estimate(f"{part}\n\n").total

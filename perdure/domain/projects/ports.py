@@ -7,13 +7,13 @@ from typing import Protocol
 from perdure.domain.projects.records import (
     Artifact,
     Project,
+    Reach,
     Session,
     Sprint,
     Todo,
     TodoCounts,
     TodoStatus,
 )
-from perdure.domain.projects.scope import Reach
 
 
 class SessionStore(Protocol):

@@ -1,14 +1,22 @@
-"""Sessions, projects, artifacts, todos and sprints, as they are stored and shown.
+"""Sessions, projects, artifacts, todos and sprints: their names, who sees them, what is stored.
 
 A run belongs to one session (a sitting of a person or program, `headless` when nobody sits there)
 and to one project (a goal that several runs may work on). What it makes has a scope, which says who
 else may see and change it.
+
+Ids are made of a key that stays the same when a step is tried again, so that a repeat finds what
+the first try wrote instead of writing it twice.
 """
 
+import hashlib
+import re
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import ToolFailure
+from perdure.domain.foundation.names import plain_letters
 
 SessionState = Literal["open", "closed"]
 TodoStatus = Literal["pending", "in_progress", "done", "cancelled"]
@@ -99,3 +107,64 @@ class Sprint(FrozenModel):
     goal: str
     note: str = ""
     changed_at: datetime
+
+
+SLUG_WORDS = 6
+SLUG_CHARACTERS = 48
+ID_CHARACTERS = 16  # 64 bits: what two runs make never meets by chance
+
+
+def stable_id(kind: str, *key: str) -> str:
+    """An id such as `todo-1f3a09bc5d7e2b64`, always the same for the same key."""
+    digest = hashlib.sha256("\0".join((kind, *key)).encode("utf-8", "replace")).hexdigest()
+    return f"{kind}-{digest[:ID_CHARACTERS]}"
+
+
+def slug_of(goal: str) -> str:
+    """The first words of a goal as a name: lower-case words joined by dashes."""
+    words = re.findall(r"[a-z0-9]+", plain_letters(goal))[:SLUG_WORDS]
+    return "-".join(words)[:SLUG_CHARACTERS].strip("-") or "project"
+
+
+def numbered(slug: str, number: int) -> str:
+    """The slug itself, then `slug-2`, `slug-3` and so on where earlier ones are taken."""
+    return slug if number < 2 else f"{slug}-{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A run with the session and project it belongs to; empty ids belong to nothing."""
+
+    run: str
+    session: str = ""
+    project: str = ""
+
+    @property
+    def belongings(self) -> tuple[Membership, ...]:
+        """Every scope whose things are within reach."""
+        owners: tuple[tuple[ScopeKind, str], ...] = (
+            ("run", self.run),
+            ("session", self.session),
+            ("project", self.project),
+        )
+        return tuple(Membership(scope=scope, owner=owner) for scope, owner in owners if owner)
+
+    def belonging(self, scope: ScopeKind | None = None) -> Membership:
+        """Where something new lands: in the scope asked for, else in the widest there is.
+
+        Raises:
+            ToolFailure: the run has no session or project of that kind.
+        """
+        within = {belonging.scope: belonging for belonging in self.belongings}
+        if scope is None:
+            return self.belongings[-1]
+        if scope not in within:
+            raise ToolFailure(
+                f"This run belongs to no {scope}. Use one of: {', '.join(within)}.",
+                reason="refused",
+            )
+        return within[scope]
+
+    def holds(self, belonging: Membership) -> bool:
+        """Whether a thing of that scope is within reach."""
+        return belonging in self.belongings

@@ -14,7 +14,7 @@ from typing import Literal
 from perdure.domain.evaluation.outcomes import Outcome, RunEnd, ended
 from perdure.domain.evaluation.termination import LoopFacts, check_termination
 from perdure.domain.evaluation.trajectory import DEGRADATION_WINDOW, PERFECT, Trajectory
-from perdure.domain.refine.settings import RefineSettings
+from perdure.domain.refine.spec import RefineSettings
 from perdure.domain.turns.records import Decision as DecisionKind
 
 FAILURES_IN_A_ROW = 2

@@ -13,7 +13,7 @@ from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.outputs.parts import failing_parts
 from perdure.domain.refine.decision import Decision, Facts, Failure
-from perdure.domain.refine.settings import RefineSettings
+from perdure.domain.refine.spec import RefineSettings
 from perdure.domain.refine.state import BestDraft, Draft, RefineState
 from perdure.domain.refine.token_savings import saved_share
 from perdure.domain.run.iteration_record import spent_since

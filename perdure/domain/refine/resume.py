@@ -10,8 +10,7 @@ from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.termination import limits_with
 from perdure.domain.outputs.diff import SeenOutputs
 from perdure.domain.refine.planning import refined
-from perdure.domain.refine.settings import MAX_ITERATIONS
-from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.refine.spec import MAX_ITERATIONS, RefineSpec
 from perdure.domain.refine.state import Draft, RefineState
 from perdure.domain.run.result import Origin
 from perdure.domain.run.resume import fork_of, slim, with_records

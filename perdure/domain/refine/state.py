@@ -12,8 +12,7 @@ from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.outputs.diff import Changes, Lines, SeenOutputs
 from perdure.domain.refine.planning import Plan
-from perdure.domain.refine.settings import OutputSettings
-from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.refine.spec import OutputSettings, RefineSpec
 from perdure.domain.run.activity_messages import Frame
 from perdure.domain.run.spec import LoopInput
 from perdure.domain.run.state import LoopState

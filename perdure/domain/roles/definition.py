@@ -1,7 +1,7 @@
 """A loop definition as its author writes it: the stages of an iteration, and when it ends."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -308,3 +308,27 @@ def _stage_faults(roles: Sequence[RoleDefinition]) -> list[str]:
 
 def _repeated(names: Sequence[str]) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1})
+
+
+_TOOLS: Mapping[Capability, str] = {
+    "artifacts": "artifact.",
+    "todos": "todo.",
+    "sprint": "sprint.",
+    "projects": "sprint.",
+    "skills": "skill.",
+    "memory": "memory.",
+    "web": "web.",
+    "shell": "shell.full",
+}
+
+
+def capabilities(tools: Collection[str], kinds: Collection[str]) -> frozenset[Capability]:
+    """The capabilities behind these names of tools and kinds of loops."""
+    found: set[Capability] = {
+        capability
+        for capability, start in _TOOLS.items()
+        if any(name.startswith(start) for name in tools)
+    }
+    if "delegation" in kinds:
+        found.add("delegation")
+    return frozenset(found)

@@ -6,9 +6,16 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.structured_replies import BadReply, shaped
-from perdure.domain.roles.embedded_json import find_embedded
-from perdure.domain.roles.verdict_clauses import Clause, clauses
-from perdure.domain.roles.verdict_words import ATTRIBUTION, CONDITION, DEMAND, NEGATION, UNSURE
+from perdure.domain.roles.stage_reply import find_embedded
+from perdure.domain.roles.verdict_words import (
+    ATTRIBUTION,
+    CONDITION,
+    DEMAND,
+    NEGATION,
+    UNSURE,
+    Clause,
+    clauses,
+)
 
 _RATIONALE_CHARACTERS = 2_000
 _ACHIEVED = re.compile(

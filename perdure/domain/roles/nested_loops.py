@@ -5,8 +5,7 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from perdure.domain.budget.envelope import BudgetLimits
-from perdure.domain.delegation.settings import DelegationSettings
-from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.delegation.spec import DelegationSettings, DelegationSpec
 from perdure.domain.roles.definition import LoopSnapshot, RoleDefinition
 from perdure.domain.roles.spec import RolesSettings, RolesSpec
 from perdure.domain.roles.stage_bindings import level_of, level_within

@@ -19,8 +19,14 @@ from perdure.domain.roles.definition import (
     RoleDefinition,
 )
 from perdure.domain.roles.definition_library import Library, StoredDefinition
-from perdure.domain.roles.parse_definition import Fields, read_filled, text_of
-from perdure.domain.roles.placeholders import filled, filled_text, unknown_placeholders
+from perdure.domain.roles.parse_definition import (
+    Fields,
+    filled,
+    filled_text,
+    read_filled,
+    text_of,
+    unknown_placeholders,
+)
 
 MAX_NESTING = 4
 MAX_VALUE_CHARACTERS = 20_000

@@ -10,7 +10,7 @@ from typing import Literal
 
 from perdure.domain.foundation.plain_text import folded
 from perdure.domain.roles import verdict_words as words
-from perdure.domain.roles.verdict_clauses import CROSS, Clause, clauses
+from perdure.domain.roles.verdict_words import CROSS, Clause, clauses
 
 Reading = Literal["approved", "rejected", "unclear"]
 _Sense = Literal["approves", "rejects", "doubts", "demands", "nothing"]

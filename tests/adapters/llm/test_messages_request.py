@@ -20,7 +20,7 @@ from perdure.domain.llm.transcript import (
 )
 from perdure.domain.outputs.compression import Compressed
 from perdure.domain.refine.prompts import Brief, first_messages, task_text
-from perdure.domain.refine.settings import OutputSettings
+from perdure.domain.refine.spec import OutputSettings
 from perdure.domain.scoring.feedback import later_messages
 from tests.adapters.llm.support import (
     CLAUDE,

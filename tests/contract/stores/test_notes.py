@@ -9,8 +9,7 @@ from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.projects import SqlArtifacts, SqlTodos
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.foundation.errors import NotAllowed
-from perdure.domain.projects.records import Artifact, Membership, ScopeKind, Todo, TodoCounts
-from perdure.domain.projects.scope import Reach
+from perdure.domain.projects.records import Artifact, Membership, Reach, ScopeKind, Todo, TodoCounts
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 OWN = Reach(run="r1", session="s1", project="p1")

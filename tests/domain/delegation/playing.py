@@ -1,7 +1,6 @@
 """Decisions of a manager in a few words, and what comes back of them."""
 
 from perdure.domain.delegation.apply_decision import decide
-from perdure.domain.delegation.budget_phases import BudgetPhase
 from perdure.domain.delegation.completion import Rejection
 from perdure.domain.delegation.decisions import (
     Complete,
@@ -15,10 +14,10 @@ from perdure.domain.delegation.decisions import (
     ManagerDecision,
     Subtask,
 )
-from perdure.domain.delegation.next_step import Directive, End
+from perdure.domain.delegation.next_step import BudgetPhase, Directive, End
 from perdure.domain.delegation.progress import ManagerProgress, after_delegation
 from perdure.domain.delegation.results import WorkerReport
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.delegation.stall import StallVerdict
 
 SETTINGS = DelegationSettings()

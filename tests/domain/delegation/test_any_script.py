@@ -14,13 +14,12 @@ from perdure.domain.delegation.apply_decision import (
     decide,
     unreadable,
 )
-from perdure.domain.delegation.budget_phases import BudgetPhase, budget_phase
 from perdure.domain.delegation.completion import Rejection
 from perdure.domain.delegation.decisions import (
     Envelope,
     ManagerDecision,
 )
-from perdure.domain.delegation.next_step import Check, End, Test, Work
+from perdure.domain.delegation.next_step import BudgetPhase, Check, End, Test, Work, budget_phase
 from perdure.domain.delegation.progress import (
     ManagerProgress,
     after_delegation,
@@ -29,7 +28,7 @@ from perdure.domain.delegation.progress import (
     progress_end,
 )
 from perdure.domain.delegation.results import WorkerReport
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.delegation.stall import StallVerdict
 from perdure.domain.evaluation.outcomes import REASONS, RunEnd
 from tests.domain.delegation.playing import (

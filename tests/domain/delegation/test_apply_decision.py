@@ -3,18 +3,19 @@
 import pytest
 
 from perdure.domain.delegation.apply_decision import decide, unreadable
-from perdure.domain.delegation.budget_phases import BudgetPhase, budget_phase
 from perdure.domain.delegation.next_step import (
     AskAgain,
     AskPerson,
+    BudgetPhase,
     Check,
     CompletionRefused,
     End,
     Planned,
     Work,
+    budget_phase,
 )
 from perdure.domain.delegation.progress import ManagerProgress
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 from tests.domain.delegation.playing import (
     ASK,
     DONE,

@@ -15,8 +15,8 @@ from perdure.domain.delegation.completion import (
     unseen,
 )
 from perdure.domain.delegation.decisions import Complete
-from perdure.domain.delegation.deliverable_quality import final_score, quality
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.deliverables import final_score, quality
+from perdure.domain.delegation.spec import DelegationSettings
 
 DONE = Complete(decision="complete", final_result="All is read.", deliverables=("a.md",))
 STRICT = DelegationSettings(

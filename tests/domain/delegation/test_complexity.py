@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.delegation.complexity import complexity, promotions, scores
 from perdure.domain.delegation.decisions import Envelope, Priority, Subtask
 from perdure.domain.delegation.plan import TaskPlan, replanned
+from perdure.domain.delegation.worker_specs import complexity, promotions, scores
 
 PLAN = replanned(
     TaskPlan(), (Subtask(id="a", title="t"), Subtask(id="b", title="t", depends_on=("a",)))

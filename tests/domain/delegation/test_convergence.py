@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.delegation.convergence import convergence, findings_hash
-from perdure.domain.delegation.settings import StallSettings
-from perdure.domain.delegation.stall import Measurement, Progress
+from perdure.domain.delegation.spec import StallSettings
+from perdure.domain.delegation.stall import Measurement, Progress, convergence, findings_hash
 
 SETTINGS = StallSettings()
 

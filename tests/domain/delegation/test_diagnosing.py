@@ -2,11 +2,10 @@
 
 import pytest
 
-from perdure.domain.delegation.diagnosis import confirmed
 from perdure.domain.delegation.next_step import CompletionRefused, Test
-from perdure.domain.delegation.progress import ManagerProgress, after_diagnosis
+from perdure.domain.delegation.progress import ManagerProgress, after_diagnosis, confirmed
 from perdure.domain.delegation.results import WorkerReport
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 from tests.domain.delegation.playing import GUESS, SETTINGS, step, work, worked
 
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue
 
-from perdure.domain.delegation.decision_keywords import decision_named
 from perdure.domain.delegation.decisions import (
     Complete,
     Delegate,
@@ -17,6 +16,7 @@ from perdure.domain.delegation.decisions import (
     MakePlan,
     ManagerDecision,
 )
+from perdure.domain.delegation.normalize_decision import decision_named
 from perdure.domain.delegation.parse_decision import read_decision
 from perdure.domain.llm.structured_replies import BadReply
 

@@ -10,7 +10,7 @@ from perdure.domain.delegation.progress import (
 )
 from perdure.domain.delegation.repeat_detection import repeat_refusal
 from perdure.domain.delegation.results import WorkerReport
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.outcomes import RunEnd
 from tests.domain.delegation.playing import SETTINGS, plan, step, work, worked
 

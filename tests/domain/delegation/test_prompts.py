@@ -28,7 +28,7 @@ from perdure.domain.delegation.schemas import (
     decision_schema,
     worker_schema,
 )
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.delegation.stall import Progress
 from perdure.domain.delegation.summary import Round
 from perdure.domain.llm.structured_replies import BadReply

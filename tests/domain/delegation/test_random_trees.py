@@ -19,7 +19,7 @@ from perdure.domain.delegation.progress import (
     progress_end,
 )
 from perdure.domain.delegation.results import WorkerReport
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.outcomes import RunEnd
 
 SETTINGS = DelegationSettings(max_iterations=30)

@@ -3,10 +3,10 @@
 import pytest
 
 from perdure.domain.delegation.apply_decision import after_rating, unrated
-from perdure.domain.delegation.deliverable_quality import deliverable_text, gaps
+from perdure.domain.delegation.deliverables import deliverable_text, gaps
 from perdure.domain.delegation.next_step import AfterCheck, CompletionRefused, End, Repair
 from perdure.domain.delegation.progress import ManagerProgress
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding
 

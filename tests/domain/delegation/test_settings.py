@@ -3,7 +3,7 @@
 import pytest
 from pydantic import JsonValue, ValidationError
 
-from perdure.domain.delegation.settings import DelegationSettings
+from perdure.domain.delegation.spec import DelegationSettings
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:

@@ -12,7 +12,7 @@ from perdure.domain.delegation.skills import (
     named_skills,
     resolve,
 )
-from perdure.domain.memory.skill_format import catalog_line, purpose_of, skill_name
+from perdure.domain.memory.skills import catalog_line, purpose_of, skill_name
 
 WORDS = " ".join(["word"] * 30)
 

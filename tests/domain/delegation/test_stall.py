@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.delegation.settings import STRATEGIES, StallSettings, StrategyName
+from perdure.domain.delegation.spec import STRATEGIES, StallSettings, StrategyName
 from perdure.domain.delegation.stall import (
     Measurement,
     Progress,

@@ -5,13 +5,13 @@ import json
 import pytest
 from pydantic import JsonValue
 
-from perdure.domain.delegation.criteria_reply import read_criteria
 from perdure.domain.delegation.results import Defect
-from perdure.domain.delegation.settings import CritiqueSettings
+from perdure.domain.delegation.spec import CritiqueSettings
 from perdure.domain.delegation.worker_review import (
     Critique,
     Reviews,
     keeps_repair,
+    read_criteria,
     read_critique,
     repair_text,
     wants_critique,

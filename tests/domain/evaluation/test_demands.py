@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from perdure.domain.evaluation.demands import demand
 from perdure.domain.evaluation.rubric import Dimension, Rubric
 from perdure.domain.refine.prompts import Brief, first_messages, task_text
-from perdure.domain.refine.settings import OutputSettings
+from perdure.domain.refine.spec import OutputSettings
 
 CHECKS: list[tuple[dict[str, object], str]] = [
     ({"check": "contains", "all": ["oak", "elm"]}, 'it contains "oak" and "elm"'),

@@ -21,7 +21,7 @@ from perdure.domain.foundation.json_extraction import (
 from perdure.domain.llm.structured_replies import BadReply
 from perdure.domain.memory.learner_reply import read_learnings
 from perdure.domain.refine.planning import read_plan
-from perdure.domain.roles.embedded_json import find_embedded
+from perdure.domain.roles.stage_reply import find_embedded
 from perdure.domain.run.loop_api import parameters_of
 from perdure.domain.run.result import RunResult, with_value
 

@@ -15,9 +15,10 @@ from perdure.domain.generated_tools.dry_run import (
     Trial,
     check_dry_run,
     check_smoke,
+    synthetic_arguments,
+    synthetic_value,
 )
 from perdure.domain.generated_tools.result_limits import MOST_VALUES, NoObject, as_object, same
-from perdure.domain.generated_tools.sample_arguments import synthetic_arguments, synthetic_value
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60)

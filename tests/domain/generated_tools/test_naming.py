@@ -12,7 +12,7 @@ from perdure.domain.generated_tools.draft import (
     drafted,
     read_draft,
 )
-from perdure.domain.generated_tools.limits import ToolsFactorySettings, check_limits
+from perdure.domain.generated_tools.messages import ToolsFactorySettings, check_limits
 from perdure.domain.generated_tools.naming import MODULES, RESERVED, check_name
 from perdure.domain.generated_tools.record import quoted
 from perdure.domain.generated_tools.rejections import STAGES, ToolRefused, refused

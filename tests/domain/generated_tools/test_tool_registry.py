@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.generated_tools.limits import ToolsFactorySettings
+from perdure.domain.generated_tools.messages import ToolsFactorySettings
 from perdure.domain.generated_tools.tool_registry import (
     HANDLED_KEPT,
     PinnedTool,

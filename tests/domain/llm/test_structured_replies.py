@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from perdure.domain.delegation.criteria_reply import read_criteria
-from perdure.domain.delegation.worker_review import Critique, read_critique
+from perdure.domain.delegation.worker_review import Critique, read_criteria, read_critique
 from perdure.domain.foundation.json_extraction import Found
 from perdure.domain.llm.structured_replies import BadReply, find_reply, read_shape, unread
 from perdure.domain.memory.learner_reply import read_learnings

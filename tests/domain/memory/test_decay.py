@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from remembering import START, learning, learnings, moments
 
-from perdure.domain.memory.decay import (
+from perdure.domain.memory.ranking import (
     FORGOTTEN_BELOW,
     confidence_left,
     fades_at,

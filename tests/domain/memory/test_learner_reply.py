@@ -17,7 +17,7 @@ from perdure.domain.memory.learner_reply import (
     learnings_of,
     read_learnings,
 )
-from perdure.domain.memory.run_history import EndedRun, RunHistory
+from perdure.domain.memory.rule_lessons import EndedRun, RunHistory
 from perdure.domain.turns.records import DimensionRecord, IterationRecord
 
 RUN = EndedRun(

@@ -7,12 +7,7 @@ import pytest
 from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.memory.entries import Episode, Origin, Pattern, may_enter
-from perdure.domain.memory.pattern_approval import (
-    EPISODES_TOLD,
-    skill_of,
-    suggested_name,
-    worth_telling,
-)
+from perdure.domain.memory.patterns import EPISODES_TOLD, skill_of, suggested_name, worth_telling
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 RUNS: list[Outcome] = ["accepted", "accepted", "regressed"]

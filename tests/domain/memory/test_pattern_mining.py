@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.memory.deduplication import merged
 from perdure.domain.memory.entries import Event, Origin, Pattern
-from perdure.domain.memory.pattern_mining import certainty, mined, proposable
+from perdure.domain.memory.patterns import certainty, mined, proposable
 
 START = datetime(2026, 3, 2, 0, 0, tzinfo=UTC)
 NOW = START + timedelta(days=60)

@@ -12,8 +12,7 @@ from perdure.domain.foundation.tokens import estimate
 from perdure.domain.memory.entries import Origin
 from perdure.domain.memory.prompt_blocks import SIMILAR_TASKS, provenance, recall_allowance, tell
 from perdure.domain.memory.ranking import Ranked, rank
-from perdure.domain.memory.skill_texts import tell_skills
-from perdure.domain.memory.skills import Chosen
+from perdure.domain.memory.skills import Chosen, tell_skills
 from perdure.domain.memory.tokenizer import question
 
 FAILED = Origin(run="refine-f", outcome="regressed")

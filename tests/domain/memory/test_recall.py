@@ -7,8 +7,7 @@ from remembering import START, avoid, candidates, corpora, episode, learning, sk
 
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.memory.entries import Origin
-from perdure.domain.memory.recall import recalled, report_of
-from perdure.domain.memory.recall_messages import RecallReport, RecallRequest
+from perdure.domain.memory.recall import RecallReport, RecallRequest, recalled, report_of
 from perdure.domain.memory.store import Candidates
 
 GOAL = "limit the rate"

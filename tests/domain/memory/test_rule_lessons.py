@@ -11,13 +11,15 @@ from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.memory.entries import MEMORY_ENTRY, may_enter
 from perdure.domain.memory.rule_lessons import (
     TEXT_CHARACTERS,
+    EndedRun,
+    RunHistory,
+    course_of,
     entry_id,
     episode_of,
     event_of,
     lessons_of,
     worth_asking,
 )
-from perdure.domain.memory.run_history import EndedRun, RunHistory, course_of
 from perdure.domain.turns.records import DimensionRecord, IterationRecord
 
 ENDED = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)

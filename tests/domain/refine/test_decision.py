@@ -10,7 +10,7 @@ from perdure.domain.evaluation.outcomes import REASONS
 from perdure.domain.evaluation.termination import LoopFacts
 from perdure.domain.evaluation.trajectory import Trajectory
 from perdure.domain.refine.decision import Decision, Facts, Failure, decide
-from perdure.domain.refine.settings import RefineSettings
+from perdure.domain.refine.spec import RefineSettings
 
 FAILED = Failure("model_error", "the provider is away")
 BLANK = Failure("no_output", "the executor gave no text")

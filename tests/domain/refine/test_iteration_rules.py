@@ -24,7 +24,7 @@ from perdure.domain.refine.iteration_rules import (
     rescored,
 )
 from perdure.domain.refine.result import savings_of
-from perdure.domain.refine.settings import RefineSettings
+from perdure.domain.refine.spec import RefineSettings
 from perdure.domain.refine.state import BestDraft, Draft, RefineState
 from perdure.domain.refine.token_savings import economized
 from perdure.domain.run.cost_report import charged

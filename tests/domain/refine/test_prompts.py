@@ -16,7 +16,7 @@ from perdure.domain.refine.prompts import (
     part_requests,
     task_text,
 )
-from perdure.domain.refine.settings import OutputSettings
+from perdure.domain.refine.spec import OutputSettings
 
 WORDS = {"check": "length", "unit": "words", "max": 9}
 LINES = Rubric.model_validate(

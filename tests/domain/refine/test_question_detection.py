@@ -3,8 +3,8 @@
 import pytest
 
 from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.refine.question_detection import read_only_reason
-from perdure.domain.refine.settings import RefineSettings
+from perdure.domain.refine.planning import read_only_reason
+from perdure.domain.refine.spec import RefineSettings
 
 JUDGE = {"name": "right", "evaluator": {"judge": {}}}
 STEEL = {"name": "steel", "evaluator": {"check": "contains", "all": ["steel"]}}

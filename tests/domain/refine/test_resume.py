@@ -18,8 +18,7 @@ from perdure.domain.refine.resume import (
     forgiving,
     refine_fork,
 )
-from perdure.domain.refine.settings import RefineSettings
-from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.refine.spec import RefineSettings, RefineSpec
 from perdure.domain.refine.state import Draft, RefineState, SingleAnswer
 from perdure.domain.run.result import Origin
 from perdure.domain.run.resume import as_stored

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.problems import problems_of
-from perdure.domain.refine.settings import OutputSettings, RefineSettings, settings_problems
+from perdure.domain.refine.spec import OutputSettings, RefineSettings, settings_problems
 
 
 @pytest.mark.parametrize(

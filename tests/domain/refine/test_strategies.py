@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.refine.strategies import Strategy, StrategyTools, strategy_of
+from perdure.domain.refine.spec import Strategy, StrategyTools, strategy_of
 
 
 def test_a_bare_text_is_name_and_prompt() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
-from perdure.domain.refine.token_shares import ceiling, share_used
+from perdure.domain.refine.token_savings import ceiling, share_used
 
 
 @pytest.mark.parametrize(

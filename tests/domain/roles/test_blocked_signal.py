@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.roles.blocked_signal import StageSignal, read_signal
+from perdure.domain.roles.stage_reply import StageSignal, read_signal
 
 SIGNALS = {
     "bare": ("BLOCKED", "blocked", ""),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from perdure.domain.evaluation.conditions import Combined, Condition, read_condition
 from perdure.domain.roles.decision import RoleFacts, decide
-from perdure.domain.roles.limits import with_rounds
+from perdure.domain.roles.spec import with_rounds
 
 
 def condition(**fields: object) -> Condition:

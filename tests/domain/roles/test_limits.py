@@ -7,11 +7,7 @@ import pytest
 from perdure.domain.budget.envelope import MAX_ITERATIONS, BudgetLimits
 from perdure.domain.evaluation.conditions import Condition, read_condition
 from perdure.domain.evaluation.termination import Clocks, clocks, limits_of
-from perdure.domain.roles.limits import (
-    compares_outputs,
-    round_limit,
-    with_rounds,
-)
+from perdure.domain.roles.spec import compares_outputs, round_limit, with_rounds
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from perdure.domain.roles.placeholders import filled, filled_text, unknown_placeholders
+from perdure.domain.roles.parse_definition import filled, filled_text, unknown_placeholders
 
 VALUES = {"a": "one", "b": "{{a}}", "c": ""}
 

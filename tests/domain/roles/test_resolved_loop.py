@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from perdure.domain.roles.capabilities import capabilities
-from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot
+from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot, capabilities
 from perdure.domain.roles.definition_library import Library, RoleFile, StoredDefinition
 from perdure.domain.roles.parse_definition import content_version, read_definition
 from perdure.domain.roles.resolved_loop import Resolved, resolve_loop

@@ -6,8 +6,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.agent.resume import slim_agent
-from perdure.domain.agent.state import AgentState
+from perdure.domain.agent.state import AgentState, slim_agent
 from perdure.domain.budget.envelope import Budget, BudgetLimits, Reservation, Spend
 from perdure.domain.budget.journal import AttemptRow, AttemptState
 from perdure.domain.llm.transcript import (

@@ -10,7 +10,7 @@ from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError, ServiceUnavailable
 from perdure.domain.foundation.names import run_id
-from perdure.domain.memory.pattern_mining import MineReport
+from perdure.domain.memory.patterns import MineReport
 from perdure.domain.run.cost_report import CostReport, add_up
 from perdure.domain.run.events import Event
 from perdure.domain.run.messages import AnyMessage, Receipt

@@ -3,8 +3,7 @@
 import dataclasses
 
 from perdure.adapters.tools.host import AnyTool
-from perdure.domain.projects.naming import stable_id
-from perdure.domain.projects.scope import Reach
+from perdure.domain.projects.records import Reach, stable_id
 from perdure.tool_decorator import ToolContext
 
 

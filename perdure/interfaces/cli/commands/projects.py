@@ -5,9 +5,7 @@ import uuid
 from cyclopts import App, Group
 
 from perdure.domain.foundation.errors import NotFound
-from perdure.domain.projects.naming import stable_id
-from perdure.domain.projects.records import Session
-from perdure.domain.projects.scope import Reach
+from perdure.domain.projects.records import Reach, Session, stable_id
 from perdure.interfaces.cli.commands.parameters import Given, OneRun
 from perdure.interfaces.cli.session import LAST
 from perdure.interfaces.cli.views.layout import GOOD, line

@@ -6,7 +6,6 @@ from datetime import datetime
 from rich.console import RenderableType
 from rich.text import Text
 
-from perdure.domain.memory.decay import confidence_left
 from perdure.domain.memory.entries import (
     Episode,
     Event,
@@ -17,6 +16,7 @@ from perdure.domain.memory.entries import (
     may_enter,
 )
 from perdure.domain.memory.prompt_blocks import provenance
+from perdure.domain.memory.ranking import confidence_left
 from perdure.domain.memory.skill_proposals import proposals
 from perdure.interfaces.cli.views.formatting import ago, one_line, score
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack

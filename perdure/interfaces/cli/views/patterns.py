@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from perdure.domain.memory.entries import Pattern
-from perdure.domain.memory.pattern_mining import MineReport, proposable
+from perdure.domain.memory.patterns import MineReport, proposable
 from perdure.gateway.types import MiningSchedule
 from perdure.interfaces.cli.views.formatting import ago, duration, one_line, plural, score
 from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack

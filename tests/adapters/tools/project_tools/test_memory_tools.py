@@ -8,7 +8,7 @@ from perdure.activities.run_lifecycle import NoteKeeper
 from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.memory.entries import Learning, Origin, Skill
-from perdure.domain.memory.run_history import EndedRun
+from perdure.domain.memory.rule_lessons import EndedRun
 from tests.adapters.tools.project_tools.conftest import Caller
 
 NOW = datetime.now(UTC)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.stores.open_stores import open_stores
-from perdure.domain.projects.records import Artifact, Project, Session, Todo
-from perdure.domain.projects.scope import Reach
+from perdure.domain.projects.records import Artifact, Project, Reach, Session, Todo
 from tests.interfaces.cli.memory import Installation
 
 NOW = datetime.now(UTC)

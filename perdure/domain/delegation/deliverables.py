@@ -1,13 +1,33 @@
-"""What becomes of the final deliverable by its score."""
+"""What a manager hands over: the port that looks at it, and what becomes of it by its score."""
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
 
-from perdure.domain.delegation.settings import QualityThresholds
+from pydantic import JsonValue
+
+from perdure.domain.delegation.completion import FileFact
+from perdure.domain.delegation.spec import QualityThresholds
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding, failing
 from perdure.domain.evaluation.trajectory import rounded
 from perdure.domain.scoring.feedback import relevant_findings
+
+
+class Inspector(Protocol):
+    """Looks at deliverables; reads, and changes nothing."""
+
+    async def facts(self, root: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
+        """Each file as it lies below `root`: there, empty, unfinished, broken."""
+        ...
+
+    async def texts(self, root: str, paths: Sequence[str]) -> Mapping[str, str]:
+        """The texts of those files that are there and are text."""
+        ...
+
+    async def misfits(self, text: str, schema: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        """How a text misses a JSON schema; empty when it fits."""
+        ...
+
 
 GAP_CHARACTERS = 240
 MOST_GAPS = 20

@@ -1,11 +1,45 @@
-"""Reads whether a stage says that it cannot go on: structured, or in its first five lines."""
+"""Reads a stage's text: a structured reply inside it, and whether it says that it cannot go on."""
 
 import re
+from dataclasses import dataclass
 from typing import Literal
 
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.llm.structured_replies import flaw, objects_with
-from perdure.domain.roles.embedded_json import embedded
+from perdure.domain.foundation.json_extraction import Found
+from perdure.domain.llm.structured_replies import BadReply, Fields, find_reply, flaw, objects_with
+
+_FRAME = "` \t\r\n{}[]"
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedObject:
+    """An object and the text before and after it."""
+
+    fields: Fields
+    before: str
+    after: str
+
+    @property
+    def around(self) -> str:
+        """The text without the object."""
+        return f"{self.before}\n{self.after}"
+
+    @property
+    def concludes(self) -> bool:
+        """Whether the reply ends with it or begins with it, fences and brackets aside."""
+        return not self.after.strip(_FRAME) or not self.before.strip(_FRAME).removesuffix("json")
+
+
+def embedded(text: str, found: Found) -> EmbeddedObject:
+    """An object of a text with what stands around it."""
+    return EmbeddedObject(found.fields, before=text[: found.start], after=text[found.end :])
+
+
+def find_embedded(text: str, *names: str) -> EmbeddedObject | BadReply | None:
+    """The one object in a text that has one of these fields; None without any."""
+    found = find_reply(text, *names)
+    return embedded(text, found) if isinstance(found, Found) else found
+
 
 FIRST_LINES = 5
 _QUESTION_CHARACTERS = 2_000
