@@ -47,8 +47,21 @@ def patient(stores: Stores) -> Stores:
     )
 
 
+async def in_store(operation: Callable[[], Awaitable[R]]) -> R:
+    """The outcome of a store's operation, once the store is there; all of it is no work.
+
+    The first try counts too: it may stand before a lock for as long as somebody holds it, and
+    succeed. Raises what `patiently` raises.
+    """
+    patience = PATIENCE.get()
+    if patience is None:
+        return await operation()
+    with patience.in_store(asyncio.get_running_loop().time):
+        return await patiently(operation)
+
+
 async def patiently(operation: Callable[[], Awaitable[R]]) -> R:
-    """The outcome of a store's operation, once the store is there.
+    """The outcome of an operation, once what it needs is there; until then the step waits.
 
     Only operations that may be made twice are given here, which all of a step's are: the server
     repeats whole steps.
@@ -174,7 +187,7 @@ class _Patient:
 
         @wraps(found)
         async def waiting(*args: object, **kwargs: object) -> object:
-            return await patiently(lambda: found(*args, **kwargs))
+            return await in_store(lambda: found(*args, **kwargs))
 
         return waiting
 

@@ -1,4 +1,4 @@
-"""How long a step of work has waited for its store: such time is no time of the work."""
+"""How long a step has been with its store, at work or away: such time is no time of the work."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -21,32 +21,48 @@ class StoreWait(FrozenModel):
 
 @dataclass(slots=True)
 class Patience:
-    """One step's waits; times are seconds of the caller's monotonic clock.
+    """One step's time with its store; times are seconds of the caller's monotonic clock.
 
-    `why` says what is waited for now, empty when nothing is; `tried` counts in vain tries of this
-    wait.
+    All of an operation counts, not only the pauses after it failed: it may stand in a queue, or
+    before a lock, for as long as the store is away, and then succeed. `why` says what is waited
+    for now, empty while nothing has failed; `tried` counts in vain tries of this wait.
     """
 
     why: str = ""
     total: float = 0.0
     since: float = 0.0
+    open: int = 0
+    away_since: float = 0.0
     waiting: int = 0
     tried: int = 0
 
     @contextmanager
-    def wait(self, why: str, clock: Callable[[], float]) -> Generator[None]:
-        """Count the time of the block; overlapping waits of one step count once."""
-        if not self.waiting:
+    def in_store(self, clock: Callable[[], float]) -> Generator[None]:
+        """Count the time of the block; overlapping operations of one step count once."""
+        if not self.open:
             self.since = clock()
+        self.open += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
+            if not self.open:
+                self.total += clock() - self.since
+
+    @contextmanager
+    def wait(self, why: str, clock: Callable[[], float]) -> Generator[None]:
+        """Say that the store is away, and count the time of the block."""
+        if not self.waiting:
+            self.away_since = clock()
             self.tried = 0
         self.waiting += 1
         self.in_vain(why)
         try:
-            yield
+            with self.in_store(clock):
+                yield
         finally:
             self.waiting -= 1
             if not self.waiting:
-                self.total += clock() - self.since
                 self.why = ""
 
     def in_vain(self, why: str) -> None:
@@ -55,14 +71,14 @@ class Patience:
         self.why = why
 
     def waited(self, now: float) -> float:
-        """All the time waited until now."""
-        return self.total + (now - self.since if self.waiting else 0.0)
+        """All the time with the store until now."""
+        return self.total + (now - self.since if self.open else 0.0)
 
     def told(self, now: float) -> StoreWait | None:
-        """What others are told while the step waits; None while it works."""
+        """What others are told while the store is away; None while it answers."""
         if not self.waiting:
             return None
-        waited = round(now - self.since, 1)
+        waited = round(now - self.away_since, 1)
         return StoreWait(waits=self.why, waited_s=waited, tried=self.tried)
 
 

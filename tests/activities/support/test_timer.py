@@ -15,10 +15,10 @@ async def test_waiting_for_a_store_is_no_work() -> None:
         watch = Stopwatch()
         assert 0 <= watch.seconds < AWAY_S, "what was waited before is of no concern"
         now = asyncio.get_running_loop().time()
-        patience.waiting, patience.since = 1, now - AWAY_S
+        patience.open, patience.since = 1, now - AWAY_S
         watch._started -= AWAY_S
         assert watch.seconds < AWAY_S, "it waits"
-        patience.waiting, patience.total = 0, 2 * AWAY_S
+        patience.open, patience.total = 0, 2 * AWAY_S
         assert watch.seconds < AWAY_S, "it has waited"
         watch._started -= 3.0
         assert watch.seconds >= 3.0, "and works"

@@ -11,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 from waiting import eventually
 
 from perdure.adapters.stores import waiting_stores
-from perdure.adapters.stores.waiting_stores import patient_disk, patiently
+from perdure.adapters.stores.waiting_stores import in_store, patient_disk, patiently
 from perdure.domain.foundation.errors import StoreAway, StoreError
 from perdure.domain.foundation.store_wait import PATIENCE, Patience
 
@@ -50,6 +50,15 @@ async def test_the_tries_are_time_of_the_wait_too(patience: Patience) -> None:
     assert shop.tries == 4
     assert patience.total >= 3 * TRY_S
     assert patience.told(0.0) is None
+
+
+@pytest.mark.parametrize("away", [0, 1])
+async def test_an_operation_that_takes_long_is_no_work_of_the_step_whether_it_fails_or_not(
+    patience: Patience, away: int
+) -> None:
+    """In SQLite it may stand in a queue before a lock that somebody holds, and then succeed."""
+    assert await ActivityEnvironment().run(in_store, Shop(away=away).take) == "taken"
+    assert patience.total >= (away + 1) * TRY_S
 
 
 async def test_while_it_is_tried_again_the_step_still_says_that_it_waits(

@@ -44,3 +44,16 @@ def test_overlapping_waits_count_once_and_a_later_one_counts_anew() -> None:
         told = patience.told(clock())
     assert told == StoreWait(waits="full", waited_s=1.0, tried=1)
     assert patience.total == 7.0
+
+
+def test_an_operation_that_stands_before_a_lock_and_succeeds_is_no_work() -> None:
+    patience, clock = Patience(), Clock()
+    with patience.in_store(clock):
+        clock.now += 9
+        assert patience.waited(clock()) == 9.0
+        assert patience.told(clock()) is None, "nothing has failed yet"
+        with patience.wait("locked", clock):
+            clock.now += 5
+            told = patience.told(clock())
+    assert told == StoreWait(waits="locked", waited_s=5.0, tried=1)
+    assert (patience.total, patience.waited(clock())) == (14.0, 14.0)
