@@ -57,7 +57,7 @@ test-long: .venv/.model  ## those in which something is killed, waited for or st
 	@$(PYTEST) $(PARALLEL) -m "$(QUICK) and long" $(ARGS)
 
 drills: .venv/.model  ## the life of an installation: upgrades, outages, collections, floods, resets, restores
-	@$(PYTEST) -m "not browser" tests/drills $(ARGS)
+	@$(PYTEST) $(PARALLEL) --dist worksteal -m "not browser" tests/drills $(ARGS)
 
 test-slow: .venv/.model  ## the slow tests: real model, browser, failure injection
 	@$(PYTEST) -m "slow or browser or model" $(ARGS)
