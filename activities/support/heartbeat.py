@@ -103,16 +103,17 @@ async def heartbeats() -> AsyncGenerator[None]:
     While it waits for its store, the beats say so: status and the Web UI show them.
     """
     timeout = activity.info().heartbeat_timeout
-    if timeout is None:
-        yield
-        return
-    patience = Patience()
+    patience = Patience(can_wait=timeout is not None)
     token = PATIENCE.set(patience)
-    beats = asyncio.ensure_future(_beat(timeout.total_seconds() / BEATS_PER_TIMEOUT, patience))
+    beats = None
+    if timeout is not None:
+        every = timeout.total_seconds() / BEATS_PER_TIMEOUT
+        beats = asyncio.ensure_future(_beat(every, patience))
     try:
         yield
     finally:
-        beats.cancel()
+        if beats is not None:
+            beats.cancel()
         PATIENCE.reset(token)
 
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.foundation.errors import PerdureError
-from perdure.domain.foundation.store_wait import impatient
+from perdure.domain.foundation.store_wait import impatient, no_work
 from perdure.domain.llm.usage import Usage
 from perdure.domain.ports import RecordStore, UsageSoFar
 
@@ -58,12 +58,14 @@ class LiveText:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._writer is not None:
-            self._writer.cancel()
-            await asyncio.wait({self._writer})
-        if self._written:
-            with impatient():
-                await self._quietly(self._records.clear_live_text(self._run))
+        # The call is over: what the store takes for this is no time of the model's.
+        with no_work(asyncio.get_running_loop().time):
+            if self._writer is not None:
+                self._writer.cancel()
+                await asyncio.wait({self._writer})
+            if self._written:
+                with impatient():
+                    await self._quietly(self._records.clear_live_text(self._run))
 
     async def _write(self) -> None:
         batch = 0

@@ -18,7 +18,7 @@ from temporalio import activity
 from perdure.adapters.files.disk import disk_errors
 from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.errors import StoreAway
-from perdure.domain.foundation.store_wait import PATIENCE, Patience
+from perdure.domain.foundation.store_wait import PATIENCE, Patience, no_work
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
@@ -53,10 +53,7 @@ async def in_store(operation: Callable[[], Awaitable[R]]) -> R:
     The first try counts too: it may stand before a lock for as long as somebody holds it, and
     succeed. Raises what `patiently` raises.
     """
-    patience = PATIENCE.get()
-    if patience is None:
-        return await operation()
-    with patience.in_store(asyncio.get_running_loop().time):
+    with no_work(asyncio.get_running_loop().time):
         return await patiently(operation)
 
 
@@ -70,7 +67,7 @@ async def patiently(operation: Callable[[], Awaitable[R]]) -> R:
         StoreAway: the step cannot wait, or the grace of its worker is over.
     """
     patience = PATIENCE.get()
-    if patience is None:
+    if patience is None or not patience.can_wait:
         return await operation()
     try:
         return await operation()

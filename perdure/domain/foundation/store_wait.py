@@ -24,10 +24,12 @@ class Patience:
     """One step's time with its store; times are seconds of the caller's monotonic clock.
 
     All of an operation counts, not only the pauses after it failed: it may stand in a queue, or
-    before a lock, for as long as the store is away, and then succeed. `why` says what is waited
-    for now, empty while nothing has failed; `tried` counts in vain tries of this wait.
+    before a lock, for as long as the store is away, and then succeed. A step that does not beat
+    `can_wait` for nothing: its operations fail, and the server repeats it. `why` says what is
+    waited for now, empty while nothing has failed; `tried` counts in vain tries of this wait.
     """
 
+    can_wait: bool = True
     why: str = ""
     total: float = 0.0
     since: float = 0.0
@@ -82,8 +84,19 @@ class Patience:
         return StoreWait(waits=self.why, waited_s=waited, tried=self.tried)
 
 
-# Set in steps that can wait with what they have in hand, because they beat; None elsewhere.
+# Set in every step of a worker; None elsewhere, as at the doors.
 PATIENCE: ContextVar[Patience | None] = ContextVar("perdure_patience", default=None)
+
+
+@contextmanager
+def no_work(clock: Callable[[], float]) -> Generator[None]:
+    """A block that is with the store in whatever it does; `clock` as for `Patience`."""
+    patience = PATIENCE.get()
+    if patience is None:
+        yield
+        return
+    with patience.in_store(clock):
+        yield
 
 
 @contextmanager

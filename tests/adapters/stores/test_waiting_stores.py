@@ -61,6 +61,16 @@ async def test_an_operation_that_takes_long_is_no_work_of_the_step_whether_it_fa
     assert patience.total >= (away + 1) * TRY_S
 
 
+async def test_a_step_that_does_not_beat_waits_for_nothing_and_its_try_is_no_work() -> None:
+    token = PATIENCE.set(made := Patience(can_wait=False))
+    try:
+        with pytest.raises(StoreAway):
+            await ActivityEnvironment().run(in_store, Shop(away=1).take)
+    finally:
+        PATIENCE.reset(token)
+    assert made.total >= TRY_S
+
+
 async def test_while_it_is_tried_again_the_step_still_says_that_it_waits(
     patience: Patience,
 ) -> None:
