@@ -21,7 +21,7 @@ async def ended_in_time(task: "asyncio.Future[R]", *, seconds: float | None) -> 
             left = seconds - (clock() - began) + (patience.waited(clock()) - waited)
             if left <= 0:
                 return False
-        if left is not None and patience.waiting:
+        if left is not None and patience.open:
             left = max(left, SHORTEST_LOOK_S)
         await asyncio.wait({task}, timeout=left)
     return True

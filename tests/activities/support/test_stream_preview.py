@@ -1,5 +1,6 @@
 """A call in progress notes what is booked for it if its worker dies now."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from perdure.activities.support import stream_preview
 from perdure.activities.support.stream_preview import LiveText
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.journal import Attempt
+from perdure.domain.foundation.store_wait import PATIENCE, Patience
 from perdure.domain.llm.usage import Usage
 
+SLOW_S = 0.3
 HEAD = Usage(input_tokens=10, cache_read_tokens=90_000)
 ATTEMPT = Attempt(
     key="k",
@@ -58,6 +61,30 @@ async def test_the_prompt_is_noted_as_soon_as_the_provider_told_it(
         live.add("far")
         await eventually(lambda: _shows(stores, "so far"))
     assert noted == [HEAD], "what is streamed after is noted once a second"
+
+
+async def test_clearing_the_text_of_a_call_is_no_time_of_the_model(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store may stand before a lock then, with the reply long in hand."""
+    clear = stores.records.clear_live_text
+
+    async def slowly(run: str) -> None:
+        await asyncio.sleep(SLOW_S)
+        await clear(run)
+
+    monkeypatch.setattr(stores.records, "clear_live_text", slowly)
+
+    async def expects(_: Usage | None) -> None: ...
+
+    token = PATIENCE.set(patience := Patience())
+    try:
+        async with LiveText(stores.records, run="r", attempt=ATTEMPT, expects=expects) as live:
+            live.add("so far")
+            await eventually(lambda: _shows(stores, "so far"))
+    finally:
+        PATIENCE.reset(token)
+    assert patience.total >= SLOW_S
 
 
 async def _shows(stores: Stores, text: str) -> bool:

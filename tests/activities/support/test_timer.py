@@ -3,7 +3,8 @@
 import asyncio
 
 from perdure.activities.support.heartbeat import Stopwatch
-from perdure.domain.foundation.store_wait import PATIENCE, Patience
+from perdure.domain.foundation.store_wait import PATIENCE, Patience, no_work
+from perdure.working_time import ended_in_time
 
 AWAY_S = 600.0
 
@@ -30,3 +31,21 @@ async def test_a_step_without_patience_works_all_the_time() -> None:
     watch = Stopwatch()
     watch._started -= 2.0
     assert watch.seconds >= 2.0
+
+
+async def test_work_that_stands_before_a_lock_is_not_ended_by_its_limit() -> None:
+    """Nothing has failed meanwhile: the store may be slow, and the operation succeed."""
+    clock = asyncio.get_running_loop().time
+
+    async def locked() -> None:
+        with no_work(clock):
+            await asyncio.sleep(0.5)
+
+    token = PATIENCE.set(Patience())
+    try:
+        assert await ended_in_time(asyncio.ensure_future(locked()), seconds=0.4)
+        endless = asyncio.ensure_future(asyncio.Event().wait())
+        assert not await ended_in_time(endless, seconds=0.1)
+        endless.cancel()
+    finally:
+        PATIENCE.reset(token)
