@@ -30,6 +30,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 WHOLE = (Rubric, Metadata)
 ROW = re.compile(r"^\| (.+?) \| (.+?) \|", re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
+SOURCE = re.compile(r"`((?:perdure|workflows|activities|tests|docs|benchmarks)/[\w./-]+)`")
 
 
 def page(name: str) -> str:
@@ -157,6 +158,13 @@ def test_links_and_pictures_exist(name: str) -> None:
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", home.read_text(encoding="utf-8"))
     missing = [one for one in targets if "://" not in one and not (home.parent / one).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("name", ["README.md", *(f"docs/{one.name}" for one in DOCS.glob("*.md"))])
+def test_files_that_are_named_exist(name: str) -> None:
+    text = (DOCS.parent / name).read_text(encoding="utf-8")
+    missing = [path for path in SOURCE.findall(text) if not (DOCS.parent / path).exists()]
+    assert missing == []
 
 
 def test_the_readme_is_short() -> None:
