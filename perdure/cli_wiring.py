@@ -26,9 +26,9 @@ from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.errors import InvalidInput, NotFound, RuntimeUnavailable
 from perdure.domain.foundation.problems import Problem
 from perdure.interfaces.app_context import AppContext
-from perdure.interfaces.collected import Collected
 from perdure.interfaces.services import (
     Check,
+    Collected,
     Killed,
     LogEntry,
     OnProgress,

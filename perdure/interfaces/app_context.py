@@ -13,9 +13,9 @@ from perdure.domain.evaluation.rubric import RubricProblems, no_problems
 from perdure.domain.installation.configuration import Setting
 from perdure.domain.ports import Endpoints
 from perdure.domain.roles.definition_library import DefinitionStore
-from perdure.interfaces.collected import Collected
 from perdure.interfaces.services import (
     Check,
+    Collected,
     Killed,
     LogEntry,
     OnProgress,

@@ -1,9 +1,22 @@
-"""Whose token a request carries; the same rule for every door that is reached over HTTP."""
+"""Whose token a request carries, what it reaches, and what a run of its would be trusted with."""
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, get_args
 
+from pydantic import JsonValue
+
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.installation.access import NO_DIGEST, AccessStore, ApiToken, Credentials, Ended
+from perdure.domain.roles.definition import Capability
+from perdure.domain.roles.definition_library import DefinitionStore
+from perdure.domain.roles.resolved_loop import resolve_loop
+from perdure.domain.run.status import StoredRun
+from perdure.domain.specs import RUN_SPEC
+from perdure.domain.trust_requirements import execution_needs, snapshot_needs
+from perdure.interfaces.services import Services
 
 
 class Shown(NamedTuple):
@@ -28,3 +41,105 @@ async def caller_of(authorization: str | None, access: AccessStore, *, now: date
     )
     standing = known.standing(credentials.secret, now)
     return Shown(token=known) if standing == "usable" else Shown(ended=known.ended(standing))
+
+
+# Fields that let a run see what others left there.
+SHARED = ("session", "project")
+
+
+async def reaches(services: Services, token: ApiToken, run: str) -> bool:
+    """Whether a token reaches a run of this installation: by its id, folder, or whom it works for.
+
+    A link on the way to a folder counts for where it leads, as far as this host knows it.
+    """
+    above: str | None = run
+    while above is not None:
+        row = await services.records.run(above)
+        if row is None:
+            return False
+        if not token.bound or above in token.runs:
+            return True
+        if token.folders and is_below(await _workspace(services, row), token.folders):
+            return True
+        above = row.parent
+    return False
+
+
+def require_start(token: ApiToken, spec: Mapping[str, JsonValue]) -> None:
+    """Refuse what a bound token may not start.
+
+    Args:
+        token: whose holder wants to start a run.
+        spec: what is started.
+
+    Raises:
+        NotAllowed: the folder is none of its own, or the run would share what others left.
+    """
+    if not token.bound:
+        return
+    if not is_below(spec.get("workspace"), token.folders):
+        raise NotAllowed(
+            f"The token {token.name!r} is bound to {_told(token)}, and starts nothing elsewhere.",
+            cure="Name a workspace below one of its folders, or use a token that is not bound.",
+        )
+    inner = spec.get("roles")
+    fields = {**(inner if isinstance(inner, dict) else {}), **spec}
+    if shared := [name for name in SHARED if fields.get(name) is not None]:
+        raise NotAllowed(
+            f"The token {token.name!r} is bound to {_told(token)}, so its runs join no "
+            f"{shared[0]} of others.",
+            cure=f"Leave out {shared[0]}, or use a token that is not bound.",
+        )
+
+
+def is_below(folder: JsonValue, folders: Iterable[str]) -> bool:
+    """Whether a folder is one of some, or below one; whole names count, not beginnings."""
+    if not isinstance(folder, str) or not folder or "\0" in folder:
+        return False
+    try:
+        inner = Path(folder).resolve()
+        return any(inner.is_relative_to(Path(outer).resolve()) for outer in folders)
+    except (OSError, RuntimeError):  # a loop of links
+        return False
+
+
+async def _workspace(services: Services, row: StoredRun) -> str | None:
+    if row.spec is None:
+        return None
+    return read_as(RUN_SPEC, await services.blobs.get(row.spec)).workspace
+
+
+def _told(token: ApiToken) -> str:
+    return ", ".join(token.folders) or f"the runs {', '.join(token.runs)}"
+
+
+async def trusted_places(
+    spec: Mapping[str, JsonValue], definitions: DefinitionStore
+) -> tuple[str, ...]:
+    """Where a specification asks for what needs the scope `execute`.
+
+    A definition that cannot be resolved asks for nothing here: it is refused when it is started.
+    """
+    return (*execution_needs(spec), *await _of_definition(spec, definitions))
+
+
+async def _of_definition(
+    spec: Mapping[str, JsonValue], definitions: DefinitionStore
+) -> tuple[str, ...]:
+    roles, folder = spec.get("roles"), spec.get("workspace")
+    if spec.get("kind") != "roles" or not isinstance(roles, dict):
+        return ()
+    name, given = roles.get("definition"), roles.get("parameters")
+    if not isinstance(name, str):
+        return ()
+    library = await definitions.library(folder if isinstance(folder, str) else None)
+    resolved = resolve_loop(
+        library,
+        name,
+        goal=str(spec.get("goal", "")),
+        parameters=given if isinstance(given, dict) else {},
+        provided=get_args(Capability),
+    )
+    if resolved.snapshot is None:
+        return ()
+    return tuple(f"the definition {name}, {place}" for place in snapshot_needs(resolved.snapshot))

@@ -17,8 +17,7 @@ from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.ports import BlobStore
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
-from perdure.interfaces.collected import Collected
-from perdure.interfaces.services import RunGateway
+from perdure.interfaces.services import Collected, RunGateway
 
 YOUNG = timedelta(hours=1)
 # Payloads that Temporal keeps through the store are named by its histories; those of another server

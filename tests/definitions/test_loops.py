@@ -10,7 +10,7 @@ from teams import APPROVED, rejected, says, script
 from waiting import eventually
 
 from perdure.domain.run.messages import Answer
-from perdure.interfaces.loop_files import BUILT_IN
+from perdure.interfaces.definitions import BUILT_IN
 
 RUNS: dict[str, tuple[dict[str, object], Sequence[dict[str, object]], str, list[str]]] = {
     "harness": (

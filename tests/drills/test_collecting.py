@@ -10,7 +10,7 @@ from installation import Installation
 from mixed import at_rest, results_of, start_mixed
 
 from perdure.domain.run.messages import Pause, Resume
-from perdure.interfaces.collected import Collected
+from perdure.interfaces.services import Collected
 from perdure.operations.gc import YOUNG, collect
 
 LONG = timedelta(days=60)

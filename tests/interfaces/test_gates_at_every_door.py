@@ -28,8 +28,8 @@ from perdure.domain.run.gates import GateKind
 from perdure.domain.run.loop_api import ACTIONS, LoopControlled
 from perdure.domain.run.messages import EventsQuery
 from perdure.interfaces.loop_service import STARTED_BY, LoopService
-from perdure.interfaces.mcp.asking import BY
 from perdure.interfaces.mcp.handler import Desk
+from perdure.interfaces.mcp.runs import BY
 from perdure.interfaces.mcp.server import build_server
 from perdure.submission.types import Surroundings
 from tests.interfaces.mcp.conftest import door_over

@@ -13,8 +13,7 @@ from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor
 from perdure.domain.projects.records import Artifact, Membership
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
-from perdure.interfaces.collected import Collected
-from perdure.interfaces.services import RunGateway
+from perdure.interfaces.services import Collected, RunGateway
 from perdure.operations.gc import collect
 
 SCRIPT = {

@@ -2,7 +2,7 @@
 
 from installation import Installation
 
-from perdure.interfaces.cli.views.event_log import Story
+from perdure.interfaces.cli.views.events import Story
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.cli.views.result import done_line
 

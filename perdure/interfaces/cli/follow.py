@@ -1,27 +1,79 @@
-"""Following a run to its end: a live picture, plain lines, or JSON lines."""
+"""Following a run to its end: a live picture, plain lines, or JSON lines; restarts included."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import suppress
 
 from rich.spinner import Spinner
 from rich.text import Text
 
-from perdure.domain.foundation.errors import NotFound, StoreError
+from perdure.domain.foundation.errors import NotFound, ServiceUnavailable, StoreError
 from perdure.domain.run.events import Event
 from perdure.domain.run.result import RunResult, exit_code
 from perdure.interfaces.cli.answer_gates import asking_on
-from perdure.interfaces.cli.follow_restarts import lasting_events
-from perdure.interfaces.cli.learned import find_learned
-from perdure.interfaces.cli.picture import Picture
+from perdure.interfaces.cli.output import Picture
 from perdure.interfaces.cli.session import Session
-from perdure.interfaces.cli.views.event_log import Story
+from perdure.interfaces.cli.views.events import Story
 from perdure.interfaces.cli.views.layout import WARN, line
 from perdure.interfaces.cli.views.live import live_view
-from perdure.interfaces.cli.views.result import result_view
+from perdure.interfaces.cli.views.result import find_learned, result_view
 from perdure.interfaces.cli.views.status import moved_on
 from perdure.interfaces.run_tree import Below, tree_below
-from perdure.interfaces.services import RunGateway, Services
+from perdure.interfaces.services import RunGateway, RuntimeView, Services
+
+# A supervisor that died is started again after a second; on a busy machine that takes a while.
+GONE_AFTER_S = 20.0
+BACK_WITHIN_S = 300.0
+TRIES = 3
+POLL_S = 0.5
+
+
+async def lasting_events(
+    session: Session, gateway: RunGateway, run: str, *, on_trouble: Callable[[str], None]
+) -> AsyncGenerator[Event]:
+    """The events of a run to its end, also over a death of the embedded services.
+
+    Raises:
+        ServiceUnavailable: the services are gone, with the command that starts them again; or the
+            server that the user named does not answer.
+    """
+    ours = _serves(await session.context.state())
+    since = tries = 0
+    while True:
+        try:
+            async for event in gateway.events(run, since=since, on_trouble=on_trouble):
+                since, tries = event.seq, 0
+                yield event
+            return
+        except ServiceUnavailable as error:
+            tries += 1
+            if not ours or tries >= TRIES:
+                raise
+            await _until_back(session, run, error, on_trouble)
+
+
+async def _until_back(
+    session: Session, run: str, error: ServiceUnavailable, tell: Callable[[str], None]
+) -> None:
+    clock = asyncio.get_running_loop().time
+    lost, seen = clock(), False
+    while not _serves(state := await session.context.state()):
+        if state is not None and not seen:
+            seen = True
+            tell("the services stopped and are being started again; the run waits for them")
+        if clock() - lost > (BACK_WITHIN_S if state is not None else GONE_AFTER_S):
+            raise ServiceUnavailable(
+                f"The services of {session.context.home} are gone. The run is kept, and goes on "
+                f"where it stood once they are back. {error.message}",
+                cure=f"Start them with `perdure up --detach`, then `perdure watch {run}`.",
+            ) from error
+        await asyncio.sleep(POLL_S)
+
+
+def _serves(state: RuntimeView | None) -> bool:
+    parts = () if state is None else state.parts
+    return any(part.name == "temporal" and part.status == "running" for part in parts)
+
 
 TICK_S = 1.0
 LOOK_AGAIN_S = 10.0

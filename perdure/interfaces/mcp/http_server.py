@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from perdure.domain.foundation.errors import NotAllowed, PerdureError
 from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.mcp.handler import McpSite
 from perdure.interfaces.mcp.server import build_server
-from perdure.interfaces.mcp.settings import McpSite
-from perdure.interfaces.rest.rate_limit import Rates
+from perdure.interfaces.rest.auth_middleware import Rates
 from perdure.interfaces.rest.server import serve
 from perdure.interfaces.services import Services
 from perdure.interfaces.tokens import Shown, caller_of

@@ -10,10 +10,10 @@ from fastapi import Depends, Request
 from perdure.domain.installation.access import ApiToken, Scope
 from perdure.domain.run.status import StoredRun
 from perdure.gateway.error_mapping import unknown_run
-from perdure.interfaces.reach import reaches
 from perdure.interfaces.rest.auth_middleware import CALLER, DOCUMENT_PATH
 from perdure.interfaces.rest.error_responses import Refused
 from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.tokens import reaches
 
 # What answers bound tokens beside their runs; lists leave out what they do not reach.
 FOR_BOUND = frozenset(

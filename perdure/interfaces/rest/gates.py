@@ -10,10 +10,9 @@ from perdure.interfaces.rest.auth import Answerer, Caller, Reader, Site, known_r
 from perdure.interfaces.rest.error_responses import Refused, WrongState, invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute
-from perdure.interfaces.rest.runs import PREFIX
+from perdure.interfaces.rest.runs import PREFIX, Key, steer
 from perdure.interfaces.rest.schemas import FRESH_NOTE, AnswerBody, Gates
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.interfaces.rest.verbs import Key, steer
 
 router = APIRouter(tags=["gates"], route_class=BoundedRoute)
 

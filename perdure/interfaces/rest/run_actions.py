@@ -14,10 +14,9 @@ from perdure.domain.run.messages import (
 )
 from perdure.interfaces.rest.auth import Operator, Site
 from perdure.interfaces.rest.request_limits import BoundedRoute
-from perdure.interfaces.rest.runs import PREFIX
+from perdure.interfaces.rest.runs import PREFIX, Key, steer
 from perdure.interfaces.rest.schemas import AmendBody, InputBody, NoteBody, StopBody
 from perdure.interfaces.rest.scopes import require_harmless
-from perdure.interfaces.rest.verbs import Key, steer
 
 router = APIRouter(prefix=f"{PREFIX}/{{run}}", tags=["steer"], route_class=BoundedRoute)
 

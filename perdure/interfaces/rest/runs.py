@@ -2,31 +2,89 @@
 
 import hashlib
 import json
+import uuid
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import JsonValue
 
 from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
+from perdure.domain.foundation.errors import NotAllowed, PerdureError
 from perdure.domain.foundation.names import LoopKind
 from perdure.domain.installation.access import IdempotencyRecord
 from perdure.domain.run.control import Phase
-from perdure.domain.run.messages import Amend
+from perdure.domain.run.messages import NAME_CHARACTERS, Amend, AnyMessage, Receipt
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.types import RunFilter, RunPage, RunRow
 from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site, known_run
-from perdure.interfaces.rest.error_responses import Refused, invalid
-from perdure.interfaces.rest.etags import require_match, tag_of
+from perdure.interfaces.rest.error_responses import Refused, WrongState, invalid
 from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
 from perdure.interfaces.rest.schemas import FRESH_NOTE, Count, PatchBody, Runs, Started
 from perdure.interfaces.rest.scopes import require_trust
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.interfaces.rest.verbs import steer
 from perdure.submission.loading import load_data, store
 from perdure.submission.workers_view import as_workers_see
+
+
+def tag_of(value: JsonValue) -> str:
+    """A strong tag of a value."""
+    told = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return f'"{hashlib.sha256(told.encode()).hexdigest()[:32]}"'
+
+
+def require_match(given: str | None, current: str) -> None:
+    """Refuse a change that was made from another state; without a condition anything goes.
+
+    Raises:
+        Refused: `If-Match` names no current tag (409 `version_conflict`).
+    """
+    if given is None or given.strip() == "*":
+        return
+    named = {part.strip() for part in given.split(",")}
+    if current not in named:
+        raise Refused(
+            409,
+            "version_conflict",
+            f"It has changed meanwhile: If-Match names {given[:200]}, it is at {current}.",
+            cure="Read it again, and send the new ETag.",
+            headers={"etag": current},
+        )
+
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="idempotency-key",
+        min_length=1,
+        max_length=NAME_CHARACTERS - 32,
+        description="A repeated one has one effect.",
+    ),
+]
+
+
+async def steer(
+    site: ApiSite, caller: Caller, run: str, message: AnyMessage, key: str | None
+) -> Receipt:
+    """Send one verb in the caller's name; a refusal names the state."""
+    await known_run(site, run)
+    # The key of one token says nothing about another's.
+    request = f"{caller.token.id}:{key}" if key else uuid.uuid4().hex
+    sent = message.model_copy(update={"by": caller.name, "request_id": request})
+    try:
+        return await site.services.gateway.verb(run, sent)
+    except NotAllowed as error:
+        raise WrongState(error.message, cure=error.cure, state=await _state(site, run)) from error
+
+
+async def _state(site: ApiSite, run: str) -> str | None:
+    try:
+        return (await site.services.gateway.status(run)).lifecycle
+    except PerdureError:
+        return None
+
 
 PAGES_SEARCHED = 10
 PREFIX = "/api/v1/loops"

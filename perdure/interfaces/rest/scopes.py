@@ -8,11 +8,10 @@ from perdure.domain.definition_trust import written_needs
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.foundation.problems import shown
 from perdure.domain.trust_requirements import execution_needs
-from perdure.interfaces.reach import is_below, require_start
 from perdure.interfaces.rest.auth import Caller
 from perdure.interfaces.rest.error_responses import Refused, invalid
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.interfaces.trust_check import trusted_places
+from perdure.interfaces.tokens import is_below, require_start, trusted_places
 
 Spec = dict[str, JsonValue]
 

@@ -20,8 +20,7 @@ from perdure.domain.llm.requests import ModelProfile, Price
 from perdure.domain.ports import Endpoints
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.app import main
-from perdure.interfaces.collected import Collected
-from perdure.interfaces.services import Check, Killed, Replayed, RuntimeView, Services
+from perdure.interfaces.services import Check, Collected, Killed, Replayed, RuntimeView, Services
 from perdure.submission.parse_yaml import parse
 from tests.interfaces.cli.gateway import MemoryGateway
 from tests.interfaces.cli.samples import RUN

@@ -14,8 +14,7 @@ from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import Answer
-from perdure.interfaces.cli.answer_gates import Asking, asking_on
-from perdure.interfaces.cli.keyboard import LINE_BYTES, keyboard_of
+from perdure.interfaces.cli.answer_gates import LINE_BYTES, Asking, asking_on, keyboard_of
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
 from tests.interfaces.cli.memory import Installation, Terminal

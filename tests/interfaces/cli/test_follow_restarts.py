@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.interfaces.cli import follow_restarts
+from perdure.interfaces.cli import follow
 from perdure.interfaces.services import RuntimeView
 from tests.interfaces.cli.memory import ENDPOINTS, FakePart, FakeRuntime, Installation
 from tests.interfaces.cli.samples import RUN
@@ -16,8 +16,8 @@ def services(server: str = "running") -> FakeRuntime:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow_restarts, "POLL_S", 0.01)
-    monkeypatch.setattr(follow_restarts, "GONE_AFTER_S", 0.05)
+    monkeypatch.setattr(follow, "POLL_S", 0.01)
+    monkeypatch.setattr(follow, "GONE_AFTER_S", 0.05)
 
 
 @pytest.mark.parametrize("terminal", [False, True])

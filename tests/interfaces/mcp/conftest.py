@@ -13,7 +13,7 @@ from loop_scripts import PAIR, pair_script
 from rest import scripted, services_of
 
 from perdure.interfaces.loop_service import LoopService
-from perdure.interfaces.mcp.settings import McpSite
+from perdure.interfaces.mcp.handler import McpSite
 from perdure.submission.types import Surroundings
 
 

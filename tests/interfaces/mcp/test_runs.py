@@ -11,8 +11,7 @@ from mcp_over_http import remote, serving, token, told
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.gates import Gate
 from perdure.interfaces.definitions import definitions
-from perdure.interfaces.mcp.asking import form_of
-from perdure.interfaces.mcp.runs import task_fields
+from perdure.interfaces.mcp.runs import form_of, task_fields
 from perdure.interfaces.mcp.server import build_server
 from tests.interfaces.mcp.conftest import Door
 

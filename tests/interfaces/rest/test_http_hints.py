@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import perdure
-from perdure.interfaces.rest.http_hints import cure_of, over_http
+from perdure.interfaces.rest.error_responses import cure_of, over_http
 
 SOURCES = Path(perdure.__file__).parent
 # What errors that reach the REST door are made of.

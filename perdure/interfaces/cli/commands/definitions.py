@@ -22,11 +22,14 @@ from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack
 from perdure.interfaces.definitions import (
     DEFINITIONS,
     Definition,
+    checked_loop,
     definition,
     example_folder,
+    is_loop,
+    loop_text,
+    named_loop_problems,
 )
 from perdure.interfaces.definitions import definitions as all_definitions
-from perdure.interfaces.loop_files import checked_loop, is_loop, loop_text, named_loop_problems
 from perdure.submission.packaged_tasks import PREFIX, definition_names
 from perdure.submission.parse_yaml import read_file
 

@@ -5,9 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from perdure.interfaces.cli.commands.limits import Limits, limits_of
 from perdure.interfaces.cli.commands.load_task import surroundings
-from perdure.interfaces.cli.commands.parameters import Given, OneRun
+from perdure.interfaces.cli.commands.parameters import Given, Limits, OneRun, limits_of
 from perdure.interfaces.cli.commands.run import follow_started
 from perdure.submission.fork_changes import revise
 from perdure.submission.loading import store

@@ -9,8 +9,7 @@ from cyclopts import Parameter
 
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.refine.spec import RefineSpec
-from perdure.interfaces.cli.commands.limits import Limits, limits_of
-from perdure.interfaces.cli.commands.parameters import Kind
+from perdure.interfaces.cli.commands.parameters import Kind, Limits, limits_of
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.definitions import (
     DEFINITIONS,

@@ -10,9 +10,8 @@ from perdure.domain.evaluation.outcomes import Lifecycle
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.loop_api import LoopAction, LoopAsk
 from perdure.interfaces.cli.commands import inspect
-from perdure.interfaces.cli.commands.limits import Limits, limits_of
 from perdure.interfaces.cli.commands.load_task import surroundings
-from perdure.interfaces.cli.commands.parameters import Given, OneRun
+from perdure.interfaces.cli.commands.parameters import Given, Limits, OneRun, limits_of
 from perdure.interfaces.cli.commands.run import follow_started, show_plan
 from perdure.interfaces.cli.session import ALL, LAST, Session
 from perdure.interfaces.cli.views.loops import controlled_view, loop_definitions_view, loops_view

@@ -31,8 +31,8 @@ async def mcp(
     """
     try:
         # The SDK is an extra, which no other command needs.
+        from perdure.interfaces.mcp.handler import McpSite
         from perdure.interfaces.mcp.http_server import serve_http, serve_stdio
-        from perdure.interfaces.mcp.settings import McpSite
     except ImportError as error:
         raise RuntimeUnavailable(
             f"The MCP server is not installed ({error}).",

@@ -10,9 +10,8 @@ from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.cli.commands.parameters import Given, OneRun
 from perdure.interfaces.cli.session import LAST
 from perdure.interfaces.cli.views.formatting import plural
-from perdure.interfaces.cli.views.history import coloured_diff, comparison_view
+from perdure.interfaces.cli.views.history import coloured_diff, comparison_view, transcript_view
 from perdure.interfaces.cli.views.layout import GOOD, line, stack
-from perdure.interfaces.cli.views.transcript import transcript_view
 from perdure.interfaces.services import Services
 from perdure.interfaces.transcripts import record_of, transcript_head
 

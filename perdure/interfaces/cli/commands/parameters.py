@@ -1,9 +1,16 @@
-"""The parameters that commands share."""
+"""The parameters that commands share; `--budget` is an amount in USD, or any limit by its name."""
 
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Literal
 
+import yaml
 from cyclopts import Parameter
+from pydantic import JsonValue
 
+from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import nearest_name
 from perdure.interfaces.cli.session import Session
 
 # The kinds that can be run; the vocabulary of ids and filters knows more.
@@ -12,3 +19,43 @@ Given = Annotated[Session, Parameter(parse=False)]
 OneRun = Annotated[str, Parameter(name="ID")]
 Plugins = Annotated[tuple[str, ...], Parameter(name="--plugin", negative="")]
 Ids = Annotated[str, Parameter(name="ID")]
+
+
+Limits = Annotated[tuple[str, ...], Parameter(name="--budget", negative="")]
+CURE = "Write an amount in USD, as --budget 3, or a limit by its name, as --budget tokens=50000."
+
+
+def limits_of(items: Sequence[str]) -> dict[str, JsonValue]:
+    """The limits that flags name, as fields of a budget.
+
+    Raises:
+        InvalidInput: one is neither an amount nor a known limit with a value.
+    """
+    return dict(_limit(item.strip()) for item in items)
+
+
+def _limit(item: str) -> tuple[str, JsonValue]:
+    name, found, value = item.partition("=")
+    name, value = (name.strip(), value.strip()) if found else ("cost_usd", name.strip())
+    if name not in BudgetLimits.model_fields:
+        near = nearest_name(name, BudgetLimits.model_fields)
+        hint = f" Did you mean {near}?" if near else ""
+        raise InvalidInput(f"--budget {item}: there is no limit {name!r}.{hint}", cure=CURE)
+    if name != "cost_usd":
+        return name, _plain(item, value)
+    try:
+        return name, str(Decimal(value.removeprefix("$")))
+    except InvalidOperation:
+        if value in {"null", "none"}:
+            return name, None
+        raise InvalidInput(f"--budget {item}: {value!r} is no amount.", cure=CURE) from None
+
+
+def _plain(item: str, value: str) -> JsonValue:
+    try:
+        loaded: JsonValue = yaml.safe_load(value)
+    except yaml.YAMLError:
+        loaded = value
+    if not value or isinstance(loaded, dict | list):
+        raise InvalidInput(f"--budget {item}: it has no value.", cure=CURE)
+    return loaded

@@ -12,7 +12,7 @@ from perdure.domain.memory.entries import PatternState
 from perdure.interfaces import patterns as deciding
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.views.layout import GOOD, line
-from perdure.interfaces.cli.views.patterns import mined_view, patterns_view, schedule_view
+from perdure.interfaces.cli.views.memory import mined_view, patterns_view, schedule_view
 from perdure.interfaces.skill_files import read_skill
 
 Entry = Annotated[str, Parameter(name="ID")]

@@ -19,10 +19,9 @@ async def repl(*, session: Given) -> int:
     """
     try:
         # The prompt library is an extra, which no other command needs.
-        from perdure.interfaces.cli.repl.completion import Menu
+        from perdure.interfaces.cli.repl.completion import Menu, Standing
         from perdure.interfaces.cli.repl.lines import piped_lines, typed_lines
         from perdure.interfaces.cli.repl.shell import GREETING, Shell
-        from perdure.interfaces.cli.repl.status_line import Standing
     except ImportError as error:
         raise RuntimeUnavailable(
             f"The prompt is not installed ({error}).",

@@ -24,8 +24,7 @@ from perdure.domain.run.messages import (
     Stop,
 )
 from perdure.gateway.types import OpenGate
-from perdure.interfaces.cli.commands.limits import Limits, limits_of
-from perdure.interfaces.cli.commands.parameters import Given, Ids, Kind, OneRun
+from perdure.interfaces.cli.commands.parameters import Given, Ids, Kind, Limits, OneRun, limits_of
 from perdure.interfaces.cli.replies import takes_text
 from perdure.interfaces.cli.session import ALL, Session, each_run
 from perdure.interfaces.cli.views.gates import how_to_answer

@@ -9,8 +9,7 @@ from perdure.domain.ports import Endpoints
 from perdure.interfaces.cli.chaos import ChaosReport
 from perdure.interfaces.cli.views.formatting import one_line, plural
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line, pairs, stack, table
-from perdure.interfaces.collected import Collected
-from perdure.interfaces.services import Check, Replayed, RuntimeView
+from perdure.interfaces.services import Check, Collected, Replayed, RuntimeView
 
 _MARKS = {"ok": ("✓", GOOD), "warning": ("!", WARN), "failed": ("✗", BAD)}
 _STATUS_STYLES = {"running": GOOD, "ready": GOOD, "failed": BAD, "stopped": DIM}

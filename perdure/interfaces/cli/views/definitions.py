@@ -6,8 +6,7 @@ from rich.console import RenderableType
 
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.definition_library import BrokenDefinition, StoredDefinition
-from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack
-from perdure.interfaces.cli.views.listing import Listing
+from perdure.interfaces.cli.views.layout import DIM, GOOD, Listing, line, stack
 from perdure.interfaces.definitions import Definition
 
 

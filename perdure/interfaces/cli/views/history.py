@@ -1,13 +1,23 @@
-"""The iterations of a run: scores, what changed, what was found, and two of them side by side."""
+"""The iterations of a run: scores, changes, findings, two side by side, and what was said."""
 
 import difflib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from typing import assert_never
 
 from pydantic import JsonValue
 from rich.console import RenderableType
 from rich.text import Text
 
+from perdure.domain.llm.transcript import (
+    Block,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from perdure.domain.llm.usage import add_cost
 from perdure.domain.run.iteration_record import counted, lacking
 from perdure.domain.turns.records import IterationRecord, StageRecord, VerdictRecord
@@ -22,15 +32,40 @@ from perdure.interfaces.cli.views.formatting import (
     score,
     tokens,
 )
-from perdure.interfaces.cli.views.layout import (
-    BAD,
-    DIM,
-    GOOD,
-    WARN,
-    line,
-    stack,
-    table,
-)
+from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line, stack, table
+
+_ROLE_STYLES = {"user": "bold cyan", "assistant": "bold green"}
+
+
+def transcript_view(messages: Sequence[Message]) -> RenderableType:
+    """All messages in order, numbered from 1."""
+    if not messages:
+        return line("Nothing was said yet.")
+    return stack(*(_message(number, message) for number, message in enumerate(messages, start=1)))
+
+
+def _message(number: int, message: Message) -> RenderableType:
+    pinned = "  pinned" if message.pinned else ""
+    head = line((f"{number} {message.role}", _ROLE_STYLES[message.role]), (pinned, DIM))
+    return stack(head, *(_block(block) for block in message.blocks), Text())
+
+
+def _block(block: Block) -> RenderableType:
+    match block:
+        case TextBlock():
+            return Text(block.text)
+        case ThinkingBlock():
+            return line(("(thinking, kept for the model)", DIM))
+        case ToolUseBlock():
+            arguments = one_line(json.dumps(block.arguments, ensure_ascii=False), 400)
+            return line(("→ ", WARN), f"{block.name} {arguments}", (f"  {block.id}", DIM))
+        case ToolResultBlock():
+            whole = f"  whole: {block.ref.hash}" if block.ref else ""
+            head = line((f"← {block.name} {block.outcome}", WARN), (whole, DIM))
+            return stack(head, Text(block.text))
+        case _:
+            assert_never(block)
+
 
 _Cell = Callable[[IterationRecord], str]
 _SEVERITY_STYLES = {"blocker": BAD, "important": WARN}

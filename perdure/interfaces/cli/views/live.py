@@ -17,10 +17,10 @@ from perdure.interfaces.cli.views.status import (
     spend_line,
     state_line,
     step_line,
+    tree_lines,
     trouble_line,
     web_address,
 )
-from perdure.interfaces.cli.views.tree import tree_lines
 from perdure.interfaces.run_tree import Below
 
 CHILDREN_SHOWN = 12

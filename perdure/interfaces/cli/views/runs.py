@@ -14,10 +14,10 @@ from perdure.interfaces.cli.views.layout import (
     GOOD,
     LIFECYCLE_STYLES,
     WARN,
+    Listing,
     line,
     stack,
 )
-from perdure.interfaces.cli.views.listing import Listing
 
 GOAL_WIDTH = 36
 

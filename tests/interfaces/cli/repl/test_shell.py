@@ -26,10 +26,9 @@ from rich.console import Console
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.interfaces.cli.app import build
 from perdure.interfaces.cli.output import Output
-from perdure.interfaces.cli.repl.completion import Menu, Names, branch_of
+from perdure.interfaces.cli.repl.completion import Menu, Names, Standing, branch_of
 from perdure.interfaces.cli.repl.lines import HISTORY_FILE, piped_lines, typed_lines
 from perdure.interfaces.cli.repl.shell import Shell
-from perdure.interfaces.cli.repl.status_line import Standing
 from perdure.interfaces.cli.session import Session
 from tests.interfaces.cli.memory import Installation
 from tests.interfaces.cli.samples import RUN

@@ -5,7 +5,7 @@ from inline_snapshot import snapshot
 
 from perdure.domain.run.events import Event
 from perdure.domain.run.status import RunStatus
-from perdure.interfaces.cli.views.event_log import Story
+from perdure.interfaces.cli.views.events import Story
 from tests.interfaces.cli.samples import event, status
 
 

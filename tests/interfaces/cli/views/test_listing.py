@@ -7,8 +7,7 @@ from inline_snapshot import snapshot
 from rich.console import Console
 from rich.text import Text
 
-from perdure.interfaces.cli.views.layout import plain
-from perdure.interfaces.cli.views.listing import Listing
+from perdure.interfaces.cli.views.layout import Listing, plain
 
 COLUMNS = ("run", "state", "score", "goal")
 ROWS = (

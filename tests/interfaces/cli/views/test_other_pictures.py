@@ -18,8 +18,7 @@ from perdure.interfaces.cli.views.checks import (
 from perdure.interfaces.cli.views.demo import comparison_table, demo_view
 from perdure.interfaces.cli.views.events import event_line
 from perdure.interfaces.cli.views.layout import plain
-from perdure.interfaces.collected import Collected
-from perdure.interfaces.services import Check, Killed, Replayed
+from perdure.interfaces.services import Check, Collected, Killed, Replayed
 from tests.interfaces.cli.samples import (
     RUN,
     WEB,

@@ -13,12 +13,11 @@ from perdure.domain.llm.transcript import (
     ToolUseBlock,
     user_text,
 )
-from perdure.interfaces.cli.views.history import comparison_view, history_view
+from perdure.interfaces.cli.views.history import comparison_view, history_view, transcript_view
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.cli.views.live import draft_lines, live_view
 from perdure.interfaces.cli.views.result import result_view
 from perdure.interfaces.cli.views.status import status_view
-from perdure.interfaces.cli.views.transcript import transcript_view
 from tests.interfaces.cli.samples import (
     RECORDS,
     WEB,

@@ -11,10 +11,9 @@ from refining import drafts, spec
 from telling import told
 
 from perdure.domain.foundation.names import learn_run_id
-from perdure.interfaces.cli.learned import find_learned
 from perdure.interfaces.cli.views.history import history_view, record_line
 from perdure.interfaces.cli.views.layout import plain
-from perdure.interfaces.cli.views.result import done_line, result_view
+from perdure.interfaces.cli.views.result import done_line, find_learned, result_view
 from perdure.submission.loading import store
 
 

@@ -13,8 +13,7 @@ from perdure.interfaces.cli.views.events import event_line
 from perdure.interfaces.cli.views.history import history_view
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.cli.views.live import live_view
-from perdure.interfaces.cli.views.status import status_view
-from perdure.interfaces.cli.views.tree import spent_share, tree_lines
+from perdure.interfaces.cli.views.status import spent_share, status_view, tree_lines
 from perdure.interfaces.run_tree import Below, tree_below
 from tests.interfaces.cli.samples import event, status
 
