@@ -20,8 +20,8 @@ from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.temporal.data_converter import data_converter
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.types import InstallationInfo
-from perdure.local_services.search_attributes import register_search_attributes
 from perdure.local_services.service_commands import DYNAMIC_CONFIG, SQLITE_PRAGMAS, temporal_binary
+from perdure.local_services.temporal_server import register_search_attributes
 
 ROOT = Path(__file__).resolve().parents[1]
 DISTRIBUTION = "perdure_benchmarks-0.dist-info"

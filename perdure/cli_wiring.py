@@ -120,7 +120,7 @@ class _Installation:
         )
 
     async def up(self, on_change: Callable[[RuntimeView], None]) -> None:
-        from perdure.local_services.run_foreground import up
+        from perdure.local_services.supervisor import up
 
         await up(self._settings, on_change)
 

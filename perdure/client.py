@@ -40,10 +40,8 @@ from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.services import RunGateway, Services
-from perdure.submission.fork_changes import revise
-from perdure.submission.loading import load, load_data, store
-from perdure.submission.types import Flags, Submission, Surroundings
-from perdure.submission.workers_view import as_workers_see
+from perdure.submission.loading import load, load_data, revise, store
+from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 
 COMPOSITION = "perdure.composition"
 DEFAULTS_FILE = "perdure.yaml"

@@ -51,7 +51,7 @@ from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.loop_service import LoopService
 from perdure.interfaces.services import OnProgress, Services
 from perdure.local_services.embedded import EmbeddedRuntime
-from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.temporal_server import register_search_attributes
 from perdure.resolve_spec import Plugins, Resolver
 from perdure.submission.layers import DEFAULTS_FILE
 from perdure.submission.parse_yaml import parse

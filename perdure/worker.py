@@ -57,11 +57,10 @@ from perdure.domain.foundation.errors import PerdureError, StoreAway, StoreError
 from perdure.domain.foundation.names import loops_queue, models_queue, tools_queue
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
 from perdure.domain.run.bookkeeping_messages import ServedModels
-from perdure.local_services.heaps import share_heaps
+from perdure.local_services.processes import share_heaps
 from perdure.local_services.ready_file import announce_ready, say_what_is_polled, withdraw_ready
-from perdure.local_services.search_attributes import register_search_attributes
-from perdure.long_tasks import allow_long_tasks
-from perdure.workflow_registry import WORKFLOWS, workflow_runner
+from perdure.local_services.temporal_server import register_search_attributes
+from perdure.workflow_registry import WORKFLOWS, allow_long_tasks, workflow_runner
 from perdure.workspace_workers import WorkspaceWorkers
 
 REGISTRY_POLL_S = 1.0

@@ -1,5 +1,6 @@
-"""The workflows of a worker, and the sandbox in which they run."""
+"""The workflows of a worker, the sandbox in which they run, and how long one task may take."""
 
+from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from perdure.workflows.agent import AgentLoop
@@ -16,3 +17,17 @@ def workflow_runner() -> SandboxedWorkflowRunner:
     """The sandbox stays on; our own pure packages pass through, so that types are one."""
     restrictions = SandboxRestrictions.default.with_passthrough_modules("perdure")
     return SandboxedWorkflowRunner(restrictions=restrictions)
+
+
+TASK_S = 8  # below the ten seconds after which the server gives a task to another worker
+
+
+def allow_long_tasks(worker: Worker) -> None:
+    """Give a workflow task most of the server's ten seconds, where the SDK allows two.
+
+    Ten thousand signals that waited for a worker come as one task. They take the SDK itself 0.8 s
+    of a quiet core; on a busy one the task would be taken for a deadlock, each time it is tried.
+    """
+    inner = worker._workflow_worker  # pyright: ignore[reportPrivateUsage]
+    if inner is not None and inner._deadlock_timeout_seconds is not None:  # pyright: ignore[reportPrivateUsage]
+        inner._deadlock_timeout_seconds = TASK_S  # pyright: ignore[reportPrivateUsage]

@@ -24,8 +24,13 @@ from temporalio.common import SearchAttributeKey
 from temporalio.converter import DataConverter
 
 from perdure.domain.foundation.plain_text import said_in_words
-from perdure.gateway.decoded_failures import converter_for, opened_failure
-from perdure.gateway.store_waits import in_words, made_again, waiting_steps
+from perdure.gateway.store_waits import (
+    converter_for,
+    in_words,
+    made_again,
+    opened_failure,
+    waiting_steps,
+)
 
 REPORTED = "TemporalReportedProblems"
 FAILING = "code: "

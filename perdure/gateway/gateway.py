@@ -25,18 +25,16 @@ from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.control import Steering
 from perdure.gateway.event_follower import Follower
-from perdure.gateway.failing_tasks import Failing
 from perdure.gateway.fork import Forking
 from perdure.gateway.pattern_schedule import Mining
 from perdure.gateway.project_assignment import as_it_is
 from perdure.gateway.readiness import Readiness
-from perdure.gateway.repair import Repairing
+from perdure.gateway.repair import Repairing, WhyNot, nothing_known
 from perdure.gateway.retention import Deleting, Retaining
 from perdure.gateway.retry import Retrying
 from perdure.gateway.run_list import Listing
 from perdure.gateway.run_reader import Looking
 from perdure.gateway.saved_states import StoredStates
-from perdure.gateway.soundness import WhyNot, nothing_known
 from perdure.gateway.start import Starter, checked_id
 from perdure.gateway.temporal_gateway import Connect, ExecutionInfo, Prepare, TemporalGateway
 from perdure.gateway.types import (
@@ -55,7 +53,7 @@ from perdure.gateway.types import (
     SettleRun,
     Waits,
 )
-from perdure.gateway.visibility import OURS, every
+from perdure.gateway.visibility import OURS, Failing, every
 
 GATES = list[Gate]
 WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"

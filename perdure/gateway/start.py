@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.agent.state import AgentInput, AgentState
 from perdure.domain.budget.journal import Journal
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.delegation.state import DelegationInput, DelegationState
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, PerdureError
 from perdure.domain.foundation.names import (
     MEMO_GOAL_CHARACTERS,
@@ -17,9 +21,12 @@ from perdure.domain.foundation.names import (
     tools_queue,
 )
 from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.refine.state import RefineInput, RefineState
 from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.roles.state import RoleInput, RoleState
 from perdure.domain.run.bookkeeping_messages import ServedModels
-from perdure.domain.run.spec import Placement
+from perdure.domain.run.spec import LoopInput, Placement
 from perdure.domain.run.state import LoopState
 from perdure.domain.run.status import StoredRun
 from perdure.domain.run.status_views import told_label
@@ -30,7 +37,64 @@ from perdure.gateway.readiness import Readiness
 from perdure.gateway.stored_status import first_status
 from perdure.gateway.temporal_gateway import StartRequest, TemporalGateway
 from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun
-from perdure.gateway.workflow_inputs import loop_input
+
+MakeInput = Callable[[Spec, str, Placement, LoopState | None], LoopInput]
+
+
+def agent_input(spec: Spec, run: str, site: Placement, state: LoopState | None) -> LoopInput:
+    """Input of `AgentLoop`."""
+    if not isinstance(spec, AgentSpec) or not isinstance(state, AgentState | None):
+        raise TypeError(f"an agent loop is started with {_types(spec, state)}")
+    return AgentInput(run=run, site=site, spec=spec, state=state)
+
+
+def refine_input(spec: Spec, run: str, site: Placement, state: LoopState | None) -> LoopInput:
+    """Input of `RefineLoop`."""
+    if not isinstance(spec, RefineSpec) or not isinstance(state, RefineState | None):
+        raise TypeError(f"a refine loop is started with {_types(spec, state)}")
+    return RefineInput(run=run, site=site, spec=spec, state=state)
+
+
+def role_input(spec: Spec, run: str, site: Placement, state: LoopState | None) -> LoopInput:
+    """Input of `RoleLoop`."""
+    if not isinstance(spec, RolesSpec) or not isinstance(state, RoleState | None):
+        raise TypeError(f"a role loop is started with {_types(spec, state)}")
+    return RoleInput(run=run, site=site, spec=spec, state=state)
+
+
+def delegation_input(spec: Spec, run: str, site: Placement, state: LoopState | None) -> LoopInput:
+    """Input of `DelegationLoop`."""
+    if not isinstance(spec, DelegationSpec) or not isinstance(state, DelegationState | None):
+        raise TypeError(f"a delegation loop is started with {_types(spec, state)}")
+    return DelegationInput(run=run, site=site, spec=spec, state=state)
+
+
+LOOP_INPUTS: dict[str, MakeInput] = {
+    "agent": agent_input,
+    "refine": refine_input,
+    "roles": role_input,
+    "delegation": delegation_input,
+}
+
+
+def loop_input(spec: Spec, run: str, site: Placement, state: LoopState | None = None) -> LoopInput:
+    """The input of the workflow that runs this specification, fresh or from a state.
+
+    Raises:
+        InvalidInput: this build has no loop of that kind.
+    """
+    make = LOOP_INPUTS.get(spec.kind)
+    if make is None:
+        raise InvalidInput(
+            f"kind: found {spec.kind}; runs of this kind cannot be started yet.",
+            cure=f"Use one of {', '.join(sorted(LOOP_INPUTS))}.",
+        )
+    return make(spec, run, site, state)
+
+
+def _types(spec: Spec, state: LoopState | None) -> str:
+    return f"{type(spec).__name__} and {type(state).__name__}"
+
 
 SUMMARY_CHARACTERS = 150
 TRIES = 5

@@ -1,4 +1,4 @@
-"""Which steps of a run wait for their store, since when and why, as the server knows it.
+"""Which steps of a run wait for their store, and their failures, opened where they are sealed.
 
 Two kinds of steps say so in two ways: one that waits with what it has in hand says it in its
 heartbeats, bookkeeping in the failure of its newest attempt.
@@ -7,13 +7,49 @@ heartbeats, bookkeeping in the failure of its newest attempt.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
+from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.converter import DataConverter
+from temporalio.client import Client
+from temporalio.converter import DataConverter, WorkflowSerializationContext
 
-from perdure.domain.foundation.errors import StoreAway
+from perdure.domain.foundation.errors import PerdureError, StoreAway
 from perdure.domain.foundation.store_wait import StoreWait
-from perdure.gateway.decoded_failures import opened
+
+T = TypeVar("T")
+UNREADABLE = (PerdureError, ValueError, KeyError, RuntimeError)
+
+
+def converter_for(client: Client, run: str) -> DataConverter:
+    """The client's converter for one run: what is sealed was sealed for it alone."""
+    return client.data_converter.with_context(
+        WorkflowSerializationContext(namespace=client.namespace, workflow_id=run)
+    )
+
+
+async def opened_failure(failure: Failure, converter: DataConverter) -> Failure:
+    """A copy of a failure that says what it says; one that cannot be opened stays as it is."""
+    copy = Failure()
+    copy.CopyFrom(failure)
+    link: Failure | None = copy
+    while link is not None:
+        if link.HasField("encoded_attributes"):
+            said = await opened(link.encoded_attributes, dict[str, str], converter)
+            link.message = (said or {}).get("message", link.message)
+        link = link.cause if link.HasField("cause") else None
+    return copy
+
+
+async def opened(payload: Payload, kind: type[T], converter: DataConverter) -> T | None:
+    """A value of so foreign an origin that it may be of another kind, or sealed for others."""
+    try:
+        (value,) = await converter.decode([payload], [kind])
+    except UNREADABLE:
+        return None
+    return value
+
 
 WAITS_FOR_STORE = "waiting for the store"
 DAY = timedelta(days=1)

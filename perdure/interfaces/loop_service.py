@@ -37,8 +37,7 @@ from perdure.interfaces.envelopes import Below, Share, held_by, share_of
 from perdure.interfaces.services import RunGateway
 from perdure.interfaces.tokens import trusted_places
 from perdure.submission.loading import load_data, store
-from perdure.submission.types import Flags, Submission, Surroundings
-from perdure.submission.workers_view import as_workers_see
+from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 
 STARTED_BY = "started_by"
 ROOT_RUN = "root_run"

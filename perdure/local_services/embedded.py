@@ -1,7 +1,9 @@
 """The port `Runtime` over the supervisor: ensure that everything runs, look at it, stop it."""
 
 import asyncio
+import os
 import shutil
+import sys
 import time
 
 from perdure.adapters.settings.variables import Settings
@@ -11,11 +13,48 @@ from perdure.local_services import temporal_server
 from perdure.local_services.apply_settings import OnProgress, must_restart
 from perdure.local_services.idle_shutdown import touch
 from perdure.local_services.logs import last_words, log_end
-from perdure.local_services.processes import POLL_S, ProcessRef, end, gone, is_alive, try_lock
-from perdure.local_services.progress import Progress
-from perdure.local_services.spawn import spawn_supervisor
+from perdure.local_services.processes import (
+    POLL_S,
+    ProcessRef,
+    end,
+    gone,
+    is_alive,
+    process_ref,
+    try_lock,
+)
+from perdure.local_services.service import Progress
 from perdure.local_services.state import HomeFiles, RuntimeState, read_state
 from perdure.local_services.supervisor import end_leftovers
+
+MODULE = "perdure.local_services"
+
+
+def spawn_supervisor(files: HomeFiles, settings: Settings) -> ProcessRef:
+    """Start a detached supervisor of these settings and return its process.
+
+    It outlives its starter, which therefore holds no handle of it that would have to be awaited.
+    """
+    environment = settings.for_services()
+    environment["PERDURE_HOME"] = str(settings.home)
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    pid = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-P", "-m", MODULE],
+        environment,
+        setsid=True,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(files.log("supervisor")), append, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+    )
+    started = process_ref(pid)
+    if started is None:
+        raise RuntimeUnavailable(
+            "The supervisor ended at once.", cure="Read `perdure logs supervisor`, then try again."
+        )
+    return started
+
 
 STARTED_BY_OTHERS_S = 900.0
 IDLE_WITHIN_S = 60.0

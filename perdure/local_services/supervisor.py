@@ -9,12 +9,11 @@ import structlog
 from temporalio.client import Client
 
 from perdure.adapters.settings.variables import Settings
-from perdure.domain.foundation.errors import PerdureError, RuntimeUnavailable
+from perdure.domain.foundation.errors import NotAllowed, PerdureError, RuntimeUnavailable
 from perdure.local_services import service_commands, temporal_server
 from perdure.local_services.apply_settings import digests
 from perdure.local_services.idle_shutdown import until_idle
 from perdure.local_services.processes import end, process_ref, signals_set, try_lock
-from perdure.local_services.search_attributes import register_search_attributes
 from perdure.local_services.service import Service, ServiceCommand
 from perdure.local_services.service_plan import Plans
 from perdure.local_services.state import (
@@ -24,6 +23,7 @@ from perdure.local_services.state import (
     read_state,
     write_state,
 )
+from perdure.local_services.temporal_server import register_search_attributes
 from perdure.local_services.ui_guard import UiGuard
 from perdure.local_services.watched import Watch
 
@@ -254,3 +254,19 @@ class _Supervisor:
             _log.error("state_not_written", error=failure.strerror)
         if self._on_change is not None:
             self._on_change(self._state)
+
+
+async def up(settings: Settings, on_change: OnChange) -> None:
+    """Run the services until Ctrl-C, SIGTERM or `perdure down`; never ends for being idle.
+
+    `on_change` gets every new state; `table.render` draws it.
+
+    Raises:
+        NotAllowed: the services of this home folder run already.
+        RuntimeUnavailable: a service does not start, or the named server does not answer.
+    """
+    if not await supervise(settings, on_change=on_change):
+        raise NotAllowed(
+            f"The services of {settings.home} run already.",
+            cure="Look at `perdure logs --follow`, or stop them with `perdure down`.",
+        )

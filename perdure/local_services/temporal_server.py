@@ -5,17 +5,103 @@ from datetime import timedelta
 
 import structlog
 from google.protobuf.duration_pb2 import Duration
+from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.operatorservice.v1 import (
+    AddSearchAttributesRequest,
+    ListSearchAttributesRequest,
+)
 from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfigProfile
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.foundation.errors import RuntimeUnavailable
-from perdure.domain.foundation.plain_text import cause_in_words
-from perdure.local_services.search_attributes import register_search_attributes
+from perdure.domain.foundation.names import SEARCH_ATTRIBUTES, attributes_command
+from perdure.domain.foundation.plain_text import cause_in_words, said_in_words
 
 _log = structlog.get_logger(__name__)
+_TYPES: dict[str, IndexedValueType.ValueType] = {
+    "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+    "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT,
+    "Double": IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE,
+}
+
+
+_MAY_NOT_LOOK = frozenset({RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED})
+
+
+async def register_search_attributes(client: Client) -> None:
+    """Make sure that the namespace knows Perdure's search attributes by their right types.
+
+    An account that may not even look at them is left to find out at the first start.
+
+    Raises:
+        RuntimeUnavailable: a name is missing and cannot be added, or has another type.
+    """
+    wanted = {name: _TYPES[kind] for name, kind in SEARCH_ATTRIBUTES.items()}
+    try:
+        present = await _listed(client)
+    except RPCError as error:
+        if error.status not in _MAY_NOT_LOOK:
+            raise _unreadable(client, error) from error
+        _log.warning("search_attributes_not_shown", why=error.message)
+        return
+    missing = {name: kind for name, kind in wanted.items() if name not in present}
+    if missing:
+        await _add(client, missing)
+        present = await _listed(client)
+    wrong = [
+        f"{name} should be {_word(kind)} and is {_word(present.get(name))}"
+        for name, kind in wanted.items()
+        if present.get(name) != kind
+    ]
+    if wrong:
+        raise RuntimeUnavailable(
+            f"Namespace {client.namespace!r} has unfit search attributes: {'; '.join(wrong)}.",
+            cure="Remove or rename them on the server, or name another namespace "
+            "(TEMPORAL_NAMESPACE).",
+        )
+
+
+async def missing_attributes(client: Client) -> list[str]:
+    """The names that the namespace does not know; raises `RPCError`."""
+    present = await _listed(client)
+    return [name for name in SEARCH_ATTRIBUTES if name not in present]
+
+
+def _unreadable(client: Client, error: RPCError) -> RuntimeUnavailable:
+    why = said_in_words(error.message or error.status.name, otherwise="it failed inside")
+    return RuntimeUnavailable(
+        f"The search attributes of namespace {client.namespace!r} cannot be read: {why}.",
+        cure="Check that the namespace exists (TEMPORAL_NAMESPACE) and that the server is well.",
+    )
+
+
+async def _listed(client: Client) -> dict[str, IndexedValueType.ValueType]:
+    reply = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=client.namespace)
+    )
+    return dict(reply.custom_attributes)
+
+
+async def _add(client: Client, missing: dict[str, IndexedValueType.ValueType]) -> None:
+    request = AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
+    try:
+        await client.operator_service.add_search_attributes(request)
+    except RPCError as error:
+        raise RuntimeUnavailable(
+            f"The server refused the search attributes {', '.join(missing)}: {error.message}",
+            cure="Let somebody who may add them: "
+            f"`{attributes_command(client.namespace, missing)}`.",
+        ) from error
+
+
+def _word(kind: IndexedValueType.ValueType | None) -> str:
+    if kind is None:
+        return "missing"
+    return IndexedValueType.Name(kind).removeprefix("INDEXED_VALUE_TYPE_").capitalize()
+
 
 RETENTION = timedelta(days=30)
 ANSWER_WITHIN_S = 5.0

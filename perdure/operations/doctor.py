@@ -19,10 +19,8 @@ from perdure.domain.foundation.plain_text import said_in_words
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
 from perdure.local_services.embedded import EmbeddedRuntime
-from perdure.local_services.search_attributes import missing_attributes
-from perdure.local_services.temporal_server import connect_named
-from perdure.operations.run_checks import failing_runs, waiting_runs
-from perdure.operations.store_checks import STORES, api, disk, stores
+from perdure.local_services.temporal_server import connect_named, missing_attributes
+from perdure.operations.doctor_checks import STORES, api, disk, failing_runs, stores, waiting_runs
 
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
 BROKEN_LOOK = "Report this with what `perdure doctor --json` says."

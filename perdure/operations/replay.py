@@ -1,19 +1,213 @@
-"""Replays recorded histories against this code: the same commands, and the same words in them."""
+"""Replays recorded histories against this code: the same commands, and the same words in them.
 
+Temporal's replayer matches commands by kind, type and id: another prompt, another number in the
+state or another explanation would pass it. Here every request, every continued state and the
+result are compared as well.
+"""
+
+import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NoReturn
 
 from google.protobuf.json_format import Error as MalformedMessage
+from pydantic import BaseModel, JsonValue, ValidationError
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
-from temporalio.worker import Interceptor, Replayer
+from temporalio.worker import (
+    ContinueAsNewInput,
+    ExecuteWorkflowInput,
+    Interceptor,
+    Replayer,
+    StartActivityInput,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
+)
+from temporalio.workflow import ActivityHandle
 
 from perdure.adapters.temporal.data_converter import data_converter
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.ports import BlobStore
 from perdure.interfaces.services import Replayed
-from perdure.operations.replay_comparison import Witness, difference
 from perdure.workflow_registry import WORKFLOWS, workflow_runner
+
+CONTINUED, RESULT = "the continued state", "the result"
+SHOWN_CHARACTERS = 120
+
+# Whether two values that are no containers say the same, at a path.
+Same = Callable[[JsonValue, JsonValue, str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One thing that workflow code handed out: what, its model, and its JSON at that moment."""
+
+    what: str
+    model: type[object]
+    data: bytes
+
+
+class Witness(Interceptor):
+    """Interceptor of a replayer; `said` is what the newest replay handed out, in order."""
+
+    def __init__(self, converter: DataConverter) -> None:
+        self.said: list[Said] = []
+        self._converter = converter
+
+    def hear(self, what: str, value: object) -> None:
+        """Keep a value as it is now; workflow code goes on changing its state."""
+        payload = self._converter.payload_converter.to_payload(value)
+        self.said.append(Said(what, type(value), payload.data))
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,
+    ) -> type[WorkflowInboundInterceptor]:
+        """The interceptor of each replayed workflow."""
+        witness = self
+
+        class Outbound(WorkflowOutboundInterceptor):
+            def start_activity(self, input: StartActivityInput) -> ActivityHandle[object]:
+                for arg in input.args:
+                    witness.hear(input.activity, arg)
+                return super().start_activity(input)
+
+            def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:
+                for arg in input.args:
+                    witness.hear(CONTINUED, arg)
+                super().continue_as_new(input)
+
+        class Inbound(WorkflowInboundInterceptor):
+            def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+                super().init(Outbound(outbound))
+
+            async def execute_workflow(self, input: ExecuteWorkflowInput) -> object:
+                result = await super().execute_workflow(input)
+                witness.hear(RESULT, result)
+                return result
+
+        return Inbound
+
+
+async def difference(
+    history: WorkflowHistory, said: Sequence[Said], converter: DataConverter
+) -> str | None:
+    """The first word that differs, or None; what lies beyond a history's end is not compared."""
+    recorded = _recorded(history)
+    if len(said) < len(recorded):
+        return f"{len(recorded)} words were recorded, this code says {len(said)}"
+    same = _same_but_for_clocks if _worker_was_lost(history) else _same
+    counts: dict[str, int] = {}
+    for (what, payload), now in zip(recorded, said, strict=False):
+        counts[what] = counts.get(what, 0) + 1
+        place = f"{what} (number {counts[what]})"
+        if what != now.what:
+            return f"{place} was recorded, this code comes to {now.what} instead"
+        (then,) = await converter.decode([payload])
+        was, is_now = _as_read_now(then, now.model, converter), json.loads(now.data)
+        found = _difference(was, is_now, same=same)
+        if found is not None:
+            return f"{place}: {found}"
+    return None
+
+
+def _recorded(history: WorkflowHistory) -> list[tuple[str, Payload]]:
+    found: list[tuple[str, Payload]] = []
+    for event in history.events:
+        scheduled = event.activity_task_scheduled_event_attributes
+        rolled = event.workflow_execution_continued_as_new_event_attributes
+        completed = event.workflow_execution_completed_event_attributes
+        found += [(scheduled.activity_type.name, one) for one in scheduled.input.payloads]
+        found += [(CONTINUED, one) for one in rolled.input.payloads]
+        found += [(RESULT, one) for one in completed.result.payloads]
+    return found
+
+
+def _as_read_now(then: JsonValue, model: type[object], converter: DataConverter) -> JsonValue:
+    """A recorded value as this code reads it: a field that is newer has its default."""
+    if not issubclass(model, BaseModel):
+        return then
+    try:
+        read = model.model_validate_json(json.dumps(then))
+    except ValidationError:
+        return then
+    return json.loads(converter.payload_converter.to_payload(read).data)
+
+
+def _worker_was_lost(history: WorkflowHistory) -> bool:
+    lost = EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT
+    return any(event.event_type == lost for event in history.events)
+
+
+def _same(then: JsonValue, now: JsonValue, path: str) -> bool:
+    return then == now
+
+
+def _same_but_for_clocks(then: JsonValue, now: JsonValue, path: str) -> bool:
+    """Equal, or two instants or durations.
+
+    After a worker is lost its successor may be asked a query before it is given the waiting
+    workflow task. It then takes in what has happened at the time of the task before, and goes on
+    from there: the same decisions, stamped some seconds earlier than any replay stamps them.
+    """
+    if then == now:
+        return True
+    match then, now:
+        case str(), str():
+            return _is_instant(then) and _is_instant(now)
+        case int() | float(), int() | float():
+            return path.endswith("_s")
+        case _:
+            return False
+
+
+def _is_instant(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _difference(
+    then: JsonValue, now: JsonValue, *, same: Same, path: str = "", grown: bool = False
+) -> str | None:
+    """Where two values differ; in a `grown` one, keys that the recording lacks are newer."""
+    match then, now:
+        case dict(), dict():
+            names = then if grown else then | now
+            pairs = [(name, then.get(name), now.get(name)) for name in names]
+        case list(), list() if len(then) == len(now):
+            pairs = [(str(n), old, new) for n, (old, new) in enumerate(zip(then, now, strict=True))]
+        case str(), str() if then.startswith("{") and now.startswith("{"):
+            return _between_texts(then, now, same, path)
+        case _ if same(then, now, path):
+            return None
+        case _:
+            return f"{path or 'it'} was {_shown(then)}, now {_shown(now)}"
+    found = (
+        _difference(old, new, same=same, path=f"{path}.{name}".lstrip("."), grown=grown)
+        for name, old, new in pairs
+    )
+    return next((one for one in found if one is not None), None)
+
+
+def _between_texts(then: str, now: str, same: Same, path: str) -> str | None:
+    """Results and states that travel as JSON text are whole, defaults included."""
+    try:
+        return _difference(json.loads(then), json.loads(now), same=same, path=path, grown=True)
+    except ValueError:
+        return None if then == now else f"{path} was {_shown(then)}, now {_shown(now)}"
+
+
+def _shown(value: JsonValue) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
 
 PROBLEM_CHARACTERS = 500
 _MESSAGE = re.compile(r'\bmessage: "((?:[^"\\]|\\.)+)"')

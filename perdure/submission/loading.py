@@ -1,4 +1,4 @@
-"""From a task file, bare words or a REST body to a valid specification."""
+"""From a task file, bare words, a REST body or another run to a valid specification."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +24,7 @@ from perdure.submission.layers import (
 from perdure.submission.packaged_tasks import definition_file, open_inputs
 from perdure.submission.parse_yaml import FILE_SUFFIXES, fields_of, read_file
 from perdure.submission.types import Flags, Submission, Surroundings
-from perdure.submission.unused_settings import idle_notes
-from perdure.submission.validation import validated
+from perdure.submission.validation import idle_notes, validated
 
 NO_FLAGS = Flags()
 
@@ -140,3 +139,35 @@ def _task_file(task: str, surroundings: Surroundings) -> Path | None:
     if looks_like_one or path.is_dir():
         raise NotFound(f"There is no task file {path}.", cure='`perdure new "a goal"` writes one.')
     return None
+
+
+def revise(
+    spec: Spec,
+    flags: Flags,
+    *,
+    surroundings: Surroundings,
+    goal: str | None = None,
+    label: str | None = None,
+) -> Submission:
+    """Apply flags, a goal and a label to a specification.
+
+    Raises:
+        InvalidInput: the changes make no valid specification; every problem is named.
+    """
+    whole: Fields = spec.model_dump(mode="json", by_alias=True)
+    own = Layer(name="the run", fields=whole)
+    said, problems = flag_fields(flags, spec.kind)
+    told: Fields = {} if goal is None else {"goal": goal}
+    if label is not None:
+        told["metadata"] = {"label": label}
+    references = References()
+    flagged = Layer(name="the flags", fields=said, folder=surroundings.folder)
+    layers = [own, references.resolved(flagged), Layer(name="the flags", fields=told)]
+    fields = with_lists(merged(layers, spec.kind), flags)
+    revised = validated(
+        fields,
+        layers,
+        problems=[*problems, *references.problems],
+        rubric_problems=surroundings.rubric_problems,
+    )
+    return Submission(spec=revised, blobs=references.blobs, notes=idle_notes(said))

@@ -1,6 +1,7 @@
 """Everything wrong with a specification at once, in sentences for people."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
@@ -9,12 +10,149 @@ from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.rubric import Rubric, RubricProblems, no_problems
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import Problem, nearest_name, problems_of
+from perdure.domain.foundation.problems import Problem, nearest_name, problems_of, shown
 from perdure.domain.refine.spec import RefineSpec, bound_to_parts, settings_problems
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.specs import RUN_SPEC, Spec, rubric_of
-from perdure.submission.fields import field_names
-from perdure.submission.layers import Fields, Layer, meant_kind, source_of, steps_of
+from perdure.submission.layers import Fields, Layer, has, meant_kind, source_of, steps_of
+
+Schema = dict[str, JsonValue]
+
+
+def field_names(value: JsonValue, steps: Sequence[str | int]) -> list[str]:
+    """The names of the fields that the block at `steps` may have, sorted.
+
+    Args:
+        value: the whole specification; its kinds and checks say which of several forms is meant.
+        steps: the way to the block, such as `("rubric", 0, "evaluator")`.
+    """
+    nodes = _narrowed(_alternatives(_schema()), value)
+    for step in steps:
+        value = _at(value, step)
+        below = [inner for node in nodes for inner in _below(node, step)]
+        nodes = _narrowed([alt for node in below for alt in _alternatives(node)], value)
+    names = {name for node in nodes for name in _block(node, "properties")}
+    return sorted(names)
+
+
+@cache
+def _schema() -> Schema:
+    return RUN_SPEC.json_schema()
+
+
+def _alternatives(node: Schema) -> list[Schema]:
+    """The plain forms behind references and unions."""
+    target = node.get("$ref")
+    if isinstance(target, str):
+        found = _block(_schema(), "$defs").get(target.rsplit("/", 1)[-1])
+        return _alternatives(found) if isinstance(found, dict) else []
+    for word in ("oneOf", "anyOf", "allOf"):
+        inner = node.get(word)
+        if isinstance(inner, list):
+            return [alt for item in inner if isinstance(item, dict) for alt in _alternatives(item)]
+    return [node]
+
+
+def _narrowed(nodes: list[Schema], value: JsonValue) -> list[Schema]:
+    """Those forms whose tag (`kind`, `check`, `type`) the value has; all when it has none."""
+    if not isinstance(value, dict):
+        return nodes
+    tagged = [node for node in nodes if _is_tagged(node, value)]
+    return tagged or nodes
+
+
+def _is_tagged(node: Schema, value: dict[str, JsonValue]) -> bool:
+    tags = {
+        name: field["const"]
+        for name, field in _block(node, "properties").items()
+        if isinstance(field, dict) and "const" in field
+    }
+    return bool(tags) and all(value.get(name) == tag for name, tag in tags.items())
+
+
+def _below(node: Schema, step: str | int) -> list[Schema]:
+    if isinstance(step, int):
+        found = node.get("items")
+    else:
+        found = _block(node, "properties").get(step, node.get("additionalProperties"))
+    return [found] if isinstance(found, dict) else []
+
+
+def _block(node: Schema, name: str) -> Schema:
+    found = node.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _at(value: JsonValue, step: str | int) -> JsonValue:
+    match value, step:
+        case dict(), str():
+            return value.get(step)
+        case list(), int() if step < len(value):
+            return value[step]
+        case _:
+            return None
+
+
+_NO_ROLE = "no step of this kind of run calls this role"
+_NO_WORKERS = "no step of this kind of run starts workers"
+IDLE: Mapping[str, str] = {
+    "budget.workers": _NO_WORKERS,
+    "budget.depth": _NO_WORKERS,
+    "models.manager": _NO_ROLE,
+    "models.worker": _NO_ROLE,
+    "models.critic": _NO_ROLE,
+    "models.repair": _NO_ROLE,
+}
+
+AGENT_IDLE: Mapping[str, str] = {
+    "skills": "an agent run is given skills with `recall: true` alone",
+}
+ROLES_IDLE: Mapping[str, str] = {
+    "recall": "stages have the memory tools instead, each by its access",
+    "skills": "stages have the skill tools instead, each by its access",
+    "models.planner": "the stages of a definition have models of their own, or the executor's",
+}
+DELEGATION_IDLE: Mapping[str, str] = {
+    "models.planner": "the manager plans itself",
+}
+
+
+def idle_notes(given: Fields) -> tuple[str, ...]:
+    """One line for each setting that was given, is not off, and has no effect.
+
+    Args:
+        given: what files and flags say, without the built-in defaults.
+    """
+    match given.get("kind", "agent"):
+        case "delegation":
+            idle = dict(DELEGATION_IDLE)
+        case "roles":
+            # Loops of roles run loops as stages.
+            own = {path: why for path, why in IDLE.items() if not path.startswith("budget.")}
+            idle = {**own, **ROLES_IDLE}
+        case "agent" if given.get("recall") is not True:
+            idle = {**IDLE, **AGENT_IDLE}
+        case _:
+            idle = dict(IDLE)
+    return tuple(
+        f"{path}: {_words(value)} has no effect in this version: {why}."
+        for path, why in idle.items()
+        if (value := _value_at(given, path)) and value != "off"
+    )
+
+
+def _value_at(fields: Fields, path: str) -> JsonValue:
+    steps = steps_of(path)
+    if not has(fields, steps):
+        return None
+    value: JsonValue = fields
+    for step in steps:
+        value = value[str(step)] if isinstance(value, dict) else None
+    return value
+
+
+def _words(value: JsonValue) -> str:
+    return value if isinstance(value, str) else shown(value)
 
 
 def validated(

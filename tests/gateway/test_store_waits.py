@@ -10,8 +10,13 @@ from temporalio.exceptions import ApplicationError
 
 from perdure.adapters.temporal.data_converter import data_converter
 from perdure.domain.foundation.store_wait import StoreWait
-from perdure.gateway.decoded_failures import opened_failure
-from perdure.gateway.store_waits import WaitingStep, in_words, made_again, waiting_steps
+from perdure.gateway.store_waits import (
+    WaitingStep,
+    in_words,
+    made_again,
+    opened_failure,
+    waiting_steps,
+)
 
 NOW = datetime(2026, 1, 2, 18, 22, 10, tzinfo=UTC)
 RUN = WorkflowSerializationContext(namespace="default", workflow_id="agent-1")

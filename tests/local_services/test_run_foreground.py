@@ -13,9 +13,9 @@ from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.ports import Endpoints
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.processes import is_alive
-from perdure.local_services.run_foreground import up
 from perdure.local_services.state import RuntimeState
 from perdure.local_services.status_table import banner, render
+from perdure.local_services.supervisor import up
 from tests.local_services.support import processes_of
 
 MakeSettings = Callable[..., Settings]

@@ -15,8 +15,7 @@ from perdure.local_services import processes
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.logs import last_words
 from perdure.local_services.processes import is_alive, listens, process_ref
-from perdure.local_services.progress import Progress
-from perdure.local_services.service import Service, ServiceCommand
+from perdure.local_services.service import Progress, Service, ServiceCommand
 from tests.local_services.support import python
 
 WAITS = "import signal; signal.pause()"

@@ -9,8 +9,7 @@ import pytest
 from recordings import FOLDER
 
 from perdure.about import VERSION
-from perdure.operations import replay_comparison
-from perdure.operations.replay import replay
+from perdure.operations import replay as replaying
 
 Change = Callable[[Any], None]
 
@@ -35,7 +34,7 @@ def changed(scene: str, step: str, change: Change) -> bytes:
 
 async def problem(history: bytes) -> str | None:
     """What a replay says of a history."""
-    (found,) = [item async for item in replay({"it": history}, None)]
+    (found,) = [item async for item in replaying.replay({"it": history}, None)]
     return found.problem
 
 
@@ -103,5 +102,5 @@ async def test_clocks_may_differ_where_a_worker_was_lost(
 ) -> None:
     history = changed("agent_budget_end", "finish", _status(change))
     assert await problem(history) is not None
-    monkeypatch.setattr(replay_comparison, "_worker_was_lost", lambda history: True)
+    monkeypatch.setattr(replaying, "_worker_was_lost", lambda history: True)
     assert (await problem(history) is None) is same

@@ -12,8 +12,8 @@ from perdure.domain.foundation.errors import NotFound
 from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.gateway.types import FailingRun, FailingRuns, RunFilter, RunPage, RunRow
 from perdure.interfaces.services import Check
-from perdure.operations import run_checks
-from perdure.operations.run_checks import how_far, waiting_runs
+from perdure.operations import doctor_checks
+from perdure.operations.doctor_checks import how_far, waiting_runs
 
 WAITS = "waiting for the store since 10:00:00 UTC: it is full; tried once"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -87,7 +87,7 @@ async def test_open_runs_are_asked_what_they_wait_for(
     checks = [check async for check in waiting_runs(listed.connect)]  # type: ignore[arg-type]
     assert [(check.name, check.found) for check in checks] == found
     assert all(check.cure for check in checks)
-    assert len(listed.asked) == min(runs, run_checks.LOOKED_AT)
+    assert len(listed.asked) == min(runs, doctor_checks.LOOKED_AT)
 
 
 async def test_a_run_that_went_meanwhile_hides_no_other() -> None:

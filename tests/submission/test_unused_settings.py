@@ -5,7 +5,7 @@ from pydantic import JsonValue
 
 from perdure.submission.loading import load_data
 from perdure.submission.types import Flags, Surroundings
-from perdure.submission.unused_settings import IDLE, idle_notes
+from perdure.submission.validation import IDLE, idle_notes
 
 AROUND = Surroundings(folder=None, default_model="claude-x")
 RUBRIC: JsonValue = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 9}}]

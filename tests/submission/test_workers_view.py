@@ -8,8 +8,7 @@ from pydantic import JsonValue
 
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.submission.loading import load_data
-from perdure.submission.types import Flags, Submission, Surroundings
-from perdure.submission.workers_view import as_workers_see
+from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 
 HERE = Surroundings(folder=None, default_model="local")
 JUDGED: dict[str, JsonValue] = {

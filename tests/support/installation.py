@@ -32,8 +32,8 @@ from perdure.gateway.gateway import Gateway
 from perdure.gateway.project_assignment import Settling
 from perdure.gateway.types import InstallationInfo, Waits
 from perdure.interfaces.audit_trail import AuditTrail
-from perdure.local_services.search_attributes import register_search_attributes
 from perdure.local_services.service_commands import temporal_binary
+from perdure.local_services.temporal_server import register_search_attributes
 from perdure.resolve_spec import Plugins, Resolver
 from perdure.worker import run_worker
 

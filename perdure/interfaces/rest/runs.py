@@ -26,7 +26,7 @@ from perdure.interfaces.rest.schemas import FRESH_NOTE, Count, PatchBody, Runs, 
 from perdure.interfaces.rest.scopes import require_trust
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.submission.loading import load_data, store
-from perdure.submission.workers_view import as_workers_see
+from perdure.submission.types import as_workers_see
 
 
 def tag_of(value: JsonValue) -> str:

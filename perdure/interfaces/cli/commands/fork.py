@@ -8,8 +8,7 @@ from cyclopts import Parameter
 from perdure.interfaces.cli.commands.load_task import surroundings
 from perdure.interfaces.cli.commands.parameters import Given, Limits, OneRun, limits_of
 from perdure.interfaces.cli.commands.run import follow_started
-from perdure.submission.fork_changes import revise
-from perdure.submission.loading import store
+from perdure.submission.loading import revise, store
 from perdure.submission.types import Flags
 
 

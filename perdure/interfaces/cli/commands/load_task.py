@@ -22,8 +22,7 @@ from perdure.interfaces.services import Services
 from perdure.submission.goals import goal_fields
 from perdure.submission.loading import load, load_data
 from perdure.submission.packaged_tasks import definition_file
-from perdure.submission.types import Flags, Submission, Surroundings
-from perdure.submission.workers_view import as_workers_see
+from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 
 DRAFT_HEAD = """\
 # What is good enough stands under `rubric`: edit it, then look before you pay:

@@ -1,0 +1,197 @@
+"""Checks of `doctor`: the installation's own store, disk and tokens, and its open runs."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.maintenance import try_writing
+from perdure.adapters.stores.open_stores import DATABASE_FILE, Stores, open_stores
+from perdure.adapters.temporal.encryption_keys import encryption_keys
+from perdure.domain.foundation.errors import NotFound, PerdureError, ServiceUnavailable, StoreAway
+from perdure.domain.run.status import RunStatus
+from perdure.gateway.store_waits import WAITS_FOR_STORE
+from perdure.gateway.types import FailingRuns, RunFilter
+from perdure.interfaces.app_context import Connect
+from perdure.interfaces.services import Check, RunGateway
+from perdure.local_services.service_commands import has_api
+
+STORES = "stores"
+LOW_DISK_BYTES = 1024**3
+WEEK = timedelta(days=7)
+WAITING = "Runs wait for it and lose nothing; nothing has to be restarted when it is back."
+
+
+def disk(settings: Settings) -> Check:
+    """Whether the disk of the home folder has room."""
+    place = next(folder for folder in (settings.home, *settings.home.parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    found = f"{free / 1024**3:.1f} GiB free at {place}"
+    if free < LOW_DISK_BYTES:
+        cure = "Make room, or run `perdure gc`."
+        return Check(name="disk", state="warning", found=found, cure=cure)
+    return Check(name="disk", state="ok", found=found)
+
+
+def is_new(settings: Settings) -> bool:
+    """Whether nothing was ever kept here."""
+    return settings.database_url is None and not (settings.home / DATABASE_FILE).exists()
+
+
+async def stores(settings: Settings) -> Check:
+    """Whether the store can be read and written, as every step of a run must."""
+    if is_new(settings):
+        return Check(name=STORES, state="ok", found=f"none yet in {settings.home}")
+    try:
+        async with _opened(settings) as opened:
+            runs = await opened.records.find_runs(limit=1)
+            await try_writing(opened, settings.home)
+    except StoreAway as error:
+        return Check(
+            name=STORES, state="failed", found=error.message, cure=f"{error.cure} {WAITING}"
+        )
+    except PerdureError as error:
+        return Check(name=STORES, state="failed", found=error.message, cure=error.cure)
+    kind = "PostgreSQL" if "postgres" in settings.store_url else "SQLite"
+    told = f"newest run {runs[0].id}" if runs else "no runs yet"
+    return Check(name=STORES, state="ok", found=f"{kind}, can be written, {told}")
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncGenerator[Stores]:
+    keys = encryption_keys(settings)
+    opened = await open_stores(settings.home, settings.database_url, encryption_keys=keys)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def api(settings: Settings) -> Check:
+    """Whether the REST API is installed, and who could use it."""
+    if not has_api():
+        return Check(
+            name="rest api",
+            state="warning",
+            found="not installed",
+            cure="Install `perdure[api]` to start and follow runs over HTTP.",
+        )
+    if settings.api == "off":
+        return Check(name="rest api", state="ok", found="installed, switched off (PERDURE_API)")
+    if is_new(settings):
+        return _without_token("installed")
+    try:
+        async with _opened(settings) as opened:
+            tokens = await opened.access.tokens()
+    except PerdureError as error:
+        return Check(name="rest api", state="failed", found=error.message, cure=error.cure)
+    now = utc_now()
+    usable = sum(token.usable(now) for token in tokens)
+    if not usable:
+        return _without_token("installed")
+    soon = [token.id for token in tokens if token.usable(now) and not token.usable(now + WEEK)]
+    if soon:
+        return Check(
+            name="rest api",
+            state="warning",
+            found=f"installed, {usable} usable tokens; within a week expires {', '.join(soon[:5])}",
+            cure=f"Renew it: perdure api token rotate {soon[0]}",
+        )
+    return Check(name="rest api", state="ok", found=f"installed, {usable} usable tokens")
+
+
+def _without_token(installed: str) -> Check:
+    return Check(
+        name="rest api",
+        state="ok",
+        found=f"{installed}, no token yet, so nobody is let in",
+        cure="Make one: perdure api token create NAME --scope operate",
+    )
+
+
+LOOKED_AT = 200  # newest open runs
+PAGE = 50
+AT_ONCE = 8
+
+
+async def failing_runs(connect: Connect) -> AsyncIterator[Check]:
+    """Open runs whose code keeps failing in the worker: nobody else would say so."""
+    with suppress(ServiceUnavailable):  # an absent server was told already
+        async with connect(start=False, on_progress=lambda _: None) as services:
+            failing = await services.gateway.failing(limit=LOOKED_AT)
+            for one in failing.runs:
+                yield Check(name=f"run {one.run}", state="failed", found=one.found, cure=one.cure)
+            yield how_far(failing)
+
+
+def how_far(failing: FailingRuns) -> Check:
+    """How many open runs were looked at for a failure of their code, and who looks at the rest."""
+    name, unseen = "failing runs", max(0, failing.open - failing.looked_at)
+    found = f"{len(failing.runs)} of {failing.open} open runs"
+    if not unseen:
+        return Check(name=name, state="ok", found=found)
+    if failing.server_names_them:
+        beyond = "of the others, those that have failed for more than a minute"
+        found = f"{found}: among the newest {failing.looked_at}, and {beyond}"
+        return Check(name=name, state="ok", found=found)
+    return Check(
+        name=name,
+        state="warning",
+        found=f"{found}: only the newest {failing.looked_at} were looked at, {unseen} were not",
+        cure="`perdure status ID` says it of one. End what nobody needs any more.",
+    )
+
+
+async def waiting_runs(connect: Connect) -> AsyncIterator[Check]:
+    """Open runs that wait for their store, or whose work no worker takes."""
+    with suppress(ServiceUnavailable):  # an absent server was told already
+        async with connect(start=False, on_progress=lambda _: None) as services:
+            looked_at, cursor = 0, None
+            while looked_at < LOOKED_AT:
+                wanted = RunFilter(
+                    status="running", limit=min(PAGE, LOOKED_AT - looked_at), cursor=cursor
+                )
+                page = await services.gateway.list(wanted)
+                for status in await _statuses(services.gateway, [row.id for row in page.runs]):
+                    for check in _waits(status):
+                        yield check
+                looked_at += len(page.runs)
+                cursor = page.cursor
+                if cursor is None:
+                    return
+            yield Check(
+                name="runs",
+                state="warning",
+                found=f"only the newest {looked_at} open runs were asked what they wait for; there "
+                "are more",
+                cure="`perdure status ID` says it of one. End what nobody needs any more.",
+            )
+
+
+async def _statuses(gateway: RunGateway, runs: list[str]) -> list[RunStatus]:
+    """A look at each; one that was deleted meanwhile is no longer open."""
+    found: list[RunStatus] = []
+    for start in range(0, len(runs), AT_ONCE):
+        looks = [gateway.status(run) for run in runs[start : start + AT_ONCE]]
+        for looked in await asyncio.gather(*looks, return_exceptions=True):
+            if isinstance(looked, RunStatus):
+                found.append(looked)
+            elif not isinstance(looked, NotFound):
+                raise looked
+    return found
+
+
+def _waits(status: RunStatus) -> list[Check]:
+    """What a run waits for that somebody can do something about."""
+    name, checks = f"run {status.id}", list[Check]()
+    if (status.trouble or "").startswith(WAITS_FOR_STORE):
+        found = status.trouble or ""
+        checks.append(Check(name=name, state="warning", found=found, cure=WAITING))
+    found, _, start = status.dispatch.rpartition(" Start one with ")
+    if start:
+        cure = f"Start one with {start}"
+        checks.append(Check(name=name, state="warning", found=found, cure=cure))
+    return checks
