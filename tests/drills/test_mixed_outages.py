@@ -135,6 +135,10 @@ async def test_runs_of_every_kind_end_as_undisturbed(
         for runs in sets:
             for run in runs.values():
                 await books_agree(site, run)
+                r = await site.gateway.result(run)
+                print("SPEND", run, r.spend.active_time_s, r.spend.wall_time_s, flush=True)
+                for a in await site.parts.stores.journal.tree(root=run, run=run):
+                    print("   ", a.key if hasattr(a, "key") else a, getattr(a, "seconds", None))
                 if seconds >= LONG_S:
                     spend = (await site.gateway.result(run)).spend
                     assert spend.active_time_s < seconds, "waiting for a store is no work"

@@ -1,11 +1,13 @@
 """The compose file and the files it names: structure only, since no container engine is assumed."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.names import SEARCH_ATTRIBUTES
@@ -18,9 +20,19 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 CONDITIONS = {"service_healthy", "service_completed_successfully", "service_started"}
 
 
-def test_top_level_keys_are_those_of_compose() -> None:
-    known = {"name", "services", "volumes", "networks", "configs", "secrets"}
-    assert {key for key in COMPOSE if not key.startswith("x-")} <= known
+def _misfits(compose: object) -> list[str]:
+    """What the Compose Specification's own schema, kept beside this file, says against it."""
+    schema = json.loads((Path(__file__).parent / "compose-spec.json").read_text("utf-8"))
+    return [error.message for error in Draft202012Validator(schema).iter_errors(compose)]  # pyright: ignore[reportUnknownMemberType]
+
+
+def test_the_file_is_of_the_compose_specification() -> None:
+    assert _misfits(COMPOSE) == []
+    mistyped = {**COMPOSE, "services": {"worker": {**SERVICES["worker"], "helthcheck": {}}}}
+    assert "helthcheck" in " ".join(_misfits(mistyped))
+
+
+def test_the_services_of_a_team_are_there() -> None:
     assert {"postgresql", "temporal", "temporal-ui", "worker"} <= SERVICES.keys()
 
 

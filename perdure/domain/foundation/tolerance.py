@@ -2,7 +2,8 @@
 
 Those are fields, and values of closed sets: a field with such a value has its default, and a thing
 in a list whose `type` is not known (an event, say) is passed over. Where a value is needed and has
-no default, the reading fails: no other value would be true.
+no default, the most careful known one stands in for it (an outcome of a newer version reads as
+`failed`, and the text beside it says what it was); where there is none, the reading fails.
 
 Files and messages of people stay strict, for there an unknown field is a typing error. What our own
 processes write for each other (inputs, states, step messages, rows, blobs) may come from a version
@@ -10,16 +11,22 @@ with more fields, after an upgrade of a part or after a rollback.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 UNKNOWN = "extra_forbidden"
 NEWER = "literal_error"
 TAG = "type"
+# For fields that only describe, by name: what an unknown value of them is read as.
+STAND_INS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"outcome": ("failed", "error"), "phase": ("executing",), "severity": ("important",)}
+)
 Place = tuple[int | str, ...]
 
 
@@ -62,12 +69,25 @@ def without_unknown(data: str | bytes, error: ValidationError) -> tuple[str, tup
     found = error.errors(include_url=False)
     if any(one["type"] not in {UNKNOWN, NEWER} for one in found):
         raise error
-    places = [_left_out(one["loc"], newer=one["type"] == NEWER) for one in found]
+    instead = {one["loc"]: _stand_in(one) for one in found}
+    places = [
+        one["loc"] if instead[one["loc"]] else _left_out(one["loc"], newer=one["type"] == NEWER)
+        for one in found
+    ]
     whole: JsonValue = json.loads(data)
     # The last of a list first: the others keep their places.
     for place in sorted(set(places), key=_in_order, reverse=True):
-        _drop(whole, place)
+        _drop(whole, place, instead=instead.get(place))
     return json.dumps(whole), tuple(".".join(str(step) for step in place) for place in places)
+
+
+def _stand_in(error: ErrorDetails) -> str | None:
+    """The value to read in place of one that a newer version added, where there is one."""
+    if error["type"] != NEWER:
+        return None
+    known: str = error.get("ctx", {}).get("expected", "")
+    name = str(error["loc"][-1]) if error["loc"] else ""
+    return next((value for value in STAND_INS.get(name, ()) if f"'{value}'" in known), None)
 
 
 def _left_out(place: Place, *, newer: bool) -> Place:
@@ -80,12 +100,17 @@ def _in_order(place: Place) -> tuple[tuple[bool, int, str], ...]:
     return tuple((True, step, "") if isinstance(step, int) else (False, 0, step) for step in place)
 
 
-def _drop(value: JsonValue, place: tuple[int | str, ...]) -> None:
-    """Take one value out; steps that are tags of unions, and no keys, are passed over."""
+def _drop(value: JsonValue, place: Place, *, instead: str | None = None) -> None:
+    """Take one value out, or put another in its place.
+
+    Steps that are tags of unions, and no keys, are passed over.
+    """
     *way, name = place
     for step in way:
         value = _inside(value, step)
     match value, name:
+        case dict(), _ if instead is not None:
+            value[str(name)] = instead
         case dict(), _:
             value.pop(str(name), None)
         case list(), int() if name < len(value):

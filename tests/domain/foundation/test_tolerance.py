@@ -6,12 +6,15 @@ from typing import Annotated, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from perdure.domain.evaluation.scores import Finding
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.tolerance import read, read_as
 from perdure.domain.run.events import Event
+from perdure.domain.run.result import RunResult
 from perdure.domain.specs import RUN_SPEC
+from perdure.domain.turns.turn import CallOutcome
 
 
 class Leaf(FrozenModel):
@@ -108,6 +111,49 @@ def test_values_that_a_newer_version_added_are_left_out(
 def test_a_value_that_is_needed_and_not_known_is_an_error_that_names_it() -> None:
     with pytest.raises(ValidationError, match="quince"):
         read(Basket, json.dumps({"hues": {"a": {"type": "quince"}}}))
+
+
+@pytest.mark.parametrize(
+    ("model", "written", "field", "read_as_"),
+    [
+        pytest.param(
+            RunResult,
+            {"id": "r", "kind": "agent", "outcome": "postponed", "reason": "r", "explanation": "e"},
+            "outcome",
+            "failed",
+            id="outcome of a run",
+        ),
+        pytest.param(
+            RunResult,
+            {
+                **{"id": "r", "kind": "agent", "outcome": "postponed", "reason": "r"},
+                **{"explanation": "e", "type": "result", "new": {"nested": 1}},
+            },
+            "outcome",
+            "failed",
+            id="with an unknown field",
+        ),
+        pytest.param(
+            Finding,
+            {"id": "f", "dimension": "d", "title": "t", "severity": "trifle"},
+            "severity",
+            "important",
+            id="severity",
+        ),
+        pytest.param(
+            CallOutcome,
+            {"call_id": "c", "outcome": "postponed"},
+            "outcome",
+            "error",
+            id="outcome of a tool call",
+        ),
+    ],
+)
+def test_for_a_needed_value_that_a_newer_version_added_the_most_careful_known_one_stands(
+    model: type[BaseModel], written: dict[str, object], field: str, read_as_: str
+) -> None:
+    """After a rollback a run that the newer version ended can still be read."""
+    assert getattr(read(model, json.dumps(written)), field) == read_as_
 
 
 def test_an_event_of_a_newer_version_hides_no_other() -> None:
