@@ -20,7 +20,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 CONDITIONS = {"service_healthy", "service_completed_successfully", "service_started"}
 
 
-def _misfits(compose: object) -> list[str]:
+def _misfits(compose: Any) -> list[str]:
     """What the Compose Specification's own schema, kept beside this file, says against it."""
     schema = json.loads((Path(__file__).parent / "compose-spec.json").read_text("utf-8"))
     return [error.message for error in Draft202012Validator(schema).iter_errors(compose)]  # pyright: ignore[reportUnknownMemberType]
