@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from perdure.adapters.llm.error_kinds import refused
 from perdure.adapters.llm.script import Entry, Script, When
-from perdure.adapters.stores.waiting_stores import patiently
+from perdure.adapters.stores.waiting_stores import in_store
 from perdure.domain.foundation.store_wait import impatient
 from perdure.domain.llm.requests import CallContext, ModelRequest
 from perdure.domain.llm.transcript import Message, TextBlock, ToolResultBlock, ToolUseBlock
@@ -35,7 +35,7 @@ class ScriptCursor:
         Raises:
             ModelError: kind `bad_request`: the script has nothing left for this call.
         """
-        return await patiently(lambda: self._take(script, request, address=address))
+        return await in_store(lambda: self._take(script, request, address=address))
 
     async def _take(
         self, script: Script, request: ModelRequest, *, address: str
