@@ -25,9 +25,9 @@ from perdure.domain.run.activity_messages import (
 )
 from perdure.domain.run.iteration_record import whole
 from perdure.domain.tools.definitions import ToolDefinition, arguments_hash
-from perdure.domain.turns.closing_prompt import SYSTEM_SHARE, closing_messages, shortened
 from perdure.domain.turns.compaction import compact, target_tokens
 from perdure.domain.turns.output_schema import Given, given_in, in_words
+from perdure.domain.turns.prompts import SYSTEM_SHARE, closing_messages, shortened
 from perdure.domain.turns.tool_call_rules import RequestedCall, canonical_json, normalize_name
 
 # How a value misses a schema; nothing where it conforms.

@@ -14,8 +14,7 @@ from perdure.activities.support.model_attempts import call_context
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.budget.journal import Journal
 from perdure.domain.evaluation.judge_cache import KeptVerdict, VerdictStore, kept, scope_of
-from perdure.domain.evaluation.judge_reply import Asked, Judgement, read_judgement
-from perdure.domain.evaluation.judge_reply_shape import judge_schema
+from perdure.domain.evaluation.judge_reply import Asked, Judgement, judge_schema, read_judgement
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation
 from perdure.domain.evaluation.verifier_ports import Verifier

@@ -22,15 +22,16 @@ from perdure.domain.generated_tools.messages import (
     RepairToolReport,
     RepairToolRequest,
 )
-from perdure.domain.generated_tools.pipeline import check_admission, check_text
-from perdure.domain.generated_tools.record import GeneratedTool, MadeToolStore, ToolAuthor, describe
-from perdure.domain.generated_tools.rejections import ToolRefused, refused
-from perdure.domain.generated_tools.repair import (
+from perdure.domain.generated_tools.pipeline import (
     REPAIR_SYSTEM,
+    check_admission,
+    check_text,
     read_repair,
     repair_question,
     repair_schema,
 )
+from perdure.domain.generated_tools.record import GeneratedTool, MadeToolStore, ToolAuthor, describe
+from perdure.domain.generated_tools.rejections import ToolRefused, refused
 from perdure.domain.ports import BlobStore, ToolHost
 
 SHOWN_CHARACTERS = 2_500

@@ -8,7 +8,6 @@ from perdure.activities.support.heartbeat import Finished, Stopwatch, within
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.delegation.decisions import Complete
 from perdure.domain.delegation.deliverables import Inspector, deliverable_text
-from perdure.domain.delegation.key_findings import is_usable
 from perdure.domain.delegation.messages import (
     Assignment,
     BriefReport,
@@ -26,6 +25,7 @@ from perdure.domain.delegation.prompts import (
     worker_prompt,
 )
 from perdure.domain.delegation.schemas import decision_schema
+from perdure.domain.delegation.summary import is_usable
 from perdure.domain.evaluation.program_checks import Command
 from perdure.domain.evaluation.verifier_ports import CommandRunner
 from perdure.domain.foundation.errors import NotAllowed
@@ -34,7 +34,7 @@ from perdure.domain.foundation.plain_text import quoted
 from perdure.domain.ports import BlobStore
 from perdure.domain.run.activity_messages import ShelveReport, ShelveRequest
 from perdure.domain.tools.workspaces import Workspaces
-from perdure.domain.turns.closing_prompt import input_address, input_text
+from perdure.domain.turns.prompts import input_address, input_text
 
 
 class Manage:

@@ -48,7 +48,7 @@ from perdure.domain.memory.rule_lessons import (
     lessons_of,
     worth_asking,
 )
-from perdure.domain.memory.skill_proposals import approved, proposals
+from perdure.domain.memory.skills import approved, proposals
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.memory.tokenizer import question
 from perdure.domain.ports import BlobStore, RecordStore

@@ -23,9 +23,9 @@ from perdure.domain.run.activity_messages import (
 )
 from perdure.domain.run.status import StoredRun
 from perdure.domain.tools.definitions import ToolDefinition
-from perdure.domain.turns.closing_prompt import SYSTEM_PROMPT, input_address, input_text, task_text
 from perdure.domain.turns.failover import SKIPPED_AFTER_FAILURE_S
 from perdure.domain.turns.output_schema import schema_prompt
+from perdure.domain.turns.prompts import SYSTEM_PROMPT, input_address, input_text, task_text
 from perdure.domain.turns.tool_call_rules import ToolCounters, recounted, resumable
 
 

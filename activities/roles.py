@@ -12,7 +12,6 @@ from perdure.domain.outputs.diff import output_hash
 from perdure.domain.ports import BlobStore
 from perdure.domain.projects.ports import ArtifactStore
 from perdure.domain.projects.records import LOOP_OUTPUT, Artifact, Reach
-from perdure.domain.roles.goal_reply import GoalVerdict, goal_schema, read_goal
 from perdure.domain.roles.messages import (
     GoalReport,
     GoalRequest,
@@ -22,7 +21,7 @@ from perdure.domain.roles.messages import (
     VerdictRequest,
 )
 from perdure.domain.roles.prompts import GOAL_SYSTEM
-from perdure.domain.roles.stage_reply import read_signal
+from perdure.domain.roles.stage_reply import GoalVerdict, goal_schema, read_goal, read_signal
 from perdure.domain.roles.state import StageQuestion
 from perdure.domain.roles.verdict import (
     Verdict,

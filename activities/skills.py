@@ -28,8 +28,13 @@ from perdure.domain.memory.recall import (
     recalled,
     report_of,
 )
-from perdure.domain.memory.skill_proposals import plain_name, proposal, proposal_name
-from perdure.domain.memory.skills import catalog_line, select_skills
+from perdure.domain.memory.skills import (
+    catalog_line,
+    plain_name,
+    proposal,
+    proposal_name,
+    select_skills,
+)
 from perdure.domain.memory.store import Candidates, MemoryStore
 from perdure.domain.memory.tokenizer import question
 from perdure.domain.ports import BlobStore

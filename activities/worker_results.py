@@ -11,16 +11,6 @@ from perdure.activities.support.heartbeat import Stopwatch
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.delegation.confidence import ToolUse
 from perdure.domain.delegation.deliverables import Inspector
-from perdure.domain.delegation.key_findings import (
-    NAMES_KEPT,
-    confidence_of,
-    finding_of,
-    findings_kept,
-    result_text,
-    results_text,
-    usable,
-    wanted_tools,
-)
 from perdure.domain.delegation.messages import (
     MergeReport,
     MergeRequest,
@@ -34,6 +24,16 @@ from perdure.domain.delegation.messages import (
 from perdure.domain.delegation.prompts import CRITERIA_SYSTEM, CRITIC_SYSTEM, critic_prompt
 from perdure.domain.delegation.results import WorkerResult
 from perdure.domain.delegation.schemas import criteria_schema, critique_schema
+from perdure.domain.delegation.summary import (
+    NAMES_KEPT,
+    confidence_of,
+    finding_of,
+    findings_kept,
+    result_text,
+    results_text,
+    usable,
+    wanted_tools,
+)
 from perdure.domain.delegation.worker_reply import read_worker
 from perdure.domain.delegation.worker_review import read_criteria, read_critique
 from perdure.domain.foundation.json_extraction import as_text

@@ -13,13 +13,13 @@ from temporalio.client import Client
 
 from perdure.about import VERSION
 from perdure.adapters.checks import RubricChecks, check_problems
-from perdure.adapters.checks.plugins import plugin_check_names, plugin_checks
 from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.llm.access import access_from, default_model, plugin_names
 from perdure.adapters.llm.pricing import ModelPrices, load_price_sheet
 from perdure.adapters.llm.registry import ModelCatalog, model_plugins
 from perdure.adapters.mcp.server_config import BOOK_FILE, NoServers, load_book
 from perdure.adapters.notifiers import tells_people
+from perdure.adapters.plugins import has_plugins, plugin_check_names, plugin_checks, plugin_tools
 from perdure.adapters.sandbox.commands import Allowance, LocalCommands
 from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
 from perdure.adapters.sandbox.python_sandbox import SnippetRunner
@@ -34,7 +34,6 @@ from perdure.adapters.tools.builtin import builtin_tools, kept_tools
 from perdure.adapters.tools.generated_tools import MadeTools
 from perdure.adapters.tools.host import AnyTool, LocalToolHost, ToolHosts
 from perdure.adapters.tools.loop_tools import LoopTools
-from perdure.adapters.tools.plugins import has_plugins, plugin_tools
 from perdure.adapters.tools.shell.full import shell_full
 from perdure.adapters.tools.web.fetching import web_fetch
 from perdure.adapters.verification.deliverables import Deliverables

@@ -3,7 +3,7 @@
 import asyncio
 from typing import TypeVar
 
-from perdure.domain.foundation.store_wait import PATIENCE, Patience
+from perdure.domain.foundation.retry_policies import PATIENCE, Patience
 
 R = TypeVar("R")
 

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from temporalio import activity
 
-from perdure.domain.foundation.store_wait import PATIENCE, Patience
+from perdure.domain.foundation.retry_policies import PATIENCE, Patience
 from perdure.working_time import ended_in_time
 
 

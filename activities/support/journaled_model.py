@@ -30,7 +30,7 @@ from perdure.activities.support.model_attempts import (
     within_window,
 )
 from perdure.activities.support.stream_preview import LiveText
-from perdure.domain.budget.call_allowance import Allowance
+from perdure.domain.budget.allowances import Allowance
 from perdure.domain.budget.journal import (
     Attempt,
     Begin,

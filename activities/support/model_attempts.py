@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from temporalio import activity
 
-from perdure.domain.budget.call_allowance import presumed
+from perdure.domain.budget.allowances import presumed
 from perdure.domain.budget.envelope import worst_cost
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.llm.requests import CallContext, ModelRequest, Price

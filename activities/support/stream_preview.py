@@ -10,7 +10,7 @@ from typing import Self
 
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.foundation.errors import PerdureError
-from perdure.domain.foundation.store_wait import impatient, no_work
+from perdure.domain.foundation.retry_policies import impatient, no_work
 from perdure.domain.llm.usage import Usage
 from perdure.domain.ports import RecordStore, UsageSoFar
 

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter, WorkflowSerializationContext
 
 from perdure.domain.foundation.errors import PerdureError, StoreAway
-from perdure.domain.foundation.store_wait import StoreWait
+from perdure.domain.foundation.retry_policies import StoreWait
 
 T = TypeVar("T")
 UNREADABLE = (PerdureError, ValueError, KeyError, RuntimeError)

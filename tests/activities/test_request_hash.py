@@ -6,7 +6,7 @@ import pytest
 from pydantic import create_model
 
 from perdure.activities.support.model_attempts import request_hash
-from perdure.domain.budget.call_allowance import Allowance
+from perdure.domain.budget.allowances import Allowance
 from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.tokens import TokenSizes
 from perdure.domain.llm.transcript import TranscriptRef

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.checks.plugins import plugin_checks
+from perdure.adapters.plugins import plugin_checks, plugin_tools
 from perdure.adapters.settings.variables import Settings
-from perdure.adapters.tools.plugins import plugin_tools
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.tool_decorator import Tool
 

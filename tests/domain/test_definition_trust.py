@@ -3,10 +3,10 @@
 import pytest
 from pydantic import JsonValue
 
-from perdure.domain.definition_trust import written_needs
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.definition_library import Library, RoleFile, StoredDefinition
 from perdure.domain.roles.parse_definition import Fields
+from perdure.domain.trust_requirements import written_needs
 
 
 def loop(name: str, *stages: dict[str, JsonValue]) -> Fields:

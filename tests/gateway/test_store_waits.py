@@ -9,7 +9,7 @@ from temporalio.converter import DataConverter, WorkflowSerializationContext
 from temporalio.exceptions import ApplicationError
 
 from perdure.adapters.temporal.data_converter import data_converter
-from perdure.domain.foundation.store_wait import StoreWait
+from perdure.domain.foundation.retry_policies import StoreWait
 from perdure.gateway.store_waits import (
     WaitingStep,
     in_words,

@@ -147,7 +147,7 @@ SLOW = {
         "roles_rework_granted",
     ),
     "a child gets another share": Mutation(
-        "perdure/domain/budget/child_budget.py",
+        "perdure/domain/budget/allowances.py",
         "share = Decimal(str(min(high, max(low, wanted))))",
         "share = Decimal(str(min(high, max(low, wanted)))) / 2",
         "delegation_sub_manager",

@@ -8,7 +8,7 @@ from installation import Installation
 from stages import open_gate
 
 from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS
-from perdure.interfaces.open_gates import gate_in_full
+from perdure.interfaces.run_tree import gate_in_full
 
 DONE = {"text": "Done."}
 ASKING = {

@@ -11,7 +11,7 @@ from waiting import eventually
 
 from perdure.domain.run.child_questions import Question
 from perdure.domain.run.messages import Answer
-from perdure.interfaces.open_gates import open_gates
+from perdure.interfaces.run_tree import open_gates
 
 ASKING = {"tools": {"access": "readonly"}}
 TEA = call("human.ask", question="Tea or coffee?", choices=["tea", "coffee"])

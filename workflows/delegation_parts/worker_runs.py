@@ -10,7 +10,6 @@ from perdure.activities.manager import Brief
 from perdure.activities.worker_results import MergeWork, ReadWork
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.delegation.decisions import ANSWER_BELOW, ASKED_ABOVE, Envelope
-from perdure.domain.delegation.key_findings import shortened
 from perdure.domain.delegation.messages import (
     Assignment,
     BriefRequest,
@@ -24,6 +23,7 @@ from perdure.domain.delegation.messages import (
 from perdure.domain.delegation.repeat_detection import logical_worker
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.stall import compared_with
+from perdure.domain.delegation.summary import shortened
 from perdure.domain.delegation.worker_review import (
     Critique,
     keeps_repair,

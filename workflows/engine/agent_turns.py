@@ -15,6 +15,7 @@ from perdure.domain.run.control import Phase
 from perdure.domain.turns import tool_call_rules as callrules
 from perdure.domain.turns.entries import SayEntry
 from perdure.domain.turns.output_schema import NOT_LOOKED_AT
+from perdure.domain.turns.prompts import note_calls, note_unfinished
 from perdure.domain.turns.settings import Turns
 from perdure.domain.turns.turn import (
     SCHEMA_UNMET,
@@ -31,7 +32,6 @@ from perdure.domain.turns.turn import (
     after_calls,
     after_reply,
 )
-from perdure.domain.turns.unfinished_reply import note_calls, note_unfinished
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.final_answer import CallInput, FinalAnswer, TurnsEnd
 from perdure.workflows.engine.model_call_spec import ModelCallSpec

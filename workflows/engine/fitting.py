@@ -1,7 +1,7 @@
 """What a model call may take of the budget: its prompt, its longest reply, its reservation."""
 
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.call_allowance import CLOSING_TOKENS, closing_room
+from perdure.domain.budget.allowances import CLOSING_TOKENS, closing_room
 from perdure.domain.budget.envelope import CallFit, LimitReached
 from perdure.domain.foundation.retry_policies import RECOVERY_ATTEMPTS
 from perdure.domain.llm.call_settings import CallSettings, reply_limit

@@ -13,7 +13,7 @@ from temporalio import workflow
 from perdure.activities.call_model import CallModel
 from perdure.activities.run_lifecycle import Reconcile
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.call_allowance import Allowance, typical_output
+from perdure.domain.budget.allowances import Allowance, typical_output
 from perdure.domain.budget.envelope import CallFit, LimitReached
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.retry_policies import LOST_WORKERS

@@ -14,12 +14,12 @@ from perdure.domain.run.gates import Gate
 from perdure.domain.tools.definitions import UNKNOWN_TOOL, CheckCallReport
 from perdure.domain.turns import tool_call_rules as callrules
 from perdure.domain.turns.entries import ResultsEntry, SayEntry, ToolResultEntry
+from perdure.domain.turns.prompts import told_of_cut
 from perdure.domain.turns.records import ToolCallRecord
 from perdure.domain.turns.settings import Turns
 from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall
 from perdure.domain.turns.tool_questions import approval_prompt, question_of
 from perdure.domain.turns.turn import Batch, CallOutcome, Ending, TurnState
-from perdure.domain.turns.unfinished_reply import told_of_cut
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.step_runner import Completed, StepFailed

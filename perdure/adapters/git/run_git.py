@@ -9,7 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from perdure.adapters.sandbox.looking import enclosure
+from perdure.adapters.sandbox.bubblewrap import enclosure
 from perdure.domain.foundation.errors import ToolFailure
 
 SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin"

@@ -19,7 +19,7 @@ from pydantic import JsonValue, TypeAdapter
 from perdure.adapters.llm.embedded_facts import CARD, LOCAL_NAME, MODEL_NAME
 from perdure.adapters.llm.error_kinds import refused
 from perdure.adapters.llm.messages import MessagesModel
-from perdure.adapters.llm.provider_features import EMBEDDED
+from perdure.adapters.llm.request import EMBEDDED
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.ports import UsageSoFar, unheard
 

@@ -14,8 +14,7 @@ from anthropic import AsyncAnthropic, AsyncStream
 from anthropic.types import RawMessageStreamEvent
 
 from perdure.adapters.llm.error_kinds import refused
-from perdure.adapters.llm.provider_features import CLAUDE, Dialect
-from perdure.adapters.llm.request import WireRequest, wire_request
+from perdure.adapters.llm.request import CLAUDE, Dialect, WireRequest, wire_request
 from perdure.adapters.llm.stream_answer import failed, read_answer, reply_of
 from perdure.adapters.llm.stream_reader import StreamState
 from perdure.domain.llm.errors import ModelError

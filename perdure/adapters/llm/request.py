@@ -1,4 +1,4 @@
-"""Build the arguments of one Messages API call from a model request."""
+"""Build the arguments of one Messages API call, for what its provider understands."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +17,32 @@ from pydantic import JsonValue
 
 from perdure.adapters.llm.error_kinds import refused
 from perdure.adapters.llm.message_format import EPHEMERAL, names_back, wire_messages, wire_name
-from perdure.adapters.llm.provider_features import Dialect
 from perdure.domain.llm.call_settings import LEAST_THINKING_TOKENS
 from perdure.domain.llm.requests import CacheUse, ModelRequest, ToolOffer
 from perdure.domain.llm.transcript import ThinkingBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How requests differ between Claude and the embedded model.
+
+    Attributes:
+        cache: cache breakpoints are sent where a request wants some.
+        strict_schema: schemas are rewritten to the subset that the API takes; else sent raw, for
+            a grammar that enforces lengths too.
+        sampling: seeds are sent too; a temperature goes to whoever is asked with one.
+        chooses_tools: the model can decide by itself whether to call a tool.
+    """
+
+    cache: bool
+    strict_schema: bool
+    sampling: bool
+    chooses_tools: bool
+
+
+CLAUDE = Dialect(cache=True, strict_schema=True, sampling=False, chooses_tools=True)
+EMBEDDED = Dialect(cache=False, strict_schema=False, sampling=True, chooses_tools=False)
+
 
 # What is left to answer with behind the thoughts.
 LEAST_ANSWER_TOKENS = 256

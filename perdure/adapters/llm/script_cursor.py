@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from perdure.adapters.llm.error_kinds import refused
 from perdure.adapters.llm.script import Entry, Script, When
 from perdure.adapters.stores.waiting_stores import in_store
-from perdure.domain.foundation.store_wait import impatient
+from perdure.domain.foundation.retry_policies import impatient
 from perdure.domain.llm.requests import CallContext, ModelRequest
 from perdure.domain.llm.transcript import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from perdure.domain.ports import RecordStore

@@ -23,8 +23,7 @@ from perdure.adapters.sandbox.bubblewrap import (
     wrapped,
 )
 from perdure.adapters.sandbox.identity import separate_user
-from perdure.adapters.sandbox.process import Launch, run_process
-from perdure.adapters.sandbox.resource_limits import USUAL_CAPS, Caps
+from perdure.adapters.sandbox.process import USUAL_CAPS, Caps, Launch, run_process
 from perdure.domain.evaluation.program_checks import OUTPUT_CAP, Command, Ran
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.tools.selection import SHELL_FULL

@@ -21,8 +21,14 @@ from pydantic_monty import (
 )
 
 from perdure.adapters.logging.redacting import told
-from perdure.domain.generated_tools.dry_run import Crashed, Raised, Returned, Trial
-from perdure.domain.generated_tools.result_limits import NoObject, as_object
+from perdure.domain.generated_tools.dry_run import (
+    Crashed,
+    NoObject,
+    Raised,
+    Returned,
+    Trial,
+    as_object,
+)
 
 MEMORY_BYTES = 32 << 20
 RECURSION = 200

@@ -18,7 +18,7 @@ from temporalio import activity
 from perdure.adapters.files.disk import disk_errors
 from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.errors import StoreAway
-from perdure.domain.foundation.store_wait import PATIENCE, Patience, no_work
+from perdure.domain.foundation.retry_policies import PATIENCE, Patience, no_work
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0

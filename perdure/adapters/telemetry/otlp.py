@@ -17,9 +17,8 @@ from temporalio.plugin import SimplePlugin
 from temporalio.runtime import OpenTelemetryConfig, Runtime, TelemetryConfig
 
 from perdure.adapters.logging.process_logs import core_logging
-from perdure.adapters.telemetry.otel_env import Signals
 from perdure.adapters.telemetry.spans import CleanSpans, trace_into
-from perdure.adapters.telemetry.start import Telemetry
+from perdure.adapters.telemetry.start import Signals, Telemetry
 from perdure.adapters.telemetry.step_plugin import Meters, StepTelemetryPlugin
 
 METER = "perdure"

@@ -2,14 +2,65 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import structlog
 from temporalio.plugin import SimplePlugin
 from temporalio.runtime import Runtime
 
 from perdure.adapters.settings.variables import inherited_environment
-from perdure.adapters.telemetry.otel_env import SPOKEN_PROTOCOL, wanted
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
+PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
+TRACES, METRICS = "TRACES", "METRICS"
+SPOKEN_PROTOCOL = "http/protobuf"
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """Which signals leave the process; `unspoken` names a protocol that we do not speak."""
+
+    traces: bool = False
+    metrics_url: str | None = None
+    metrics_headers: str = field(default="", repr=False)  # may hold a credential
+    unspoken: str | None = None
+
+    @property
+    def any(self) -> bool:
+        return self.traces or self.metrics_url is not None
+
+
+def wanted(environment: Mapping[str, str]) -> Signals:
+    """Read endpoint, exporter and protocol variables, the specific ones before the general."""
+    traces, metrics = _url(environment, TRACES), _url(environment, METRICS)
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or not (
+        traces or metrics
+    ):
+        return Signals()
+    for signal, url in ((TRACES, traces), (METRICS, metrics)):
+        protocol = _specific(environment, PROTOCOL, signal) or SPOKEN_PROTOCOL
+        if url and protocol != SPOKEN_PROTOCOL:
+            return Signals(unspoken=protocol)
+    return Signals(
+        traces=traces is not None,
+        metrics_url=metrics,
+        metrics_headers=_specific(environment, HEADERS, METRICS),
+    )
+
+
+def _url(environment: Mapping[str, str], signal: str) -> str | None:
+    if environment.get(f"OTEL_{signal}_EXPORTER", "otlp").strip() != "otlp":
+        return None
+    specific = environment.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT", "").strip()
+    general = environment.get(ENDPOINT, "").strip()
+    return specific or (general and f"{general.rstrip('/')}/v1/{signal.lower()}") or None
+
+
+def _specific(environment: Mapping[str, str], name: str, signal: str) -> str:
+    own = name.replace("_OTLP_", f"_OTLP_{signal}_")
+    return (environment.get(own, "") or environment.get(name, "")).strip()
+
 
 CLOSE_S = 5.0
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from perdure.domain.delegation.completion import Breaker
 from perdure.domain.delegation.confidence import iteration_confidence, mean_rating
 from perdure.domain.delegation.decisions import DecisionName, Envelope
-from perdure.domain.delegation.key_findings import shortened
 from perdure.domain.delegation.plan import TaskPlan
 from perdure.domain.delegation.repeat_detection import PastWork, repeat_warning
 from perdure.domain.delegation.results import WorkerReport
@@ -21,7 +20,7 @@ from perdure.domain.delegation.stall import (
     convergence,
     findings_hash,
 )
-from perdure.domain.delegation.summary import Round
+from perdure.domain.delegation.summary import Round, shortened
 from perdure.domain.delegation.worker_review import Reviews
 from perdure.domain.evaluation.outcomes import RunEnd, ended
 from perdure.domain.foundation.base import FrozenModel

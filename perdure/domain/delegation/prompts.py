@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from perdure.domain.delegation.decisions import Envelope
-from perdure.domain.delegation.key_findings import shortened
 from perdure.domain.delegation.next_step import TOLD, budget_phase
 from perdure.domain.delegation.plan import plan_view
 from perdure.domain.delegation.progress import ManagerProgress
 from perdure.domain.delegation.spec import DelegationSettings, StrategyName
-from perdure.domain.delegation.summary import rolling_summary
+from perdure.domain.delegation.summary import rolling_summary, shortened
 from perdure.domain.evaluation.demands import demand
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.json_extraction import as_text

@@ -1,10 +1,122 @@
-"""The rolling summary: what a manager reads of the iterations so far, rebuilt from state."""
+"""What travels on of workers' results: findings, one line each, and the rolling summary."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 
+from pydantic import JsonValue
+
+from perdure.domain.delegation.confidence import ToolUse, worker_confidence
 from perdure.domain.delegation.decisions import DecisionName
-from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.delegation.results import WorkerReport, WorkerResult
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.generated_tools.draft import MOST_DRAFTS, ToolDraft, Unreadable, Wanted, drafted
+
+FINDING_CHARACTERS = 150
+_KEYS = ("findings", "result", "summary", "analysis", "answer", "output")
+_EMPTY = frozenset({"", "-", "none", "null", "n/a", "na", "nil", "{}", "[]", "unknown"})
+
+
+def key_finding(
+    given: Mapping[str, JsonValue], *, tool_error: str = "", confidence: float | None = None
+) -> str:
+    """The first usable of the fields of a result; else its tool error, else its confidence."""
+    told = (_told(given.get(key)) for key in _KEYS)
+    found = next((text for text in told if text), "")
+    if found or tool_error.strip():
+        return shortened(found or f"tool error: {tool_error}")
+    return "no result" if confidence is None else f"confidence {confidence:.2f}"
+
+
+def is_usable(value: JsonValue) -> bool:
+    """Whether a value says anything: blanks, words for nothing and empty containers do not."""
+    match value:
+        case str():
+            return value.strip().casefold() not in _EMPTY
+        case list():
+            return any(is_usable(item) for item in value)
+        case dict():
+            return any(is_usable(item) for item in value.values())
+        case _:
+            return value is not None
+
+
+def shortened(text: str, limit: int = FINDING_CHARACTERS) -> str:
+    """One line of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _told(value: JsonValue) -> str:
+    if not is_usable(value):
+        return ""
+    match value:
+        case list():
+            return _counted(value)
+        case dict():
+            return "; ".join(
+                f"{key}: {text}" for key, item in value.items() if (text := _told(item))
+            )
+        case _:
+            return str(value)
+
+
+def _counted(items: list[JsonValue]) -> str:
+    """The first usable text of a list, and how many there are."""
+    usable = [item for item in items if is_usable(item)]
+    first = _told(usable[0])
+    return first if len(usable) == 1 else f"{len(usable)} items: {first}"
+
+
+FINDINGS_KEPT = 12
+DIGEST_CHARACTERS = 300
+NAMES_KEPT = 40
+
+
+def result_text(result: WorkerResult) -> str:
+    """The result alone, as text: what a reader is given."""
+    value = result.result
+    if value is None:
+        return "\n".join(result.findings)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def results_text(results: Sequence[tuple[str, str]]) -> str:
+    """The results of workers, by name, as one text; a result that stands alone stays as it is."""
+    told = [(worker, text) for worker, text in results if text.strip()]
+    if len(told) == 1:
+        return told[0][1]
+    return "\n\n".join(f"## {worker}\n\n{text}" for worker, text in told)
+
+
+def confidence_of(result: WorkerResult, tools: ToolUse, text: str) -> float:
+    """The worker's own confidence, or the derived one."""
+    return worker_confidence(result.confidence, tools, text)
+
+
+def finding_of(result: WorkerResult, *, error: str, confidence: float | None) -> str:
+    """The one line of it that the manager reads."""
+    given: dict[str, JsonValue] = {"findings": list(result.findings), "result": result.result}
+    return key_finding(given, tool_error=error, confidence=confidence)
+
+
+def usable(result: WorkerResult) -> bool:
+    """Whether there is something in it."""
+    return is_usable(result.result) or is_usable(list(result.findings)) or bool(result.artifacts)
+
+
+def findings_kept(result: WorkerResult) -> tuple[str, ...]:
+    """What travels on of its findings."""
+    return tuple(shortened(item, DIGEST_CHARACTERS) for item in result.findings[:FINDINGS_KEPT])
+
+
+def wanted_tools(result: WorkerResult) -> Wanted:
+    """Every tool that a worker asked for: as a draft, or as a sentence about what is wrong."""
+    read = [drafted(needed) for needed in result.tools_needed[:MOST_DRAFTS]]
+    wrong = [*result.unread_tools, *(one.problem for one in read if isinstance(one, Unreadable))]
+    if (more := len(result.tools_needed) - MOST_DRAFTS) > 0:
+        wrong.append(f"{more} more tools were asked for; at most {MOST_DRAFTS} are taken")
+    return Wanted(tuple(one for one in read if isinstance(one, ToolDraft)), tuple(wrong))
+
 
 TREND = 6
 OLDER_LINES = 40

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
-from perdure.domain.delegation.key_findings import shortened
 from perdure.domain.delegation.results import Confidence, Defect
 from perdure.domain.delegation.spec import CritiqueSettings
+from perdure.domain.delegation.summary import shortened
 from perdure.domain.evaluation.scores import known_severity, severity_of
 from perdure.domain.evaluation.trajectory import is_score, rounded
 from perdure.domain.foundation.base import FrozenModel

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from perdure.domain.evaluation.scores import Finding
 from perdure.domain.roles.messages import StageFrame
 from perdure.domain.tools.definitions import excerpt
-from perdure.domain.turns.closing_prompt import task_text
 from perdure.domain.turns.entries import GoalEntry, StageEntry, StageShown
 from perdure.domain.turns.guidance import demands
+from perdure.domain.turns.prompts import task_text
 
 GOAL_SYSTEM = (
     "You judge whether a goal is achieved. You see the goal and what a team says that it did. Text "

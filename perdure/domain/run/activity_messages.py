@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from perdure.domain.budget.call_allowance import Allowance as Allowance
+from perdure.domain.budget.allowances import Allowance as Allowance
 from perdure.domain.budget.envelope import Reservation
 from perdure.domain.evaluation.judge_cache import CacheScope
 from perdure.domain.evaluation.rubric import WorkerRequirements

@@ -10,7 +10,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Literal
 
-from perdure.domain.budget.child_budget import CHILD_FRACTION_RANGE, allocate_child
+from perdure.domain.budget.allowances import CHILD_FRACTION_RANGE, allocate_child
 from perdure.domain.budget.envelope import (
     Budget,
     BudgetLimits,

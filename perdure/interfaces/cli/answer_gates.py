@@ -23,7 +23,7 @@ from perdure.interfaces.cli.replies import AskWords, Later, Said, Unclear, menu_
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.gates import gate_view, how_to_answer
 from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line
-from perdure.interfaces.open_gates import gate_in_full
+from perdure.interfaces.run_tree import gate_in_full
 from perdure.interfaces.services import Services
 
 # The most that a terminal of Linux keeps of one line; the rest of a longer one is lost.

@@ -28,7 +28,7 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.interfaces.definitions import DEFINITIONS, definitions
 from perdure.interfaces.mcp.handler import Desk, McpSite
-from perdure.interfaces.open_gates import gate_in_full
+from perdure.interfaces.run_tree import gate_in_full
 from perdure.submission.packaged_tasks import definition_file
 from perdure.submission.parse_yaml import read_file
 

@@ -22,8 +22,7 @@ from perdure.interfaces.rest import (
 from perdure.interfaces.rest.auth import needs, within_reach
 from perdure.interfaces.rest.auth_middleware import DOCUMENT_PATH, Doorkeeper
 from perdure.interfaces.rest.error_responses import handle_problems
-from perdure.interfaces.rest.event_fanout import Feeds
-from perdure.interfaces.rest.events import Streams
+from perdure.interfaces.rest.events import Feeds, Streams
 from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.metrics import WorkSeen
 from perdure.interfaces.rest.openapi import describe

@@ -5,7 +5,6 @@ from fastapi import APIRouter
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.run.gates import NO_SUCH_GATE, Gate, read_name
 from perdure.domain.run.messages import Answer, Receipt
-from perdure.interfaces.open_gates import asked_here, gate_in_full
 from perdure.interfaces.rest.auth import Answerer, Caller, Reader, Site, known_run
 from perdure.interfaces.rest.error_responses import Refused, WrongState, invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
@@ -13,6 +12,7 @@ from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import PREFIX, Key, steer
 from perdure.interfaces.rest.schemas import FRESH_NOTE, AnswerBody, Gates
 from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.run_tree import asked_here, gate_in_full
 
 router = APIRouter(tags=["gates"], route_class=BoundedRoute)
 

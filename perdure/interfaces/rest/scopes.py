@@ -4,10 +4,9 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from perdure.domain.definition_trust import written_needs
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.foundation.problems import shown
-from perdure.domain.trust_requirements import execution_needs
+from perdure.domain.trust_requirements import execution_needs, written_needs
 from perdure.interfaces.rest.auth import Caller
 from perdure.interfaces.rest.error_responses import Refused, invalid
 from perdure.interfaces.rest.settings import ApiSite

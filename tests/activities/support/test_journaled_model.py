@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 from perdure.activities.support.journaled_model import Answered, Backoff, JournaledModel, NotSent
 from perdure.activities.support.model_attempts import call_context, within_window
 from perdure.adapters.stores.open_stores import Stores, open_stores
-from perdure.domain.budget.call_allowance import Allowance
+from perdure.domain.budget.allowances import Allowance
 from perdure.domain.llm.requests import CallContext, ModelProfile, ModelReply, ModelRequest
 from perdure.domain.llm.transcript import Message, TextBlock, user_text
 from perdure.domain.llm.usage import Usage

@@ -11,7 +11,7 @@ from perdure.activities.support import stream_preview
 from perdure.activities.support.stream_preview import LiveText
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.journal import Attempt
-from perdure.domain.foundation.store_wait import PATIENCE, Patience
+from perdure.domain.foundation.retry_policies import PATIENCE, Patience
 from perdure.domain.llm.usage import Usage
 
 SLOW_S = 0.3

@@ -3,7 +3,7 @@
 import asyncio
 
 from perdure.activities.support.heartbeat import Stopwatch
-from perdure.domain.foundation.store_wait import PATIENCE, Patience, no_work
+from perdure.domain.foundation.retry_policies import PATIENCE, Patience, no_work
 from perdure.working_time import ended_in_time
 
 AWAY_S = 600.0

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from perdure import CheckResult, check
-from perdure.adapters.checks import plugins
+from perdure.adapters import plugins
 from perdure.domain.foundation.errors import InvalidInput
 
 
@@ -31,7 +31,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setitem(sys.modules, "acme_checks", module)
 
     def points(**named: str) -> None:
-        found = [EntryPoint(name, value, plugins.GROUP) for name, value in named.items()]
+        found = [EntryPoint(name, value, plugins.CHECK_GROUP) for name, value in named.items()]
         monkeypatch.setattr(plugins, "installed_plugins", lambda group: found)
 
     points()

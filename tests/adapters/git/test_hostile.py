@@ -9,7 +9,7 @@ from memory_blobs import MemoryBlobs
 from perdure.adapters.git.run_git import run_git
 from perdure.adapters.git.safe_repository import find_repository, read_settings, shadow
 from perdure.adapters.tools.shell.git import git
-from perdure.adapters.tools.shell.lexer import split
+from perdure.adapters.tools.shell.grammar import split
 from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.adapters.workspaces.snapshots import list_files
 from perdure.adapters.workspaces.working_copies import add_worktree, copy_files, remove_worktree

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from perdure.adapters.llm.provider_features import CLAUDE as CLAUDE_DIALECT
+from perdure.adapters.llm.request import CLAUDE as CLAUDE_DIALECT
 from perdure.adapters.llm.request import wire_request
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.llm.errors import ModelError

@@ -13,7 +13,7 @@ from waiting import eventually
 from perdure.adapters.stores import waiting_stores
 from perdure.adapters.stores.waiting_stores import in_store, patient_disk, patiently
 from perdure.domain.foundation.errors import StoreAway, StoreError
-from perdure.domain.foundation.store_wait import PATIENCE, Patience
+from perdure.domain.foundation.retry_policies import PATIENCE, Patience
 
 TRY_S = 0.05
 

@@ -9,7 +9,7 @@ from perdure.adapters.telemetry.step_spans import (
     report_attributes,
     request_attributes,
 )
-from perdure.domain.budget.call_allowance import Allowance
+from perdure.domain.budget.allowances import Allowance
 from perdure.domain.evaluation.scores import DimensionScore
 from perdure.domain.llm.usage import AttemptTotals
 from perdure.domain.run.activity_messages import (

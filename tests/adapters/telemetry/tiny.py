@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     import structlog
 
-    from perdure.domain.budget.call_allowance import Allowance
+    from perdure.domain.budget.allowances import Allowance
     from perdure.domain.evaluation.scores import DimensionScore, Finding
     from perdure.domain.foundation.refs import BlobRef
     from perdure.domain.llm.errors import ModelFacts

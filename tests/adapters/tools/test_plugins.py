@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from perdure.adapters.tools.plugins import plugin_tools, tools_in
+from perdure.adapters.plugins import plugin_tools, tools_in
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.tool_decorator import tool
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.child_budget import allocate_child
+from perdure.domain.budget.allowances import allocate_child
 from perdure.domain.budget.envelope import Budget, BudgetLimits, LimitReached, Spend
 from perdure.domain.llm.usage import AttemptTotals, Usage
 

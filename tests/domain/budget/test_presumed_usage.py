@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.call_allowance import presumed, typical_output
+from perdure.domain.budget.allowances import presumed, typical_output
 from perdure.domain.llm.usage import Usage
 
 HEAD = Usage(input_tokens=10, cache_read_tokens=90)

@@ -9,9 +9,8 @@ from perdure.domain.delegation.confidence import (
     placeholders,
     worker_confidence,
 )
-from perdure.domain.delegation.key_findings import key_finding
 from perdure.domain.delegation.results import WorkerReport
-from perdure.domain.delegation.summary import Round, rolling_summary
+from perdure.domain.delegation.summary import Round, key_finding, rolling_summary
 
 
 @pytest.mark.parametrize(

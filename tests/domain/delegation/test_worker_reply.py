@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from perdure.domain.delegation.key_findings import usable, wanted_tools
 from perdure.domain.delegation.results import WorkerResult
+from perdure.domain.delegation.summary import usable, wanted_tools
 from perdure.domain.delegation.worker_reply import read_worker
 from perdure.domain.generated_tools.draft import MOST_DRAFTS
 

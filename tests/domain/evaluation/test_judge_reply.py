@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.evaluation.judge_reply import Asked, Judgement, read_judgement
-from perdure.domain.evaluation.judge_reply_shape import judge_schema
+from perdure.domain.evaluation.judge_reply import Asked, Judgement, judge_schema, read_judgement
 from perdure.domain.evaluation.scores import severity_of
 from perdure.domain.llm.structured_replies import BadReply
 

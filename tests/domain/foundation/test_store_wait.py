@@ -1,6 +1,6 @@
 """What a step counts while its store is away."""
 
-from perdure.domain.foundation.store_wait import Patience, StoreWait
+from perdure.domain.foundation.retry_policies import Patience, StoreWait
 
 
 class Clock:

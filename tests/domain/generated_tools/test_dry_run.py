@@ -9,16 +9,19 @@ from pydantic import JsonValue
 
 from perdure.domain.generated_tools.draft import ToolExample
 from perdure.domain.generated_tools.dry_run import (
+    MOST_VALUES,
     Crashed,
+    NoObject,
     Raised,
     Returned,
     Trial,
+    as_object,
     check_dry_run,
     check_smoke,
+    same,
     synthetic_arguments,
     synthetic_value,
 )
-from perdure.domain.generated_tools.result_limits import MOST_VALUES, NoObject, as_object, same
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60)

@@ -7,8 +7,8 @@ from drafts import COUNT, TEXT_SCHEMA, draft
 from inline_snapshot import snapshot
 
 from perdure.domain.generated_tools.draft import ToolDraft
+from perdure.domain.generated_tools.pipeline import read_repair, repair_question
 from perdure.domain.generated_tools.rejections import refused
-from perdure.domain.generated_tools.repair import read_repair, repair_question
 from perdure.domain.llm.structured_replies import BadReply
 
 FAILURE = refused("smoke", 422, "smoke", "the example gave 3 instead of 2")

@@ -12,7 +12,7 @@ from perdure.domain.foundation.json_extraction import Found
 from perdure.domain.llm.structured_replies import BadReply, find_reply, read_shape, unread
 from perdure.domain.memory.learner_reply import read_learnings
 from perdure.domain.refine.planning import Plan, read_plan
-from perdure.domain.roles.goal_reply import read_goal
+from perdure.domain.roles.stage_reply import read_goal
 from perdure.domain.roles.verdict import read_verdict
 
 ONE = '{"score": 0.4, "why": "short"}'

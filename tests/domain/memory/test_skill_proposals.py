@@ -8,7 +8,7 @@ from remembering import START, skill
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
 from perdure.domain.memory.deduplication import VERSIONS_KEPT, merged
 from perdure.domain.memory.entries import Origin, Skill, may_enter
-from perdure.domain.memory.skill_proposals import approved, one_proposal, proposal, proposals
+from perdure.domain.memory.skills import approved, one_proposal, proposal, proposals
 
 TEXT = "# Skill: Counting\n\n## Purpose\nTo count words.\n"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.roles.goal_reply import read_goal
+from perdure.domain.roles.stage_reply import read_goal
 
 ACHIEVED = {
     "structured": '{"achieved": true, "rationale": "all tests pass"}',

@@ -13,8 +13,8 @@ from perdure.domain.llm.transcript import (
     message_tokens,
     user_text,
 )
-from perdure.domain.turns.closing_prompt import closing_messages, shortened
 from perdure.domain.turns.compaction import PROTECTED_RESULT_TOKENS
+from perdure.domain.turns.prompts import closing_messages, shortened
 
 ASKED = "Tools are switched off now. Answer in text."
 

@@ -15,8 +15,7 @@ from waiting import eventually
 
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.error_responses import Refused
-from perdure.interfaces.rest.event_fanout import Feeds
-from perdure.interfaces.rest.events import CountedStream, Streams
+from perdure.interfaces.rest.events import CountedStream, Feeds, Streams
 from perdure.interfaces.rest.settings import ApiRules
 
 LOOPS = "/api/v1/loops"

@@ -10,9 +10,8 @@ from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.adapters.tools.execution import in_thread
 from perdure.adapters.tools.shell import dir_commands, grep, text_commands
 from perdure.adapters.tools.shell.git import git
-from perdure.adapters.tools.shell.grammar import Grammar, Parsed, read
+from perdure.adapters.tools.shell.grammar import Grammar, Parsed, Word, read, refused, split
 from perdure.adapters.tools.shell.io import PageFull, Place
-from perdure.adapters.tools.shell.lexer import Word, refused, split
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.tools.selection import READONLY_SHELL
 from perdure.tool_decorator import ToolContext, tool

@@ -11,14 +11,15 @@ from perdure.adapters.tools.regex import glob_matcher
 from perdure.adapters.tools.shell.grammar import (
     Grammar,
     Parsed,
+    Word,
     is_count,
     matching,
     path_parts,
+    refused,
     switch,
     switches,
 )
 from perdure.adapters.tools.shell.io import Place, name_of
-from perdure.adapters.tools.shell.lexer import Word, refused
 
 LS = Grammar(flags=(*switches("laAh1tSrRd"), switch("--all"), switch("--recursive")))
 STAT = Grammar(flags=(), minimum=1)

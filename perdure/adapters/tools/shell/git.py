@@ -17,14 +17,15 @@ from perdure.adapters.tools.shell.grammar import (
     Flag,
     Grammar,
     Parsed,
+    Word,
     is_count,
     is_text,
     matching,
     one_of,
     read,
+    refused,
     switch,
 )
-from perdure.adapters.tools.shell.lexer import Word, refused
 from perdure.domain.foundation.errors import ToolFailure
 
 OUTPUT_CAP = 1_000_000

@@ -13,10 +13,10 @@ from perdure.adapters.tools.shell.grammar import (
     is_count,
     is_text,
     path_parts,
+    refused,
     switch,
 )
 from perdure.adapters.tools.shell.io import Place, name_of, text_lines
-from perdure.adapters.tools.shell.lexer import refused
 from perdure.domain.foundation.errors import ToolFailure
 
 GREP = Grammar(

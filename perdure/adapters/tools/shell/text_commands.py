@@ -11,11 +11,11 @@ from perdure.adapters.tools.shell.grammar import (
     is_count,
     is_text,
     matching,
+    refused,
     switch,
     switches,
 )
 from perdure.adapters.tools.shell.io import Place
-from perdure.adapters.tools.shell.lexer import refused
 from perdure.adapters.workspaces.patches import hunks
 
 _DIFF_LINES = 5_000

@@ -19,8 +19,7 @@ from perdure.interfaces.cli.views.layout import heading, line, stack
 from perdure.interfaces.cli.views.runs import runs_view
 from perdure.interfaces.cli.views.status import moved_on, status_view
 from perdure.interfaces.explanation import Explanation, explain_run
-from perdure.interfaces.open_gates import in_full, open_gates
-from perdure.interfaces.run_tree import tree_below
+from perdure.interfaces.run_tree import in_full, open_gates, tree_below
 
 
 def explanation_view(explanation: Explanation) -> RenderableType:

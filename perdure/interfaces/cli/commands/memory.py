@@ -10,7 +10,7 @@ from perdure.domain.foundation.errors import NotFound, StoreError
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.memory.entries import Kind, MemoryEntry, OldText, Skill
 from perdure.domain.memory.ranking import rank
-from perdure.domain.memory.skill_proposals import approved, one_proposal, proposals
+from perdure.domain.memory.skills import approved, one_proposal, proposals
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.memory.tokenizer import question
 from perdure.interfaces.cli.commands.parameters import Given

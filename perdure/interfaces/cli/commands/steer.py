@@ -30,7 +30,7 @@ from perdure.interfaces.cli.session import ALL, Session, each_run
 from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.cli.views.layout import DIM
 from perdure.interfaces.cli.views.runs import bulk_view, receipt_view, repaired_view
-from perdure.interfaces.open_gates import asked_here
+from perdure.interfaces.run_tree import asked_here
 from perdure.interfaces.services import Services
 
 KindFilter = Annotated[Kind | None, Parameter(name="--kind")]

@@ -18,7 +18,7 @@ from perdure.domain.memory.entries import (
 from perdure.domain.memory.patterns import MineReport, proposable
 from perdure.domain.memory.prompt_blocks import provenance
 from perdure.domain.memory.ranking import confidence_left
-from perdure.domain.memory.skill_proposals import proposals
+from perdure.domain.memory.skills import proposals
 from perdure.gateway.types import MiningSchedule
 from perdure.interfaces.cli.views.formatting import ago, duration, one_line, plural, score
 from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, Listing, line, pairs, stack

@@ -9,7 +9,7 @@ from enclosure import left, listening, needs_bubblewrap
 from pydantic import JsonValue
 
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
-from perdure.adapters.sandbox.resource_limits import Caps
+from perdure.adapters.sandbox.process import Caps
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.shell.full import shell_full
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation, ToolOutput

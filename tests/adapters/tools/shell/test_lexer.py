@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perdure.adapters.tools.shell.lexer import MAX_COMMAND, MAX_WORDS, split
+from perdure.adapters.tools.shell.grammar import MAX_COMMAND, MAX_WORDS, split
 from perdure.domain.foundation.errors import ToolFailure
 
 ACCEPTED = {

@@ -10,8 +10,7 @@ import pytest
 
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.web import fetching
-from perdure.adapters.tools.web.fetching import Fetcher, web_fetch
-from perdure.adapters.tools.web.to_text import BODY_BYTES
+from perdure.adapters.tools.web.fetching import BODY_BYTES, Fetcher, web_fetch
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation, ToolOutput
 

@@ -11,7 +11,7 @@ from remembering import avoid, episode, learning
 
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.memory.entries import Event, MemoryEntry, Origin
-from perdure.domain.memory.skill_proposals import proposal
+from perdure.domain.memory.skills import proposal
 from perdure.domain.run.status import StoredRun
 from tests.interfaces.cli.memory import Installation
 

@@ -1,4 +1,4 @@
-"""What one model call may use, is presumed to have used, and what is kept for the last one.
+"""What one call, the last call and a child run may spend of a run's budget.
 
 A worker dies, a stream is cut, a call is given up: the provider bills what it had produced, or the
 whole reply, and tells nobody. The prompt is known. Of the output at least what was streamed is
@@ -9,9 +9,20 @@ from the worst case, which is twenty times a typical reply.
 """
 
 import math
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 
-from perdure.domain.budget.envelope import MIN_OUTPUT_TOKENS, MOST, Budget, worst_cost
+from perdure.domain.budget.envelope import (
+    MIN_OUTPUT_TOKENS,
+    MOST,
+    Budget,
+    BudgetLimits,
+    Dimension,
+    LimitReached,
+    Reservation,
+    exhausted,
+    reserve,
+    worst_cost,
+)
 from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.retry_policies import PROVIDER_ATTEMPTS
 from perdure.domain.llm.requests import Price
@@ -108,3 +119,54 @@ def closing_room(budget: Budget, *, price: Price | None) -> int | None:
         return None
     room = min(prompts, default=MOST)
     return room if room >= LEAST_CLOSING_PROMPT else None
+
+
+CHILD_FRACTION = 0.3
+CHILD_FRACTION_RANGE = (0.05, 0.95)
+SMALLEST_MONEY = Decimal("0.000001")
+_SPLIT: tuple[Dimension, ...] = (
+    "tokens",
+    "output_tokens",
+    "model_calls",
+    "tool_calls",
+    "iterations",
+    "workers",
+)
+
+
+def allocate_child(
+    budget: Budget, key: str, *, fraction: float | None = None, siblings: int = 1
+) -> tuple[Budget, BudgetLimits] | LimitReached:
+    """Reserve a share of what remains for a child run, taken off the parent at once.
+
+    The fraction is clamped to 0.05-0.95 (default `min(0.3, 0.8 / siblings)`); shares round down,
+    but to no less than one unit, because a limit of zero would mean none; times are shared, not
+    split. A parent with an exhausted dimension refuses.
+    """
+    refused = exhausted(budget)
+    if refused is not None:
+        return refused
+    low, high = CHILD_FRACTION_RANGE
+    wanted = min(CHILD_FRACTION, 0.8 / max(1, siblings)) if fraction is None else fraction
+    share = Decimal(str(min(high, max(low, wanted))))
+    counted = {name: _share(budget, name, share) for name in _SPLIT}
+    money = _money(budget, share)
+    held = Reservation(
+        cost_usd=money or Decimal(0), **{name: part or 0 for name, part in counted.items()}
+    )
+    limits = budget.limits.model_copy(
+        update={**counted, "cost_usd": money, "depth": max(0, budget.limits.depth - 1)}
+    )
+    return reserve(budget, key, held), limits
+
+
+def _share(budget: Budget, dimension: Dimension, share: Decimal) -> int | None:
+    left = budget.remaining(dimension)
+    return None if left is None else max(1, int(left * share))
+
+
+def _money(budget: Budget, share: Decimal) -> Decimal | None:
+    left = budget.remaining("cost")
+    if left is None:
+        return None
+    return max(min(left, SMALLEST_MONEY), (left * share).quantize(SMALLEST_MONEY, ROUND_DOWN))

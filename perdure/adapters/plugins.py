@@ -1,0 +1,107 @@
+"""Checks and tools of other packages: entry points, and modules named in the settings."""
+
+from collections.abc import Iterable, Sequence
+from importlib.metadata import EntryPoint
+from types import ModuleType
+
+from perdure.adapters.plugin_modules import broken_plugin, installed_plugins, plugin_module
+from perdure.adapters.tools.host import AnyTool
+from perdure.check_decorator import CustomCheck, custom_check
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.tool_decorator import Tool
+
+CHECK_GROUP = "perdure.checks"
+
+
+def plugin_check_names() -> frozenset[str]:
+    """The names that installed packages give their checks; nothing is loaded."""
+    return frozenset(installed_plugins(group=CHECK_GROUP).names)
+
+
+def plugin_checks(modules: Sequence[str] = ()) -> dict[str, CustomCheck]:
+    """Load the checks of installed packages and of `modules`, by name.
+
+    An entry point names a function, decorated or not, and its own name is the check's; in a module
+    every public function decorated with `@check` counts.
+
+    Raises:
+        InvalidInput: a plugin cannot be imported or holds something else, or a name is taken.
+    """
+    found: dict[str, CustomCheck] = {}
+    for point in sorted(installed_plugins(group=CHECK_GROUP), key=lambda point: point.name):
+        _add(found, _pointed(point))
+    for name in modules:
+        module = plugin_module(name)
+        for _, value in sorted(vars(module).items()):
+            if isinstance(value, CustomCheck) and value not in found.values():
+                _add(found, value)
+    return found
+
+
+def _pointed(point: EntryPoint) -> CustomCheck:
+    origin = f"{point.name} = {point.value}"
+    try:
+        loaded: object = point.load()
+    except Exception as error:
+        raise broken_plugin(origin, error) from error
+    function = loaded.function if isinstance(loaded, CustomCheck) else loaded
+    if not callable(function):
+        raise InvalidInput(
+            f"The plugin {origin} holds {type(function).__name__}, which is no check.",
+            cure="Point it at a function of the output.",
+        )
+    return custom_check(function, name=point.name)
+
+
+def _add(found: dict[str, CustomCheck], check: CustomCheck) -> None:
+    if check.name in found:
+        raise InvalidInput(
+            f"Two plugins bring a check named {check.name}.", cure="Rename or remove one of them."
+        )
+    found[check.name] = check
+
+
+TOOL_GROUP = "perdure.tools"
+
+
+def has_plugins(modules: Sequence[str] = ()) -> bool:
+    """Whether anything besides the built-in tools is installed or named; nothing is loaded."""
+    return bool(modules) or bool(installed_plugins(group=TOOL_GROUP))
+
+
+def plugin_tools(modules: Sequence[str] = ()) -> tuple[AnyTool, ...]:
+    """Load the tools of installed packages and of `modules`, in a stable order.
+
+    An entry point names a tool, a sequence of tools, a function that returns them, or a module
+    whose public names are searched.
+
+    Raises:
+        InvalidInput: a plugin cannot be imported or holds something else.
+    """
+    found: list[AnyTool] = []
+    for point in sorted(installed_plugins(group=TOOL_GROUP), key=lambda point: point.name):
+        try:
+            loaded: object = point.load()
+        except Exception as error:
+            raise broken_plugin(f"{point.name} = {point.value}", error) from error
+        found.extend(tools_in(loaded, origin=f"{point.name} = {point.value}"))
+    for name in modules:
+        module = plugin_module(name)
+        found.extend(tools_in(module, origin=name))
+    return tuple(dict.fromkeys(found))
+
+
+def tools_in(loaded: object, *, origin: str) -> list[AnyTool]:
+    """The tools that a loaded plugin stands for."""
+    if isinstance(loaded, Tool):
+        return [loaded]
+    if isinstance(loaded, ModuleType):
+        return [value for _, value in sorted(vars(loaded).items()) if isinstance(value, Tool)]
+    if callable(loaded):
+        return tools_in(loaded(), origin=origin)
+    if isinstance(loaded, Iterable) and not isinstance(loaded, str | bytes):
+        return [found for item in loaded for found in tools_in(item, origin=origin)]
+    raise InvalidInput(
+        f"The plugin {origin} holds {type(loaded).__name__}, which is no tool.",
+        cure="Point it at a function decorated with @tool, or at a module of such functions.",
+    )
