@@ -1,6 +1,6 @@
 """The activity `open_workspace`: make the working folder of a run and pin its tools."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from temporalio import activity
@@ -12,6 +12,7 @@ from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.evaluation.verifier_ports import Verifier
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.ports import MadeCatalog, ToolHost, ToolServers
+from perdure.domain.roles.definition import unusable
 from perdure.domain.run.activity_messages import (
     OpenWorkspaceReport,
     OpenWorkspaceRequest,
@@ -105,6 +106,7 @@ class OpenWorkspace:
         """The folder and the tools; servers come last, because some of them work in the folder."""
         made = await self._made.facts(step.tools.generated, root=step.root or step.run)
         own, asked = (*await self._host.catalog(), *made), step.tools.mcp
+        _refuse(unusable(step.needs.capabilities, own))
         selection = _selected(step, own, later=tuple(server.prefix for server in asked))
         level = step.tools.access or "minimal"
         writable = selection.writes or may_change_files(level, self._servers.accesses(asked))
@@ -140,8 +142,7 @@ class OpenWorkspace:
                 lacking |= await self._verifier.obstacles(programs, folder=folder)
         else:
             lacking |= await self._verifier.obstacles(programs, folder=root)
-        if lacking:
-            raise InvalidInput("; ".join(f"{name}: {why}" for name, why in lacking.items()))
+        _refuse(lacking)
 
     def _unknown(self, needs: WorkerRequirements) -> dict[str, str]:
         have = ", ".join(self._checks) or "none"
@@ -151,6 +152,11 @@ class OpenWorkspace:
             for name, check in needs.checks.items()
             if check not in self._checks
         }
+
+
+def _refuse(lacking: Mapping[str, str]) -> None:
+    if lacking:
+        raise InvalidInput("; ".join(f"{name}: {why}" for name, why in lacking.items()))
 
 
 def _seat(seat: StageTools, tools: tuple[ToolDefinition, ...], grant: ToolGrant) -> ToolGrant:

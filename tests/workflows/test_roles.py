@@ -12,6 +12,7 @@ from waiting import eventually
 
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.llm.usage import Usage
+from perdure.domain.roles.definition import LoopSnapshot
 from perdure.domain.run.messages import Answer, Retry, Stop
 from perdure.domain.run.spec import Timing
 from perdure.domain.specs import RUN_SPEC
@@ -46,6 +47,19 @@ async def test_a_team_works_until_the_review_approves(site: Installation) -> Non
     assert records[0].findings[0]["title"] == "no tests"
     assert result.spend.model_calls == 6
     assert result.spend.tokens == 6 * 120
+
+
+async def test_a_shell_that_the_worker_cannot_use_is_refused_before_a_token_is_spent(
+    site: Installation,
+) -> None:
+    pair = LoopSnapshot.model_validate(team(*PAIR))
+    definition = pair.definition.model_copy(update={"requires": ("shell",)})
+    needy = pair.model_copy(update={"definition": definition}).model_dump(mode="json")
+    result = await site.run(task(needy), script([says("coder", "draft")]))
+    assert result.outcome == "failed"
+    assert "team.requires: shell cannot be used on this worker" in f"{result.error}"
+    assert "PERDURE_ALLOW_COMMANDS" in f"{result.error}"
+    assert result.spend.model_calls == 0
 
 
 async def test_an_approval_on_the_last_permitted_round_counts(site: Installation) -> None:

@@ -1,7 +1,8 @@
 """How a stage differs from a plain conversation: its models, its turns, its grant of tools."""
 
+from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.roles import iteration_rules as rules
-from perdure.domain.roles.definition import RoleDefinition
+from perdure.domain.roles.definition import RoleDefinition, required_by
 from perdure.domain.roles.stage_bindings import (
     seat_tools,
     seated,
@@ -86,10 +87,14 @@ class StageTurns(TurnPolicy):
 
 
 class StageRequirements(Requirements):
-    """A grant and a frame for each stage."""
+    """What the definition requires, with a grant and a frame for each stage."""
 
     def __init__(self, run: RoleRun) -> None:
         self.run = run
+
+    def needs(self) -> WorkerRequirements:
+        """What the definition requires, and those that its stages run."""
+        return WorkerRequirements(capabilities=required_by(self.run.snapshot))
 
     def seats(self) -> dict[str, StageTools]:
         """What each stage may be offered."""

@@ -236,10 +236,14 @@ def no_problems(_: Rubric) -> tuple[Problem, ...]:
 
 
 class WorkerRequirements(FrozenModel):
-    """What a worker must have, by dimension of a rubric: programs to run, checks of plugins."""
+    """What a worker must have: programs and checks of plugins, by dimension of a rubric.
+
+    `capabilities` are those that definitions require, by the place that requires them.
+    """
 
     programs: dict[str, Annotated[VerifiedCheck, Field(discriminator="check")]] = {}
     checks: dict[str, str] = {}
+    capabilities: dict[str, tuple[str, ...]] = {}
 
     def and_program(self, name: str, argv: Argv) -> "WorkerRequirements":
         """Also a program that no dimension names; told under `name` where it is missing."""

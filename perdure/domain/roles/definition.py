@@ -26,7 +26,7 @@ from perdure.domain.evaluation.conditions import (
 )
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.roles.short_form import REVIEW_CRITERIA, written_out
-from perdure.domain.tools.definitions import AccessLevel
+from perdure.domain.tools.definitions import AccessLevel, ToolDefinition
 
 MAX_NAME = 64
 MAX_STAGES = 32
@@ -332,3 +332,35 @@ def capabilities(tools: Collection[str], kinds: Collection[str]) -> frozenset[Ca
     if "delegation" in kinds:
         found.add("delegation")
     return frozenset(found)
+
+
+def required_by(snapshot: LoopSnapshot) -> dict[str, tuple[str, ...]]:
+    """What a definition and those inside it require, by the place that requires it."""
+    found: dict[str, tuple[str, ...]] = {}
+    waiting = [snapshot]
+    while waiting:
+        one = waiting.pop(0)
+        if one.definition.requires:
+            found[f"{one.definition.name}.requires"] = tuple(one.definition.requires)
+        waiting += one.nested.values()
+    return found
+
+
+def unusable(
+    required: Mapping[str, Sequence[str]], tools: Sequence[ToolDefinition]
+) -> dict[str, str]:
+    """Why a worker with these tools cannot do what is required, by the place that requires it.
+
+    A capability none of whose tools is known here is the door's to refuse, not the worker's: an
+    older worker may call it otherwise.
+    """
+    found: dict[str, str] = {}
+    for place, capabilities_asked in required.items():
+        for capability, start in _TOOLS.items():
+            if capability not in capabilities_asked:
+                continue
+            behind = [tool for tool in tools if tool.name.startswith(start)]
+            if behind and all(tool.unavailable for tool in behind):
+                why = f"{capability} cannot be used on this worker: {behind[0].unavailable}"
+                found[place] = "; ".join(filter(None, (found.get(place), why)))
+    return found

@@ -5,10 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot, capabilities
+from perdure.domain.roles.definition import (
+    LoopDefinition,
+    LoopSnapshot,
+    capabilities,
+    required_by,
+    unusable,
+)
 from perdure.domain.roles.definition_library import Library, RoleFile, StoredDefinition
 from perdure.domain.roles.parse_definition import content_version, read_definition
 from perdure.domain.roles.resolved_loop import Resolved, resolve_loop
+from perdure.domain.tools.definitions import ToolDefinition
 
 ROLES = {
     "coder": RoleFile(name="coder", access="full", system="You make things.", model="big"),
@@ -209,3 +216,35 @@ def test_capabilities_are_told_by_tools() -> None:
         "projects",
     }
     assert capabilities([], ["delegation"]) == {"delegation"}
+
+
+def tool(name: str, unavailable: str = "") -> ToolDefinition:
+    return ToolDefinition(
+        name=name, description="", parameters={}, access="read", unavailable=unavailable
+    )
+
+
+@pytest.mark.parametrize(
+    ("tools", "why"),
+    [
+        ([tool("shell.full"), tool("web.search", "offline")], None),
+        ([tool("shell.full", "no sandbox")], "shell cannot be used on this worker: no sandbox"),
+        ([tool("web.search", "offline"), tool("web.fetch")], None),
+        ([], None),
+    ],
+    ids=["usable", "no sandbox", "one of its tools", "another worker's names"],
+)
+def test_what_a_definition_requires_is_met_by_what_the_worker_can_use(
+    tools: list[ToolDefinition], why: str | None
+) -> None:
+    found = unusable({"a.requires": ("shell", "memory")}, tools)
+    assert found == ({} if why is None else {"a.requires": why})
+
+
+def test_requirements_of_nested_loops_are_told_with_the_outer_ones() -> None:
+    snap = snapshot({"subject": "s", "area": "a"})
+    needy = snap.definition.model_copy(update={"name": "inner", "requires": ("shell",)})
+    inner = snap.model_copy(update={"definition": needy})
+    outer = snap.model_copy(update={"nested": {"coder": inner}})
+    assert required_by(snap) == {}
+    assert required_by(outer) == {"inner.requires": ("shell",)}
