@@ -128,7 +128,7 @@ class JournaledModel:
         prompt = counted if counted is not None else estimate
         price = frame.cards[request.model].price
         window = frame.cards[request.model].window
-        request = within_window(request, prompt=prompt, window=window)
+        request = within_window(request, prompt=prompt, window=window, least=step.allowance.least)
         request = within_allowance(step, request, prompt=prompt, price=price)
         terms = terms_of(step, request, frame=frame, prompt_tokens=prompt)
         attempt = attempt_of(step, request, frame=frame, terms=terms)

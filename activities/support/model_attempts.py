@@ -130,18 +130,21 @@ def within_allowance(
     if allowance.tokens is None or prompt + wanted <= allowance.tokens:
         return request
     smaller = request.model_copy(update={"max_tokens": allowance.tokens - prompt})
-    enough = smaller.max_tokens >= wanted * LEAST_SHARE_OF_OUTPUT
+    enough = smaller.max_tokens >= max(wanted * LEAST_SHARE_OF_OUTPUT, allowance.least)
     fitting = enough and affordable(step, prompt=prompt, max_tokens=smaller.max_tokens, price=price)
     return smaller if fitting else request
 
 
-def within_window(request: ModelRequest, *, prompt: int, window: int) -> ModelRequest:
+def within_window(
+    request: ModelRequest, *, prompt: int, window: int, least: int = 0
+) -> ModelRequest:
     """The request with no longer a reply than its prompt leaves room for in the window.
 
-    A provider refuses a call whose prompt and longest reply together are too long.
+    A provider refuses a call whose prompt and longest reply together are too long, which a shorter
+    prompt or another model mends: so does one whose reply would have less room than the `least`.
     """
     room = window - prompt
-    if room < 1 or request.max_tokens <= room:
+    if room < max(1, least) or request.max_tokens <= room:
         return request
     return request.model_copy(update={"max_tokens": room})
 

@@ -4,6 +4,7 @@ from importlib import resources
 
 import pytest
 import yaml
+from part_requests import part_requests
 
 from perdure.adapters.checks import check_problems, evaluate_checks
 from perdure.domain.evaluation.rubric import Part
@@ -18,7 +19,7 @@ from perdure.domain.outputs.parts import (
     tidy_output,
 )
 from perdure.domain.refine.decision import Facts, decide
-from perdure.domain.refine.prompts import Brief, first_messages, part_requests
+from perdure.domain.refine.prompts import Brief, first_messages
 from perdure.domain.refine.spec import RefineSpec, settings_problems
 
 TEXT = resources.files("perdure").joinpath("definitions/tasks/product-page.yaml").read_text("utf-8")

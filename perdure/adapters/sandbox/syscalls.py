@@ -118,14 +118,6 @@ def filter_for(machine: str | None = None) -> bytes:
     return b"".join((*steps, _step(_RETURN, value=_ALLOW)))
 
 
-def refused_calls(machine: str | None = None) -> dict[str, int]:
-    """The refused calls of a processor by name, for tests and people."""
-    known = _MACHINES.get(machine or os.uname().machine)
-    if known is None:
-        return {}
-    return {**dict(zip(_NAMES, known.refused, strict=True)), **_EVERYWHERE}
-
-
 def _answered(number: int, steps: list[bytes]) -> list[bytes]:
     """Steps for one call; those that give no answer allow it."""
     allowed = _step(_RETURN, value=_ALLOW)

@@ -9,7 +9,9 @@ from the worst case, which is twenty times a typical reply.
 """
 
 import math
+from collections.abc import Sequence
 from decimal import ROUND_DOWN, Decimal
+from typing import Literal
 
 from perdure.domain.budget.envelope import (
     MIN_OUTPUT_TOKENS,
@@ -37,7 +39,8 @@ class Allowance(ActivityMessage):
     (None: unlimited). The provider has `tries`, of which `tried` failed before, under another
     reservation, by `first_step` (empty: this is the first), `waited_s` ago the first of them. It is
     waited for `patience_s` in all (None: as long as it has tries). `typical_output` is the length
-    to expect by the run's replies in this role.
+    to expect by the run's replies in this role; with less room than `least` for it the call is not
+    sent.
     """
 
     max_tokens: int
@@ -53,6 +56,7 @@ class Allowance(ActivityMessage):
     first_step: str = ""
     patience_s: float | None = None
     waited_s: float = 0.0
+    least: int = 0
 
 
 MARGIN = 2
@@ -170,3 +174,69 @@ def _money(budget: Budget, share: Decimal) -> Decimal | None:
     if left is None:
         return None
     return max(min(left, SMALLEST_MONEY), (left * share).quantize(SMALLEST_MONEY, ROUND_DOWN))
+
+
+ReplyKind = Literal[
+    "text", "judgement", "plan", "learnings", "repair", "verdict", "goal", "decision", "review"
+]
+# The shortest JSON that each schema takes, with a few words where words are asked for. A reply
+# with less room is cut off, paid for, and none.
+_LEAST: dict[ReplyKind, int] = {
+    "text": MIN_OUTPUT_TOKENS,
+    "judgement": 32,
+    "plan": 96,
+    "learnings": 24,
+    "repair": 96,
+    "verdict": 24,
+    "goal": 24,
+    "decision": 64,
+    "review": 32,
+}
+_LEAST_PER_ITEM: dict[ReplyKind, int] = {"judgement": 32, "review": 32}
+
+
+def least_output(kind: ReplyKind, *, items: int = 0) -> int:
+    """The least output that a kind of reply needs; `items` are dimensions or criteria in it."""
+    return _LEAST[kind] + _LEAST_PER_ITEM.get(kind, 0) * items
+
+
+def judged_reply(
+    budget: Budget,
+    *,
+    prompt_tokens: int,
+    price: Price | None,
+    judges: Sequence[Price | None],
+    expected: int,
+) -> int | None:
+    """The longest reply that its judges can still be paid to read; None for any length.
+
+    Args:
+        budget: with the judging of a reply of the `expected` length held back.
+        prompt_tokens: of the call.
+        price: of the model that replies.
+        judges: the prices of those who read the reply, one each.
+        expected: the length that is provided for.
+    """
+    found: list[int] = []
+    tokens = budget.remaining("tokens")
+    if tokens is not None:
+        found.append(int(tokens - prompt_tokens + expected * len(judges)) // (1 + len(judges)))
+    cost = budget.remaining("cost")
+    own = worst_cost(price, Usage(output_tokens=1))
+    read = sum((worst_cost(each, Usage(input_tokens=1)) for each in judges), Decimal(0))
+    if cost is not None and own + read:
+        left = cost - worst_cost(price, Usage(input_tokens=prompt_tokens)) + expected * read
+        found.append(int(left / (own + read)))
+    return min(found, default=None)
+
+
+def judging(judges: Sequence[tuple[Price | None, int]], *, prompt_tokens: int) -> Reservation:
+    """What judges use at most: each has a price and the longest reply that is provided for."""
+    used = [
+        (price, Usage(input_tokens=prompt_tokens, output_tokens=reply)) for price, reply in judges
+    ]
+    return Reservation(
+        tokens=sum(usage.input_tokens + usage.output_tokens for _, usage in used),
+        output_tokens=sum(usage.output_tokens for _, usage in used),
+        cost_usd=sum((worst_cost(price, usage) for price, usage in used), Decimal(0)),
+    )

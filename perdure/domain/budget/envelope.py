@@ -235,26 +235,25 @@ def exhausted(
     return None
 
 
-def exceeded(budget: Budget, *, wall_time: float = 0.0) -> tuple[Dimension, ...]:
-    """The dimensions that are overspent (spent > limit)."""
-    over: list[Dimension] = []
-    for dimension in DIMENSIONS:
-        limit = budget.limits.limit(dimension)
-        if limit is not None and budget.spent.of(dimension, wall_time=wall_time) > limit:
-            over.append(dimension)
-    return tuple(over)
-
-
 def fit_call(
-    budget: Budget, *, prompt_tokens: int, wanted: int, price: Price | None, wrap_up: bool = False
+    budget: Budget,
+    *,
+    prompt_tokens: int,
+    wanted: int,
+    price: Price | None,
+    wrap_up: bool = False,
+    least: int = MIN_OUTPUT_TOKENS,
 ) -> CallFit | LimitReached:
-    """Cap the output of a model call to what is left, or say which dimension forbids it."""
+    """Cap the output of a model call to what is left, or say which dimension forbids it.
+
+    One that could say less than `least` is not made, unless it wants no more.
+    """
     caps = {
         "tokens": _room(budget, "tokens", wrap_up, prompt_tokens),
         "output_tokens": _room(budget, "output_tokens", wrap_up, 0),
         "cost": _affordable(budget, prompt_tokens, price, wrap_up),
     }
-    least = min(wanted, MIN_OUTPUT_TOKENS)
+    least = min(wanted, max(least, MIN_OUTPUT_TOKENS))
     for dimension in DIMENSIONS:
         cap = caps.get(dimension)
         if cap is not None and cap < least:

@@ -5,15 +5,12 @@ from typing import Annotated, Literal
 from pydantic import (
     AwareDatetime,
     Field,
-    TypeAdapter,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
 from perdure.domain.budget.envelope import MAX_ITERATIONS, MOST_SECONDS
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.problems import Problem, problems_of
 
 REVIEW_ROUNDS = 5
 MAX_DEPTH = 16
@@ -170,7 +167,6 @@ Condition = Annotated[
 ]
 Combined.model_rebuild()
 
-_ADAPTER: TypeAdapter[Condition] = TypeAdapter(Condition)
 FIELDS = (
     "conditions",
     "criteria",
@@ -191,47 +187,6 @@ FIELDS = (
     "wall",
     "window",
 )
-
-
-def read_condition(value: object, *, root: str = ROOT) -> Condition | tuple[Problem, ...]:
-    """A condition from untyped data, or every problem with it, each with its path."""
-    if _too_deep(value):
-        depth = f"at most {MAX_DEPTH} levels"
-        return (Problem(path=root, found="a tree nested deeper", allowed=depth),)
-    try:
-        return _ADAPTER.validate_python(value)
-    except ValidationError as error:
-        return problems_of(error, value, root=root, names=FIELDS)
-
-
-def tree_problems(
-    condition: Condition, *, bounded_elsewhere: bool, root: str = ROOT
-) -> tuple[Problem, ...]:
-    """What is wrong with a well-formed tree: it must end for certain.
-
-    Args:
-        condition: the tree.
-        bounded_elsewhere: whether budget or loop has a limit of its own.
-        root: the path of the tree inside the whole input.
-    """
-    if bounded_elsewhere or is_bounded(condition) or isinstance(condition, Manual):
-        return ()
-    allowed = "max_iterations or a timeout, as an alternative to the rest, or a limit in the budget"
-    return (Problem(path=root, found="conditions that may never come true", allowed=allowed),)
-
-
-def is_bounded(condition: Condition) -> bool:
-    """Whether the tree is certain to come true some day, whatever the scores are."""
-    match condition:
-        case MaxIterations() | IterationBound() | EvaluationBound() | GoalBound():
-            return True
-        case Timeout() | TimeBound():
-            return True
-        case Combined():
-            quantifier = any if condition.operator == "or" else all
-            return quantifier(is_bounded(child) for child in condition.conditions)
-        case _:
-            return False
 
 
 def success_threshold(condition: Condition) -> float | None:
@@ -292,12 +247,3 @@ def _limit(leaf: Condition) -> int:
             return leaf.min_iterations
         case _:
             return 0
-
-
-def _too_deep(value: object, level: int = 0) -> bool:
-    if level > MAX_DEPTH:
-        return True
-    children = value.get("conditions") if isinstance(value, dict) else None
-    if not isinstance(children, list | tuple):
-        return False
-    return any(_too_deep(child, level + 1) for child in children)

@@ -13,7 +13,7 @@ from perdure.domain.evaluation.rubric import Dimension, Part, PartKind, Rubric, 
 from perdure.domain.evaluation.scores import Evaluation, Finding
 from perdure.domain.foundation.plain_text import quoted
 from perdure.domain.llm.transcript import Message, assistant_text, user_text
-from perdure.domain.outputs.parts import failing_parts, findings_on, part_evaluation, part_label
+from perdure.domain.outputs.parts import findings_on, part_label
 from perdure.domain.refine.spec import OutputSettings
 from perdure.domain.scoring.feedback import finding_line, relevant_findings
 from perdure.domain.turns.guidance import demands
@@ -158,24 +158,6 @@ def first_messages(brief: Brief, rubric: Rubric, output: OutputSettings) -> tupl
     """The request for the first draft, after the worked example of the whole if there is one."""
     request = user_text(task_text(brief, rubric, output.parts), added_text(brief), pinned=True)
     return (*_whole_example(rubric, output), request)
-
-
-def part_requests(
-    brief: Brief, rubric: Rubric, output: OutputSettings, *, evaluation: Evaluation
-) -> tuple[PartRequest, ...]:
-    """One request for each failing part, in order; empty without parts or when all pass."""
-    if output.parts == "whole":
-        return ()
-    return tuple(
-        part_request(
-            brief,
-            rubric,
-            output,
-            part=failing.part,
-            evaluation=part_evaluation(rubric, evaluation, failing.part),
-        )
-        for failing in failing_parts(rubric, evaluation)
-    )
 
 
 def part_request(

@@ -40,7 +40,7 @@ def test_it_never_holds_more_than_its_limit(puts: list[tuple[str, int]]) -> None
             sizes[name] = size
         cache.put(name, LINK, size=size)
         held = sum(sizes[name] + OBJECTS_BYTES for name in _held(cache, "abcdef"))
-        assert cache.held_bytes == held <= limit
+        assert cache._held == held <= limit
 
 
 def test_a_dropped_link_leaves_its_room() -> None:
@@ -48,4 +48,4 @@ def test_a_dropped_link_leaves_its_room() -> None:
     cache.put("a", LINK, size=10)
     assert cache.drop("a") is LINK
     assert cache.drop("a") is None
-    assert (cache.held_bytes, _held(cache, "a")) == (0, "")
+    assert (cache._held, _held(cache, "a")) == (0, "")

@@ -154,7 +154,7 @@ async def test_a_forgotten_chain_is_read_again(counting: CountingBlobs) -> None:
     whole = await transcripts.load(head.hash)
     assert counting.reads == 0
     transcripts.forget(head.hash)
-    assert transcripts._cache.held_bytes == 0
+    assert transcripts._cache._held == 0
     assert await transcripts.load(head.hash) == whole
     assert counting.reads == 2
 
@@ -166,7 +166,7 @@ async def test_a_small_cache_is_slower_never_wrong(stores: Stores) -> None:
         head = await transcripts.append(head, [assistant_text(f"turn {turn} " + "x" * 100)])
     assert head is not None
     assert len(await transcripts.load(head.hash)) == 30
-    assert transcripts._cache.held_bytes <= 40_000
+    assert transcripts._cache._held <= 40_000
 
 
 async def test_an_unknown_parent_is_not_found(stores: Stores) -> None:

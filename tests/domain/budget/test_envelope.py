@@ -167,13 +167,6 @@ def test_reservations_count_as_spent():
     assert budgets.exhausted(budgets.release(held, "a")) is None
 
 
-@pytest.mark.parametrize(
-    ("tokens", "over"), [(99, ()), (100, ()), (101, ("tokens",))], ids=["below", "at", "above"]
-)
-def test_exceeded_is_more_than_exhausted(tokens, over):
-    assert budgets.exceeded(budget({"tokens": tokens}, tokens=100)) == over
-
-
 def test_remaining_is_never_negative_and_none_when_unlimited():
     overspent = budget({"tokens": 500}, tokens=100)
     assert overspent.remaining("tokens") == 0

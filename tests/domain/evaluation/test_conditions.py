@@ -3,17 +3,15 @@
 from collections.abc import Mapping
 
 import pytest
+from condition_trees import read_condition
 from dirty_equals import IsPartialDict
 
 from perdure.domain.evaluation.conditions import (
     Combined,
     Timeout,
     certain_limit,
-    is_bounded,
     largest_limit,
-    read_condition,
     success_threshold,
-    tree_problems,
 )
 
 CONFIDENT = {"type": "confidence", "threshold": 0.9}
@@ -90,15 +88,6 @@ def test_all_problems_are_told_at_once_and_typos_are_named() -> None:
     ]
 
 
-def test_a_tree_too_deep_is_refused() -> None:
-    tree: Mapping[str, object] = THREE
-    for _ in range(500):
-        tree = either(tree)
-    problems = read_condition(tree)
-    assert isinstance(problems, tuple)
-    assert problems[0].allowed == "at most 16 levels"
-
-
 def test_milliseconds_and_upper_case_are_read() -> None:
     read = read_condition(both({"type": "timeout", "duration_ms": 1500}, THREE))
     assert isinstance(read, Combined)
@@ -109,36 +98,23 @@ def test_milliseconds_and_upper_case_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tree", "bounded", "threshold", "limit"),
+    ("tree", "threshold", "limit"),
     [
-        pytest.param(CONFIDENT, False, 0.9, 1, id="confidence"),
-        pytest.param(THREE, True, None, 3, id="limit"),
-        pytest.param(either(CONFIDENT, THREE), True, 0.9, 3, id="either"),
-        pytest.param(both(CONFIDENT, THREE), False, 0.9, 3, id="both wait for the score"),
-        pytest.param(
-            either(CONFIDENT, {**CONFIDENT, "threshold": 0.7}), False, 0.7, 1, id="smallest"
-        ),
-        pytest.param(either({"type": "timeout", "seconds": 5}), True, None, 0, id="time"),
-        pytest.param({"type": "goal_bound", "max_iterations": 10}, True, None, 10, id="goal"),
-        pytest.param({"type": "no_improvement", "patience": 2}, False, None, 0, id="plateau"),
+        pytest.param(CONFIDENT, 0.9, 1, id="confidence"),
+        pytest.param(THREE, None, 3, id="limit"),
+        pytest.param(either(CONFIDENT, THREE), 0.9, 3, id="either"),
+        pytest.param(both(CONFIDENT, THREE), 0.9, 3, id="both wait for the score"),
+        pytest.param(either(CONFIDENT, {**CONFIDENT, "threshold": 0.7}), 0.7, 1, id="smallest"),
+        pytest.param(either({"type": "timeout", "seconds": 5}), None, 0, id="time"),
+        pytest.param({"type": "goal_bound", "max_iterations": 10}, None, 10, id="goal"),
+        pytest.param({"type": "no_improvement", "patience": 2}, None, 0, id="plateau"),
     ],
 )
-def test_promises(
-    tree: Mapping[str, object], bounded: bool, threshold: float | None, limit: int
-) -> None:
+def test_promises(tree: Mapping[str, object], threshold: float | None, limit: int) -> None:
     read = read_condition(tree)
     assert not isinstance(read, tuple)
-    assert is_bounded(read) is bounded
     assert success_threshold(read) == threshold
     assert largest_limit(read) == limit
-    assert (tree_problems(read, bounded_elsewhere=False) == ()) is bounded
-    assert tree_problems(read, bounded_elsewhere=True) == ()
-
-
-def test_manual_needs_no_bound() -> None:
-    read = read_condition({"type": "manual"})
-    assert not isinstance(read, tuple)
-    assert tree_problems(read, bounded_elsewhere=False) == ()
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
+from condition_trees import read_condition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.evaluation.conditions import read_condition
 from perdure.domain.evaluation.outcomes import REASONS
 from perdure.domain.evaluation.termination import LoopFacts, check_termination, leading_number
 from perdure.domain.evaluation.trajectory import Trajectory

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from part_requests import part_requests
 
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding
@@ -13,7 +14,6 @@ from perdure.domain.refine.prompts import (
     first_messages,
     judge_prompt,
     part_request,
-    part_requests,
     task_text,
 )
 from perdure.domain.refine.spec import OutputSettings

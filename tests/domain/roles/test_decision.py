@@ -1,10 +1,11 @@
 """The table after the last stage: the order of its rows, and that any script of verdicts ends."""
 
 import pytest
+from condition_trees import read_condition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.evaluation.conditions import Combined, Condition, read_condition
+from perdure.domain.evaluation.conditions import Combined, Condition
 from perdure.domain.roles.decision import RoleFacts, decide
 from perdure.domain.roles.spec import with_rounds
 

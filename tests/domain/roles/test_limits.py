@@ -3,9 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from condition_trees import read_condition
 
 from perdure.domain.budget.envelope import MAX_ITERATIONS, BudgetLimits
-from perdure.domain.evaluation.conditions import Condition, read_condition
+from perdure.domain.evaluation.conditions import Condition
 from perdure.domain.evaluation.termination import Clocks, clocks, limits_of
 from perdure.domain.roles.spec import compares_outputs, round_limit, with_rounds
 
