@@ -28,11 +28,13 @@ from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.context_update import reframed
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.handlers import ControlHandlers
+from perdure.workflows.engine.judging_costs import JudgingCosts
 from perdure.workflows.engine.metrics import count_decision
 from perdure.workflows.engine.scorer import Scorer
 from perdure.workflows.engine.start_learning import finish_and_learn
 from perdure.workflows.refine_parts.drafting import Drafting
 from perdure.workflows.refine_parts.evaluation import EvaluationStage
+from perdure.workflows.refine_parts.judging_reserve import JudgingReserve
 from perdure.workflows.refine_parts.planning import PlanningStage
 from perdure.workflows.refine_parts.policies import StrategyModels
 from perdure.workflows.refine_parts.run import RefineRequirements, RefineRun, RefineScoring
@@ -47,14 +49,18 @@ class RefineLoop(ControlHandlers):
     @workflow.init
     def __init__(self, given: RefineInput) -> None:
         self.run = RefineRun(given)
-        selection = StrategyModels(self.run)
+        selection, scoring = StrategyModels(self.run), RefineScoring(self.run)
+        reserve = JudgingReserve(self.run, selection, JudgingCosts(self.run, selection, scoring))
         self.engine = Engine(
-            self.run, selection=selection, requirements=RefineRequirements(self.run)
+            self.run,
+            selection=selection,
+            requirements=RefineRequirements(self.run),
+            bounds=reserve,
         )
         self.control = self.engine.control
         self.planning = PlanningStage(self.run, self.engine)
-        self.drafting = Drafting(self.run, self.engine, selection)
-        self.evaluation = EvaluationStage(self.run, Scorer(self.engine, RefineScoring(self.run)))
+        self.drafting = Drafting(self.run, self.engine, selection, reserve)
+        self.evaluation = EvaluationStage(self.run, Scorer(self.engine, scoring))
 
     @workflow.run
     async def execute(self, given: RefineInput) -> RunResult:
@@ -90,6 +96,9 @@ class RefineLoop(ControlHandlers):
                 state.stage = "execute"
             case "execute":
                 await self._adopt_rubric()
+                unjudgeable = await self.drafting.unjudgeable()
+                if unjudgeable is not None:
+                    return await self._cut_short(unjudgeable)
                 await self.drafting.execute()
                 state.stage = "evaluate"
                 if state.draft.cut is not None and state.draft.cut.outcome in NOT_EVALUATED:

@@ -111,7 +111,7 @@ SLOW = {
         "agent_approval_answered",
     ),
     "a number of the estimate changes": Mutation(
-        "workflows/engine/scorer.py",
+        "workflows/engine/judging_costs.py",
         "JUDGE_PROMPT_TOKENS = 400",
         "JUDGE_PROMPT_TOKENS = 401",
         "refine_accepted_with_judge",

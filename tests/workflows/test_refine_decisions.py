@@ -193,14 +193,20 @@ async def test_a_last_token_spent_on_a_good_answer_is_quality_met(site: Installa
     assert not result.partial
 
 
-async def test_a_judge_that_cannot_be_paid_is_a_spent_budget(site: Installation) -> None:
-    given = {**spec([WORDS_CHECK, TONE]), "budget": {"model_calls": 1}}
-    result = await site.run(given, {"replies": drafts(1.0)})
+@pytest.mark.parametrize("calls", [1, 3])
+async def test_a_draft_that_nobody_could_judge_is_not_written(
+    site: Installation, calls: int
+) -> None:
+    given = {**spec([WORDS_CHECK, TONE]), "budget": {"model_calls": calls}}
+    tone = {"dimensions": [{"name": "tone", "score": 0.4, "gap": "stiff"}]}
+    judging = [{"when": {"role": "evaluator"}, "json": tone}]
+    result = await site.run(given, {"replies": [*judging, *drafts(0.5, 1.0)]})
     assert (result.outcome, result.reason) == ("out_of_budget", "model_calls")
-    assert result.output == draft(1.0, "number1")
-    record = result.iterations[0]
-    assert (record.score, record.decision) == (None, "abort_budget")
-    assert record.dimensions["words"].score == 1.0
+    judged = calls // 2
+    assert (result.spend.model_calls, len(result.iterations)) == (2 * judged, judged)
+    assert result.exhausted is not None
+    assert "a draft with its judging makes 2" in result.exhausted.text
+    assert all(record.score is not None for record in result.iterations)
 
 
 @pytest.mark.long

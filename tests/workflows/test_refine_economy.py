@@ -130,12 +130,8 @@ async def test_the_evaluator_keeps_to_its_share(site: Installation) -> None:
     assert (result.outcome, result.reason) == ("out_of_budget", "tokens")
     assert result.exhausted is not None
     assert "refine.evaluator_share" in result.exhausted.text
-    last = result.iterations[-1]
-    assert (last.score, last.evaluation, last.decision) == (None, "none", "abort_budget")
-    assert last.dimensions["trees"].score == 1.0
-    assert (last.dimensions["tone"].carried, last.dimensions["tone"].stale) == (True, True)
+    assert {record.evaluation for record in result.iterations} == {"full"}, "none is left unjudged"
     assert result.best is not None
-    assert result.best.iteration < last.index
     assert result.savings.evaluator_limit == 4_000
     assert 0 < result.savings.evaluator_tokens <= 4_000
 

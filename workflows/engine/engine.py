@@ -2,7 +2,7 @@
 
 from perdure.workflows.engine.continue_as_new import ContinueAsNew
 from perdure.workflows.engine.control import Control
-from perdure.workflows.engine.fitting import Fitting
+from perdure.workflows.engine.fitting import CallBounds, Fitting
 from perdure.workflows.engine.human_input import HumanInput
 from perdure.workflows.engine.lifecycle import Lifecycle
 from perdure.workflows.engine.limits import LimitQuestions
@@ -24,6 +24,7 @@ class Engine:
         run: what all parts share.
         selection: which models play which role; None takes those of the task.
         requirements: what the kind of loop demands of its worker; None demands nothing.
+        bounds: what it keeps back from a call; None keeps back nothing.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Engine:
         *,
         selection: ModelSelection[AnyRun] | None = None,
         requirements: Requirements | None = None,
+        bounds: CallBounds | None = None,
     ) -> None:
         self.run = run
         self.selection = selection or ModelSelection(run)
@@ -42,7 +44,7 @@ class Engine:
         self.people = HumanInput(run, self.steps, self.rolling)
         self.retries = LostWorkerRetries(run, self.steps, self.people)
         self.limits = LimitQuestions(run, self.people)
-        self.fitting = Fitting(run, self.selection)
+        self.fitting = Fitting(run, self.selection, bounds)
         self.models = ModelCaller(
             run,
             steps=self.steps,

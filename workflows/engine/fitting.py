@@ -1,8 +1,10 @@
 """What a model call may take of the budget: its prompt, its longest reply, its reservation."""
 
+from typing import Protocol
+
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.allowances import CLOSING_TOKENS, closing_room
-from perdure.domain.budget.envelope import CallFit, LimitReached
+from perdure.domain.budget.envelope import MIN_OUTPUT_TOKENS, Budget, CallFit, LimitReached
 from perdure.domain.foundation.retry_policies import RECOVERY_ATTEMPTS
 from perdure.domain.llm.call_settings import CallSettings, reply_limit
 from perdure.domain.llm.requests import ModelProfile
@@ -15,12 +17,29 @@ from perdure.workflows.engine.run import AnyRun
 SHORTER_EACH_TIME = 0.7
 
 
+class CallBounds(Protocol):
+    """What a kind of loop keeps back from a call, for what must follow it."""
+
+    def left_for(self, ask: ModelCallSpec) -> Budget:
+        """The budget without what must be left when the call has been made."""
+        ...
+
+    def longest_reply(
+        self, ask: ModelCallSpec, card: ModelProfile, budget: Budget, *, prompt: int
+    ) -> int | None:
+        """The longest reply after which what follows can be paid for; None for any."""
+        ...
+
+
 class Fitting:
     """Says what a call needs, and whether that is there."""
 
-    def __init__(self, run: AnyRun, selection: ModelSelection[AnyRun]) -> None:
+    def __init__(
+        self, run: AnyRun, selection: ModelSelection[AnyRun], bounds: CallBounds | None
+    ) -> None:
         self.run = run
         self.selection = selection
+        self.bounds = bounds
 
     def estimated(self, tokens: int, *, role: str, model: str | None = None) -> int:
         """Our own count of a prompt, calibrated for a model, or else for that of the role."""
@@ -32,8 +51,18 @@ class Fitting:
     ) -> tuple[CallFit | LimitReached, int | None]:
         """The output cap and reservation; for a closing call perhaps with room for less prompt."""
         budget, wanted = self.run.state.budget, self._reply_limit(ask, card)
+        longest = wanted
+        if self.bounds is not None:
+            budget = self.bounds.left_for(ask)
+            bound = self.bounds.longest_reply(ask, card, budget, prompt=prompt)
+            longest = wanted if bound is None else min(wanted, bound)
         fit = budgets.fit_call(
-            budget, prompt_tokens=prompt, wanted=wanted, price=card.price, wrap_up=ask.wrap_up
+            budget,
+            prompt_tokens=prompt,
+            wanted=longest,
+            price=card.price,
+            wrap_up=ask.wrap_up,
+            least=self.least_reply(ask),
         )
         enough = isinstance(fit, CallFit) and fit.max_tokens >= min(wanted, CLOSING_TOKENS)
         if not ask.closes or (enough and not outgrown):
@@ -47,6 +76,10 @@ class Fitting:
         )
         counted = room / self.run.state.factors.get(card.name, 1.0)
         return short, round(counted * SHORTER_EACH_TIME**outgrown)
+
+    def least_reply(self, ask: ModelCallSpec) -> int:
+        """The shortest output that a call is worth, which no setting of its role goes below."""
+        return MIN_OUTPUT_TOKENS if ask.structured is None else ask.structured.least
 
     def closing_fits(self, ask: ModelCallSpec, *, model: str) -> bool:
         """Whether a closing call of a model can be paid for, however short."""

@@ -276,6 +276,7 @@ class ModelCaller:
             waited_s=tries.failing_s,
             typical_output=self._typical_output(ask.role),
             first_step=tries.first_step,
+            least=min(fit.max_tokens, self.fitting.least_reply(ask)),
         )
 
     async def _perform(

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from temporalio import workflow
 
@@ -10,11 +9,9 @@ from perdure.activities.evaluation import Check, Verify
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.envelope import LimitReached
 from perdure.domain.evaluation.human_scores import BadScores, read_scores, review_prompt
-from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.foundation.tokens import estimate
 from perdure.domain.refine.state import CheckReport, CheckRequest, VerifyReport, VerifyRequest
 from perdure.domain.run.activity_messages import JudgeReport
 from perdure.domain.run.gates import Gate
@@ -26,39 +23,15 @@ from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.human_input import expired_to_end
+from perdure.workflows.engine.judging_costs import LEAST_JUDGE_TOKENS, JudgingCosts
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.model_caller import REPLY_TRIES
+from perdure.workflows.engine.scoring import Scoring
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.structured_replies import Judgement
 
 JUDGE_TOKENS = 4_096
-JUDGE_PROMPT_TOKENS = 400
-LEAST_JUDGE_TOKENS = 256
 NO_VERDICT = "no usable verdict"
-
-
-class Scoring(Protocol):
-    """How a task wants its outputs to be scored."""
-
-    @property
-    def evaluator_share(self) -> float:
-        """How much of the token budget the judges may use."""
-        ...
-
-    @property
-    def pass_score(self) -> float | None:
-        """The score from which on an output is good enough, None for no such score."""
-        ...
-
-    @property
-    def judge_settings(self) -> JudgeSettings:
-        """How the judges are to be asked."""
-        ...
-
-    @property
-    def share_setting(self) -> str:
-        """The setting that a person raises when the share is used up."""
-        ...
 
 
 class Scorer:
@@ -77,6 +50,7 @@ class Scorer:
         self.fitting = engine.fitting
         self.models = engine.models
         self.scoring = scoring
+        self.costs = JudgingCosts(engine.run, engine.selection, scoring)
         self.unshared = 0
 
     async def check_output(self, request: CheckRequest) -> CheckReport | StepFailed:
@@ -190,8 +164,7 @@ class Scorer:
             said=tuple(said),
             cut=question.cut,
         )
-        extra = question.output.tokens.total + self.run.state.task_tokens + JUDGE_PROMPT_TOKENS
-        extra += estimate("\n".join(said)).total
+        extra = self.costs.prompt(question.output.tokens.total)
         prompt = self.fitting.estimated(extra, role="evaluator", model=question.model)
         room = judge_room(self.run.state, share=share, prompt_tokens=prompt, apart=self.unshared)
         if room is not None and room < LEAST_JUDGE_TOKENS:

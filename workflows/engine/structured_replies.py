@@ -13,6 +13,7 @@ from perdure.activities.memory import Extract
 from perdure.activities.plan import Plan
 from perdure.activities.roles import AskVerdict
 from perdure.activities.worker_results import ReviewWork
+from perdure.domain.budget.allowances import least_output
 from perdure.domain.delegation.messages import ManageRequest, ReviewRequest
 from perdure.domain.evaluation.judge_cache import CacheScope
 from perdure.domain.generated_tools.messages import RepairToolRequest
@@ -23,7 +24,12 @@ from perdure.domain.run.activity_messages import JudgeRequest, ModelCallRequest,
 
 
 class StructuredReplies(Protocol):
-    """What a call is to reply in."""
+    """What a call is to reply in; `least` is the shortest output that such a reply fits in."""
+
+    @property
+    def least(self) -> int:
+        """In tokens."""
+        ...
 
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
@@ -41,6 +47,11 @@ class Judgement:
     next_finding: int = 1
     pass_score: float = 1.0
     cache: CacheScope = "run"
+
+    @property
+    def least(self) -> int:
+        """The shortest output that such a reply fits in."""
+        return least_output("judgement", items=len(self.dimensions))
 
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
@@ -61,6 +72,8 @@ class Judgement:
 class Planning:
     """What makes a call a plan."""
 
+    least: int = least_output("plan")
+
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
     ) -> ActivityHandle[StructuredReport]:
@@ -71,6 +84,8 @@ class Planning:
 @dataclass(frozen=True, slots=True)
 class Extraction:
     """What makes a call a look back at an ended run."""
+
+    least: int = least_output("learnings")
 
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
@@ -84,6 +99,7 @@ class Repairing:
     """What makes a call the repair of a tool: the address of its draft."""
 
     draft: str
+    least: int = least_output("repair")
 
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
@@ -96,6 +112,8 @@ class Repairing:
 @dataclass(frozen=True, slots=True)
 class VerdictAsking:
     """What makes a call the second question for a verdict."""
+
+    least: int = least_output("verdict")
 
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
@@ -110,6 +128,8 @@ class VerdictAsking:
 class GoalJudging:
     """What makes a call the question whether the goal is achieved."""
 
+    least: int = least_output("goal")
+
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
     ) -> ActivityHandle[StructuredReport]:
@@ -123,6 +143,8 @@ class GoalJudging:
 class Managing:
     """What makes a call a manager's decision."""
 
+    least: int = least_output("decision")
+
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
     ) -> ActivityHandle[StructuredReport]:
@@ -135,6 +157,11 @@ class WorkReviewing:
     """What makes a call a review: of one result, or of each of some criteria."""
 
     criteria: tuple[str, ...] = ()
+
+    @property
+    def least(self) -> int:
+        """The shortest output that such a reply fits in."""
+        return least_output("review", items=len(self.criteria))
 
     def start(
         self, call: ModelCallRequest, config: ActivityConfig

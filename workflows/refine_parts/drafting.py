@@ -23,6 +23,7 @@ from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.final_answer import TurnsEnd
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.model_caller import REFUSED
+from perdure.workflows.refine_parts.judging_reserve import JudgingReserve
 from perdure.workflows.refine_parts.policies import DraftTurns, StrategyModels
 from perdure.workflows.refine_parts.run import RefineRun
 
@@ -37,8 +38,11 @@ CUTTING = frozenset({"out_of_budget", "deadline", "stopped", "unanswered"})
 class Drafting:
     """Writes drafts; it is resumable at every checkpoint."""
 
-    def __init__(self, run: RefineRun, engine: Engine, selection: StrategyModels) -> None:
+    def __init__(
+        self, run: RefineRun, engine: Engine, selection: StrategyModels, reserve: JudgingReserve
+    ) -> None:
         self.run = run
+        self.reserve = reserve
         self.life = engine.life
         self.limits = engine.limits
         self.snapshots = engine.snapshots
@@ -59,6 +63,13 @@ class Drafting:
             await self._write_whole()
         state.turning = False
         await self._keep_tree()
+
+    async def unjudgeable(self) -> Ending | None:
+        """Why no draft may be begun: nobody could afford to judge it. None where one may."""
+        while not self.run.state.turning and (short := self.reserve.missing()) is not None:
+            if not await self.limits.budget_raised(short):
+                return self.limits.ending_of(short)
+        return None
 
     def _begin(self) -> None:
         """Open the iteration: a fresh draft, a fresh turn, the guidance that came meanwhile."""

@@ -1,0 +1,61 @@
+"""What judging a draft costs, known before the draft is written."""
+
+from perdure.domain.budget.allowances import judging, least_output
+from perdure.domain.budget.envelope import LimitReached, Reservation
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.requests import Price
+from perdure.domain.scoring.judging import judge_room, share_spent
+from perdure.domain.turns.guidance import in_force
+from perdure.workflows.engine.model_selection import ModelSelection
+from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.scoring import Scoring
+
+JUDGE_PROMPT_TOKENS = 400
+LEAST_JUDGE_TOKENS = 256
+
+
+class JudgingCosts:
+    """Counts the judges' prompts and shortest verdicts."""
+
+    def __init__(self, run: AnyRun, selection: ModelSelection[AnyRun], scoring: Scoring) -> None:
+        self.run = run
+        self.selection = selection
+        self.scoring = scoring
+
+    def least(self, rubric: Rubric, *, draft_tokens: int) -> Reservation:
+        """What the judges of a draft need at least: one short verdict each."""
+        state = self.run.state
+        prompt = state.system_tokens + self.prompt(draft_tokens)
+        replies = [
+            (price, max(LEAST_JUDGE_TOKENS, least_output("judgement", items=len(names))))
+            for price, names in zip(self.prices(rubric), rubric.judges.values(), strict=True)
+        ]
+        factors = [state.factors.get(name, 1.0) for name in self._names(rubric)]
+        return judging(replies, prompt_tokens=round(prompt * max(factors, default=1.0)))
+
+    def prices(self, rubric: Rubric) -> tuple[Price | None, ...]:
+        """What each judge of a rubric costs."""
+        cards = self.run.state.cards
+        return tuple(cards[name].price if name in cards else None for name in self._names(rubric))
+
+    def _names(self, rubric: Rubric) -> tuple[str, ...]:
+        return tuple(name or self.selection.model_of("evaluator") for name in rubric.judges)
+
+    def prompt(self, draft_tokens: int) -> int:
+        """Our own count of a judge's prompt without the system's part."""
+        state = self.run.state
+        said = estimate("\n".join(in_force(state.control.standing))).total
+        return state.task_tokens + JUDGE_PROMPT_TOKENS + said + draft_tokens
+
+    def share_left(self, rubric: Rubric, *, draft_tokens: int) -> LimitReached | None:
+        """Why the judges' share does not pay another judging; None where it does."""
+        state, share, judges = self.run.state, self.scoring.evaluator_share, len(rubric.judges)
+        if not judges:
+            return None
+        factor = state.factors.get(self.selection.model_of("evaluator"), 1.0)
+        prompt = round(self.prompt(draft_tokens) * factor)
+        room = judge_room(state, share=share, prompt_tokens=prompt * judges)
+        if room is None or room >= LEAST_JUDGE_TOKENS * judges:
+            return None
+        return share_spent(state, share, setting=self.scoring.share_setting)
