@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from ground import HEARTBEAT_S, Ground, ground
+from ground import Ground, ground
 from invariants import executions
 from provider import Play
 from temporalio.testing import WorkflowEnvironment
@@ -17,7 +17,7 @@ from perdure.domain.run.spec import Timing
 
 LOOK = ("effect.again", {"word": "a"})
 EXEMPT = {"repeat_exempt": ["effect.again", "effect.approved"]}
-ROLLING = Timing(heartbeat=HEARTBEAT_S, stop_grace=2.0, roll_events=1)
+ROLLING = Timing(stop_grace=2.0, roll_events=1)
 
 
 @pytest.fixture

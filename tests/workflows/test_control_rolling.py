@@ -20,7 +20,7 @@ from perdure.domain.run.spec import Timing
 async def rolling(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
     """An installation whose runs continue as new after sixty messages."""
     address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=2.0, roll_messages=60)
+    timing = Timing(roll_messages=60)
     folder = tmp_path / "rolling"
     async with installation(folder, address, timing=timing) as made, made.worker():
         yield made
@@ -84,7 +84,7 @@ async def test_rolling_at_every_checkpoint_changes_nothing(
     address = server.client.service_client.config.target_host
     results = []
     for number, events in enumerate((2_000, 1)):
-        timing = Timing(heartbeat=2.0, roll_events=events)
+        timing = Timing(roll_events=events)
         folder = tmp_path / str(number)
         async with installation(folder, address, timing=timing) as site, site.worker():
             run = await site.start(spec(), {"replies": [LIST, LIST, DONE]})

@@ -36,7 +36,7 @@ def review(score: float, *, critical: bool = False, **when: str) -> Reply:
 async def rolling(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
     """An installation whose runs continue as new after a few dozen messages."""
     address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=2.0, roll_messages=60)
+    timing = Timing(roll_messages=60)
     async with installation(tmp_path / "rolling", address, timing=timing) as made, made.worker():
         yield made
 

@@ -270,7 +270,7 @@ async def test_a_question_to_a_person_outlasts_the_execution(
     """The gates were passed and the judge was asked before the roll; neither happens again."""
     asked = {"name": "taste", "evaluator": {"human": {}}}
     address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=2.0, roll_messages=60)
+    timing = Timing(roll_messages=60)
     async with (
         installation(tmp_path / "rolling", address, timing=timing) as rolling,
         rolling.worker(),

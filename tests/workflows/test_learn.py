@@ -214,7 +214,7 @@ async def test_it_continues_as_new_between_rules_and_model(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:
     address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=4.0, roll_events=8)
+    timing = Timing(roll_events=8)
     async with installation(tmp_path / "home", address, timing=timing) as site, site.worker():
         run = await site.start(task(TONE), {"replies": [*HARD, *learner([LESSON])]})
         await site.gateway.result(run)

@@ -203,7 +203,7 @@ async def test_a_question_about_a_tool_outlasts_execution_and_worker(
 ) -> None:
     """Nothing is done twice, and another worker uses the tool that the first one validated."""
     address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=2.0, roll_messages=60)
+    timing = Timing(roll_messages=60)
     async with installation(tmp_path / "rolling", address, timing=timing) as site:
         async with site.worker():
             run = await site.start(

@@ -180,7 +180,7 @@ async def test_the_record_of_an_iteration_has_what_the_contract_names(site: Inst
     assert result.open_findings == record.findings
 
 
-ROLLING = Timing(heartbeat=2.0, roll_events=12)
+ROLLING = Timing(roll_events=12)
 
 
 @pytest.mark.long

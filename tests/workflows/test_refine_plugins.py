@@ -26,7 +26,7 @@ async def test_reviews_go_on_across_continue_as_new(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:
     address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=2.0, roll_events=8)
+    timing = Timing(roll_events=8)
     replies = written(draft(0.5, "a"), draft(0.6, "b"))
     async with installation(tmp_path / "home", address, timing=timing) as site, site.worker():
         run = await site.start(spec([LIKED], improvement_threshold=None), {"replies": replies})

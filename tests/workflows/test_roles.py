@@ -180,7 +180,7 @@ async def test_a_roll_in_the_middle_of_a_stage_loses_nothing(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:
     address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=4.0, roll_events=12)
+    timing = Timing(roll_events=12)
     replies = [
         *(asks("coder", "probe.echo", {"text": f"t{number}"}) for number in range(4)),
         says("coder", "NEEDS_CONTEXT: Which cache?"),

@@ -94,7 +94,7 @@ async def test_a_time_limit_counts_from_the_start_over_rolls_and_while_a_person_
         installation(
             tmp_path / "home",
             server.client.service_client.config.target_host,
-            timing=Timing(heartbeat=4.0, roll_events=12),
+            timing=Timing(roll_events=12),
         ) as made,
         made.worker(plugins=("probe_tools",)),
     ):

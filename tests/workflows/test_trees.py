@@ -165,7 +165,7 @@ async def test_a_manager_that_rolls_keeps_its_course(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:
     address = server.client.service_client.config.target_host
-    timing = Timing(heartbeat=4.0, roll_events=10)
+    timing = Timing(roll_events=10)
     rounds = [
         part
         for number in range(4)
