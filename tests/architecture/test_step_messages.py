@@ -35,6 +35,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "first_step": "",
             "patience_s": None,
             "waited_s": 0.0,
+            "least": 0,
         },
         "CheckCallReport": {"left_out": 0, "ref": None, "refused": None, "shown": ""},
         "CheckReport": {
@@ -212,7 +213,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tool_timeout_s": None,
             "tree": None,
             "base": None,
-            "needs": {"programs": {}, "checks": {}},
+            "needs": {"programs": {}, "checks": {}, "capabilities": {}},
             "session": "",
             "project": "",
             "root": "",
