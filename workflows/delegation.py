@@ -171,12 +171,12 @@ class DelegationLoop(ControlHandlers):
 
     async def _obey(self) -> StallVerdict | None:
         """Carry out what the rules say of the decision."""
-        core, decision = self.run.state, self.run.state.turnover.decision
+        state, decision = self.run.state, self.run.state.turnover.decision
         if decision is None:
             return None
         phase = self.run.budget_phase
-        core.course, directive = decide(
-            core.course,
+        state.course, directive = decide(
+            state.course,
             decision,
             settings=self.run.spec.delegation,
             phase=phase,
@@ -188,7 +188,7 @@ class DelegationLoop(ControlHandlers):
         return await self._follow(directive)
 
     async def _follow(self, directive: Directive) -> StallVerdict | None:
-        core = self.run.state
+        state = self.run.state
         match directive:
             case Work(envelopes=envelopes):
                 return await self._delegated(envelopes)
@@ -197,12 +197,12 @@ class DelegationLoop(ControlHandlers):
             case Check(complete=complete):
                 return await self._checked(complete)
             case AskPerson(question=question, choices=choices):
-                core.question, core.choices, core.stage = question, choices, "ask"
+                state.question, state.choices, state.stage = question, choices, "ask"
             case End(verdict=verdict):
-                core.turnover.ending = self.run.ended_by(verdict)
+                state.turnover.ending = self.run.ended_by(verdict)
             case Planned():
                 self.run.record_event(
-                    "planned", steps=[node.title[:60] for node in core.course.plan.nodes]
+                    "planned", steps=[node.title[:60] for node in state.course.plan.nodes]
                 )
             case CompletionRefused(why=why):
                 self.run.record_event("decided", decision="refused", why=why[:300])
@@ -240,14 +240,14 @@ class DelegationLoop(ControlHandlers):
 
     async def _delegated(self, envelopes: tuple[Envelope, ...]) -> StallVerdict:
         """Have the work done, and look at whether it gets anywhere."""
-        core = self.run.state
+        state = self.run.state
         reports = await self.workers.work(envelopes)
-        turnover = core.turnover
+        turnover = state.turnover
         turnover.reports = reports
         turnover.confidence = iteration_confidence(reports)
-        turnover.tree = core.tree
-        core.course, verdict = after_delegation(
-            core.course,
+        turnover.tree = state.tree
+        state.course, verdict = after_delegation(
+            state.course,
             envelopes,
             reports,
             output=turnover.output.hash if turnover.output else None,
@@ -260,17 +260,17 @@ class DelegationLoop(ControlHandlers):
         if verdict.signal == "switch_strategy":
             self.run.record_event("strategy_switched", strategy=verdict.strategy, why=verdict.why)
             if verdict.strategy == "escalate":
-                core.question = f"The work is stuck: {verdict.why}. How should it go on?"
-                core.choices, core.stage = (), "ask"
+                state.question = f"The work is stuck: {verdict.why}. How should it go on?"
+                state.choices, state.stage = (), "ask"
         return verdict
 
     def _note_confidences(self) -> None:
         """Say of each child what its result is worth."""
-        core = self.run.state
-        known = {report.run: report.confidence for report in core.turnover.reports if report.run}
-        core.children = [
+        state = self.run.state
+        known = {report.run: report.confidence for report in state.turnover.reports if report.run}
+        state.children = [
             child.model_copy(update={"confidence": known[child.id]}) if child.id in known else child
-            for child in core.children
+            for child in state.children
         ]
 
     async def _diagnosed(self, hypotheses: tuple[Hypothesis, ...]) -> None:
@@ -288,24 +288,24 @@ class DelegationLoop(ControlHandlers):
 
         A manager below a manager asks that one first: it ends with its question and what it has.
         """
-        core = self.run.state
+        state = self.run.state
         if self.run.site.managed:
-            detail = asked_above(core.question, core.choices)
-            core.turnover.ending = Ending(outcome="blocked", reason=ASKED_ABOVE, detail=detail)
+            detail = asked_above(state.question, state.choices)
+            state.turnover.ending = Ending(outcome="blocked", reason=ASKED_ABOVE, detail=detail)
             return
-        own = (*core.choices, *OWN_CHOICES) if core.choices else CHOICES["escalation"]
+        own = (*state.choices, *OWN_CHOICES) if state.choices else CHOICES["escalation"]
         gate = await self.engine.people.ask(
-            "escalation", core.question, choices=own, free_text=True
+            "escalation", state.question, choices=own, free_text=True
         )
         if gate is None or gate.answer is None:
-            core.turnover.ending = self.run.ending()
+            state.turnover.ending = self.run.ending()
         elif expired_to_end(gate):
-            core.turnover.ending = Ending(outcome="unanswered", reason="gate_expired")
+            state.turnover.ending = Ending(outcome="unanswered", reason="gate_expired")
         elif gate.answer.choice in OWN_CHOICES:
-            core.turnover.ending = self.engine.limits.after_escalation(gate)
+            state.turnover.ending = self.engine.limits.after_escalation(gate)
         else:
             said = " ".join(part for part in (gate.answer.choice, gate.answer.text) if part)
-            core.course = core.course.answered(core.question, said)
+            state.course = state.course.answered(state.question, said)
 
     async def _escalated(self) -> Ending | None:
         """A person wants to be asked."""
@@ -319,24 +319,24 @@ class DelegationLoop(ControlHandlers):
 
     async def _conclude(self, verdict: StallVerdict | None) -> Ending | None:
         """Look at the progress, close the record, and go on with the next iteration."""
-        core, turnover = self.run.state, self.run.state.turnover
+        state, turnover = self.run.state, self.run.state.turnover
         cut = self.run.ending() if turnover.ending is None else None
         if turnover.ending is None and cut is None and turnover.decision is not None:
-            ended = progress_end(core.course, self.run.spec.delegation, verdict)
+            ended = progress_end(state.course, self.run.spec.delegation, verdict)
             turnover.ending = self.run.ended_by(ended) if ended is not None else None
         self._fold()
-        core.stage = "manage"
+        state.stage = "manage"
         return turnover.ending
 
     def _fold(self) -> None:
         """Keep the best, and close the record; the next step writes it."""
-        core = self.run.state
-        if core.turnover.record is None:
+        state = self.run.state
+        if state.turnover.record is None:
             return
-        fold(core)
-        record = record_of(core)
-        core.unwritten = [*core.unwritten, record]
-        core.turnover.record = None
+        fold(state)
+        record = record_of(state)
+        state.unwritten = [*state.unwritten, record]
+        state.turnover.record = None
         self.run.append_record(record)
         self.run.sync_visibility()
 
@@ -349,18 +349,18 @@ class DelegationLoop(ControlHandlers):
 
     async def _close(self, ending: Ending) -> RunResult:
         """Return the best, whatever the reason."""
-        core = self.run.state
+        state = self.run.state
         if ending.outcome == "out_of_budget" and self.run.told_to_end() is None:
             await self.manager.wrap_up()
         ending = self.engine.life.settled(ending)
-        kept = returned(core, ending)
+        kept = returned(state, ending)
         tree = await self.engine.snapshots.deliver(kept.tree if kept else None)
         result = delegation_result(
-            core,
+            state,
             run=self.run.id,
             spec=self.run.spec,
             ending=ending,
             wall_time=self.run.wall_time,
             tree=tree,
         )
-        return await finish_and_learn(self.engine, result, tuple(core.unwritten))
+        return await finish_and_learn(self.engine, result, tuple(state.unwritten))

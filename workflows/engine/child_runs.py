@@ -148,10 +148,10 @@ class ChildRuns:
     def _reserve_child(
         self, order: ChildSpec, *, siblings: int
     ) -> "tuple[ChildSpec, str, LoopInput] | NotStarted":
-        core = self.run.state
-        run = rules.child_id(self.run.id, core.children_started + 1, order.name)
+        state = self.run.state
+        run = rules.child_id(self.run.id, state.children_started + 1, order.name)
         reserved = rules.reserve_run(
-            core.budget,
+            state.budget,
             run,
             spawns=order.spawns,
             fraction=order.fraction,
@@ -160,8 +160,8 @@ class ChildRuns:
         )
         if isinstance(reserved, LimitReached):
             return NotStarted(order, f"no budget: {reserved.text}")
-        core.children_started += 1
-        core.budget, limits = reserved
+        state.children_started += 1
+        state.budget, limits = reserved
         child = ChildStatus(
             id=run,
             name=order.name,
@@ -169,7 +169,7 @@ class ChildRuns:
             token_limit=limits.tokens,
             cost_limit_usd=limits.cost_usd,
         )
-        core.children = rules.noted(core.children, child)
+        state.children = rules.noted(state.children, child)
         return order, run, order.make(run, self._site_of(order), limits)
 
     def _site_of(self, order: ChildSpec) -> Placement:

@@ -205,11 +205,11 @@ class ModelCaller:
     async def _reserved(
         self, ask: ModelCallSpec, model: str, *, compact: bool, tries: ModelAttempts
     ) -> Tried:
-        core = self.run.state
-        card = core.cards[model]
-        if unpriced(core.budget, card):
+        state = self.run.state
+        card = state.cards[model]
+        if unpriced(state.budget, card):
             return Unpriced(model)
-        factor = core.factors.get(model, 1.0)
+        factor = state.factors.get(model, 1.0)
         prompt = max(tries.counted, self.fitting.prompt_of(ask, model))
         fit, room = self.fitting.fitted(ask, card, prompt=prompt, outgrown=tries.outgrown)
         if isinstance(fit, LimitReached):
@@ -221,9 +221,9 @@ class ModelCaller:
         allowance = self._allowance(ask, fit, factor=factor, tries=tries)
         activity_id = self.run.next_activity_id()
         tries.first_step = tries.first_step or activity_id
-        core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)
+        state.budget = budgets.reserve(state.budget, activity_id, fit.amounts)
         request = ModelCallRequest(
-            frame=core.frame or "",
+            frame=state.frame or "",
             role=ask.role,
             phase=ask.phase,
             iteration=self.run.iteration,
@@ -257,9 +257,9 @@ class ModelCaller:
         tries: ModelAttempts,
     ) -> Allowance:
         """What the activity may use, over all its attempts."""
-        core = self.run.state
+        state = self.run.state
         calls, output = (
-            core.budget.remaining(name, wrap_up=ask.wrap_up)
+            state.budget.remaining(name, wrap_up=ask.wrap_up)
             for name in ("model_calls", "output_tokens")
         )
         return Allowance(
@@ -321,11 +321,11 @@ class ModelCaller:
     def _charge(
         self, activity_id: str, account: AttemptTotals, ask: ModelCallSpec, *, model: str
     ) -> None:
-        core = self.run.state
-        settled = budgets.settle(core.budget, activity_id, account)
+        state = self.run.state
+        settled = budgets.settle(state.budget, activity_id, account)
         self.run.apply_budget(budgets.work(settled, account.seconds))
-        core.by_phase = charged(core.by_phase, ask.phase, account)
-        core.by_model = charged(core.by_model, model, account)
+        state.by_phase = charged(state.by_phase, ask.phase, account)
+        state.by_model = charged(state.by_model, model, account)
 
     def _typical_output(self, role: str) -> int:
         """What the run's replies in a role so far let expect of the next."""
@@ -333,21 +333,21 @@ class ModelCaller:
         return typical_output(replies=replies, tokens=tokens)
 
     def _learn_from(self, call: ModelCallReport, *, model: str, role: str) -> None:
-        core = self.run.state
+        state = self.run.state
         if call.account.attempts == 1 and call.account.usage.output_tokens:
-            replies, tokens = core.replies.get(role, (0, 0))
+            replies, tokens = state.replies.get(role, (0, 0))
             said = call.account.usage.output_tokens
-            core.replies = {**core.replies, role: (replies + 1, tokens + said)}
-        core.factors = {
-            **core.factors,
+            state.replies = {**state.replies, role: (replies + 1, tokens + said)}
+        state.factors = {
+            **state.factors,
             model: calibrate(
-                factor=core.factors.get(model, 1.0),
+                factor=state.factors.get(model, 1.0),
                 estimated=call.prompt_estimate,
                 reported=call.prompt_tokens,
             ),
         }
-        if call.model and call.model not in core.models_used:
-            core.models_used = [*core.models_used, call.model]
+        if call.model and call.model not in state.models_used:
+            state.models_used = [*state.models_used, call.model]
         self.run.record_event(
             "model_replied",
             model=call.model,

@@ -48,29 +48,29 @@ class NestedLoops:
             await self._run_nested(self.run.role)
 
     async def _run_nested(self, role: RoleDefinition) -> None:
-        core = self.run.state
+        state = self.run.state
         self.stages.bind_stage(BASE)
         # What holds goes down by itself; here is what was said for this once.
-        holds = in_force(core.control.standing)
-        core.notes = [t for t in (*core.notes, *core.control.guidance) if t not in holds]
-        core.control.guidance = []
-        core.turn = TurnState(
-            unwritten=core.turn.unwritten, record=IterationRecord(index=core.iteration)
+        holds = in_force(state.control.standing)
+        state.notes = [t for t in (*state.notes, *state.control.guidance) if t not in holds]
+        state.control.guidance = []
+        state.turn = TurnState(
+            unwritten=state.turn.unwritten, record=IterationRecord(index=state.iteration)
         )
         self.stages.note_stage(role)
         order = self._order(role)
         if order is None:
             await self.stages.end_stage(role, "failed", error=NO_DEFINITION)
             return
-        core.control.inputs = []
-        before = core.budget.spent.tokens
+        state.control.inputs = []
+        before = state.budget.spent.tokens
         (end,) = await self.children.run_children([order])
         if isinstance(end, NotStarted):
             ending = self.run.ending()
-            core.cut = core.cut or ending
+            state.cut = state.cut or ending
             await self.stages.end_stage(role, "cut" if ending else "failed", error=end.why)
             return
-        self._take_spend(core.budget.spent.tokens - before)
+        self._take_spend(state.budget.spent.tokens - before)
         await self._take_child(role, end)
 
     def _order(self, role: RoleDefinition) -> ChildSpec | None:
@@ -119,22 +119,22 @@ class NestedLoops:
 
     async def _take_child(self, role: RoleDefinition, end: ChildOutcome) -> None:
         """The child's text is the stage's, and its files are the run's from now on."""
-        core, result = self.run.state, end.result
+        state, result = self.run.state, end.result
         status = status_of_child(result, stopping=self.run.ending() is not None)
         if status != "completed" or result is None or result.output_ref is None:
-            core.cut = core.cut or self.run.ending()
+            state.cut = state.cut or self.run.ending()
             why = result.explanation if result else end.error
             await self.stages.end_stage(role, status, error=why, child=end.run)
             return
         read = await self.stages.read_stage(role, BlobRef(hash=result.output_ref), measure=True)
         tree = tree_of(result)
-        if tree is not None and core.base_tree is not None and not isinstance(read, StepFailed):
-            core.tree = tree
+        if tree is not None and state.base_tree is not None and not isinstance(read, StepFailed):
+            state.tree = tree
             restored = await self.setup.open_workspace()
             read = restored if isinstance(restored, StepFailed) else read
         if isinstance(read, StepFailed):
             await self.stages.end_stage(role, "failed", error=read.message, child=end.run)
             return
-        core.review = read.review or core.review
+        state.review = read.review or state.review
         output = read.text or BlobRef(hash=result.output_ref)
         await self.stages.end_stage(role, "completed", output=output, read=read, child=end.run)

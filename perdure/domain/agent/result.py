@@ -44,7 +44,7 @@ def agent_budget(spec: AgentSpec, turns: Turns) -> Budget:
 
 
 def agent_result(
-    core: AgentState,
+    state: AgentState,
     *,
     run: str,
     turns: Turns,
@@ -54,9 +54,9 @@ def agent_result(
     structured: bool = False,
 ) -> RunResult:
     """What the run returns; a text that could not be had is the fallback text, and says so."""
-    control, misfits = core.control, core.turn.misfits_of(end.text) if structured else ()
+    control, misfits = state.control, state.turn.misfits_of(end.text) if structured else ()
     met = end.outcome == "accepted" or (end.outcome == "out_of_budget" and not end.partial)
-    iteration = core.turn.iteration
+    iteration = state.turn.iteration
     mark = Mark(iteration=iteration, output_ref=end.text.hash if end.text else None)
     return RunResult(
         id=run,
@@ -72,26 +72,26 @@ def agent_result(
         output_ref=end.text.hash if end.text else None,
         best=mark if end.text else None,
         last=mark if iteration else None,
-        iterations=tuple(core.records),
-        iteration_count=core.record_count,
-        spend=spend_report(core, wall_time=wall_time),
+        iterations=tuple(state.records),
+        iteration_count=state.record_count,
+        spend=spend_report(state, wall_time=wall_time),
         artifacts=_artifacts(tree),
-        tools_used=dict(core.turn.tallies.used),
+        tools_used=dict(state.turn.tallies.used),
         tool_successes=sum(
-            call.outcome == "ok" for record in core.records for call in record.calls
+            call.outcome == "ok" for record in state.records for call in record.calls
         ),
         exhausted=_exhausted(end),
-        skills=core.recalled_skills,
-        transcript=core.turn.head.hash if core.turn.head else None,
+        skills=state.recalled_skills,
+        transcript=state.turn.head.hash if state.turn.head else None,
         unread_input=tuple(
             given.text or (given.ref.hash if given.ref else "")
-            for given in (*core.turn.unread, *control.inputs)
+            for given in (*state.turn.unread, *control.inputs)
         ),
-        models_used=tuple(core.models_used),
+        models_used=tuple(state.models_used),
         truncated=end.truncated,
         error=end.detail or None if end.outcome == "failed" else None,
-        forked_from=core.forked_from,
-        started_at=core.started_at,
+        forked_from=state.forked_from,
+        started_at=state.started_at,
     )
 
 

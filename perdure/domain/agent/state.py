@@ -26,12 +26,12 @@ class AgentInput(LoopInput):
     state: AgentState | None = None
 
 
-def slim_agent(core: AgentState) -> AgentState:
+def slim_agent(state: AgentState) -> AgentState:
     """An agent run's state at its end: a batch that was cut short is left to its transcript.
 
     So are the counters over tool calls, which are as long as the run.
     """
-    turn = core.turn
+    turn = state.turn
     kept = TurnState(
         head=turn.head,
         iteration=turn.iteration,
@@ -41,7 +41,7 @@ def slim_agent(core: AgentState) -> AgentState:
         tools_succeeded=turn.tools_succeeded,
         unread=turn.unread,
     )
-    return slim(core, whole_control=True).model_copy(update={"turn": kept})
+    return slim(state, whole_control=True).model_copy(update={"turn": kept})
 
 
 def agent_state(head: TranscriptRef, *, iteration: int, at: datetime) -> AgentState:

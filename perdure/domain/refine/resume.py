@@ -18,28 +18,28 @@ from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import TurnState
 
 
-def between_iterations(core: RefineState, *, ended: bool = False) -> RefineState:
+def between_iterations(state: RefineState, *, ended: bool = False) -> RefineState:
     """The slim state after the last finished iteration, also while the next one has begun.
 
     What the next one took along (guidance, input) is put back, so that it is told again.
     """
-    kept = slim(core, whole_control=ended)
-    guidance = [*(core.notes if core.turning else ()), *kept.control.guidance]
-    inputs = [*core.turn.unread, *kept.control.inputs]
-    spent = core.draft.began if core.turning else core.budget.spent
+    kept = slim(state, whole_control=ended)
+    guidance = [*(state.notes if state.turning else ()), *kept.control.guidance]
+    inputs = [*state.turn.unread, *kept.control.inputs]
+    spent = state.draft.began if state.turning else state.budget.spent
     return kept.model_copy(
         update={
-            "iteration": core.iteration - 1 if core.turning else core.iteration,
+            "iteration": state.iteration - 1 if state.turning else state.iteration,
             "stage": "execute",
             "turning": False,
             "question": "",
-            "turn": TurnState(tallies=core.turn.tallies.model_copy(update={"strikes": 0})),
+            "turn": TurnState(tallies=state.turn.tallies.model_copy(update={"strikes": 0})),
             "draft": Draft(),
             "seen": SeenOutputs(),
-            "newest": None if core.newest == core.kept else core.newest,
+            "newest": None if state.newest == state.kept else state.newest,
             "tool_loop": "none",
             "notes": [],
-            "plan": core.plan if core.turning else refined(core.plan, core.draft.evaluation),
+            "plan": state.plan if state.turning else refined(state.plan, state.draft.evaluation),
             "budget": kept.budget.model_copy(update={"spent": spent}),
             "control": kept.control.model_copy(update={"guidance": guidance, "inputs": inputs}),
         }

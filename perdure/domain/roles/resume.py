@@ -16,24 +16,24 @@ from perdure.domain.turns.turn import TurnState
 JUDGE_FAILED = "evaluator_failed"
 
 
-def between_iterations(core: RoleState, *, ended: bool = False) -> RoleState:
+def between_iterations(state: RoleState, *, ended: bool = False) -> RoleState:
     """The slim state after the last finished iteration, also while the next one has begun.
 
     What the next one took along is put back, so that it is told again.
     """
-    kept = slim(core, whole_control=ended)
-    begun = core.begun
-    spent = core.began if begun else core.budget.spent
+    kept = slim(state, whole_control=ended)
+    begun = state.begun
+    spent = state.began if begun else state.budget.spent
     control = kept.control.model_copy(
         update={
-            "guidance": [*core.notes, *kept.control.guidance],
-            "inputs": [*core.turn.unread, *kept.control.inputs],
+            "guidance": [*state.notes, *kept.control.guidance],
+            "inputs": [*state.turn.unread, *kept.control.inputs],
         }
     )
     return kept.model_copy(
         update={
             **_FRESH,
-            "iteration": core.iteration - 1 if begun else core.iteration,
+            "iteration": state.iteration - 1 if begun else state.iteration,
             "done": [],
             "verdicts": [],
             "turn": TurnState(),
@@ -44,21 +44,21 @@ def between_iterations(core: RoleState, *, ended: bool = False) -> RoleState:
     )
 
 
-def at_failure(core: RoleState) -> RoleState:
+def at_failure(state: RoleState) -> RoleState:
     """The slim state of a run whose stage failed or is blocked: the stages before it stay."""
-    kept = slim(core, whole_control=True)
-    control = kept.control.model_copy(update={"guidance": [*core.notes, *kept.control.guidance]})
-    done = [one for one in core.done if one.record.status == "completed"]
+    kept = slim(state, whole_control=True)
+    control = kept.control.model_copy(update={"guidance": [*state.notes, *kept.control.guidance]})
+    done = [one for one in state.done if one.record.status == "completed"]
     return kept.model_copy(
         update={
             **_FRESH,
-            "stage": core.stage,
-            "attempt": core.attempt + 1,
+            "stage": state.stage,
+            "attempt": state.attempt + 1,
             "done": done,
             "turn": TurnState(),
             "begun": True,
-            "past": [one for one in core.past if one.iteration != core.iteration],
-            "past_count": core.past_count - len(core.done),
+            "past": [one for one in state.past if one.iteration != state.iteration],
+            "past_count": state.past_count - len(state.done),
             "verdicts": [],
             "rejections": 0,
             "topics": (),
@@ -67,18 +67,18 @@ def at_failure(core: RoleState) -> RoleState:
     )
 
 
-def at_review(core: RoleState) -> RoleState:
+def at_review(state: RoleState) -> RoleState:
     """The slim state of a run whose goal judge failed: all stages stay, and the judge is asked."""
-    kept = {"doing": "review", "attempt": 1, "verdicts": core.verdicts, "review": core.review}
-    return at_failure(core).model_copy(update=kept)
+    kept = {"doing": "review", "attempt": 1, "verdicts": state.verdicts, "review": state.review}
+    return at_failure(state).model_copy(update=kept)
 
 
-def last_state(core: RoleState) -> RoleState:
+def last_state(state: RoleState) -> RoleState:
     """What an ended run can be taken up from."""
-    if core.cut is not None and core.cut.reason == JUDGE_FAILED:
-        return at_review(core)
-    undone = core.failure is not None or any(one.record.status == "blocked" for one in core.done)
-    return at_failure(core) if undone else between_iterations(core, ended=True)
+    if state.cut is not None and state.cut.reason == JUDGE_FAILED:
+        return at_review(state)
+    undone = state.failure is not None or any(one.record.status == "blocked" for one in state.done)
+    return at_failure(state) if undone else between_iterations(state, ended=True)
 
 
 def cleared(state: RoleState) -> RoleState:

@@ -31,20 +31,20 @@ def charged(
     return {**slices, name: added}
 
 
-def with_child(core: LoopState, child: str, spend: SpendReport) -> None:
+def with_child(state: LoopState, child: str, spend: SpendReport) -> None:
     """Add what a child run used to the splits of its parent; many children share one line."""
-    core.by_phase = _merged(core.by_phase, spend.by_phase)
-    core.by_model = _merged(core.by_model, spend.by_model)
+    state.by_phase = _merged(state.by_phase, spend.by_phase)
+    state.by_model = _merged(state.by_model, spend.by_model)
     used = SpendSlice(
         usage=spend.usage + spend.unconfirmed_usage,
         cost_usd=spend.cost_usd,
         calls=spend.model_calls,
     )
-    named = _summed(core.by_child, child, used)
+    named = _summed(state.by_child, child, used)
     while len(named) > CHILDREN_NAMED:
         oldest = next(name for name in named if name != EARLIER)
         named = _summed(named, EARLIER, named.pop(oldest))
-    core.by_child = named
+    state.by_child = named
 
 
 def slices(split: Mapping[str, SpendSlice]) -> dict[str, dict[str, JsonValue]]:

@@ -45,16 +45,16 @@ class Booked(FrozenModel):
     by_model: dict[str, SpendSlice] = {}
 
 
-def slim(core: S, *, whole_control: bool = False) -> S:
+def slim(state: S, *, whole_control: bool = False) -> S:
     """The state without what opening makes anew, what records and journal hold, and what shows.
 
     With `whole_control` what people asked of the run stays, so that a repeated request is known.
     """
-    return core.model_copy(
+    return state.model_copy(
         update={
-            "control": _idle(core.control) if whole_control else _pending(core.control),
-            "budget": core.budget.model_copy(update={"reserved": started_loops(core.budget)}),
-            "ring": Ring(last=core.ring.last),
+            "control": _idle(state.control) if whole_control else _pending(state.control),
+            "budget": state.budget.model_copy(update={"reserved": started_loops(state.budget)}),
+            "ring": Ring(last=state.ring.last),
             "phase": "starting",
             "step": None,
             "step_since": None,

@@ -31,7 +31,7 @@ def metadata_of(spec: CommonSpec) -> dict[str, JsonValue]:
 
 
 def status_of(
-    core: LoopState,
+    state: LoopState,
     *,
     run: str,
     kind: str,
@@ -44,20 +44,20 @@ def status_of(
     stage: StageNow | None = None,
 ) -> RunStatus:
     """One look at a running run."""
-    elapsed = (now - core.started_at).total_seconds()
-    gates = core.control.open_gates
+    elapsed = (now - state.started_at).total_seconds()
+    gates = state.control.open_gates
     step = None
-    if core.step is not None and core.step_since is not None:
-        step = CurrentStep(what=core.step, since=core.step_since)
+    if state.step is not None and state.step_since is not None:
+        step = CurrentStep(what=state.step, since=state.step_since)
     return RunStatus(
         id=run,
         kind=kind,
         goal=spec.goal[:GOAL_CHARACTERS],
         label=spec.metadata.label,
         metadata=metadata_of(spec),
-        lifecycle=lifecycle_of(core),
-        phase=phase_of(core),
-        blocked_on=blocked_on(core),
+        lifecycle=lifecycle_of(state),
+        phase=phase_of(state),
+        blocked_on=blocked_on(state),
         iteration=iteration,
         iteration_limit=limit,
         elapsed_s=round(elapsed, 3),
@@ -65,46 +65,46 @@ def status_of(
         stage=stage,
         trajectory=tuple(
             Point(iteration=record.index, score=record.score, decision=record.decision)
-            for record in core.records
+            for record in state.records
         ),
         parts=tuple(Part(name=name, passed=passed, detail=note) for name, passed, note in parts),
-        best=core.best,
+        best=state.best,
         plan=plan,
-        budget=budget_status(core.budget, wall_time=elapsed),
+        budget=budget_status(state.budget, wall_time=elapsed),
         gates=gates,
-        questions=core.asked_below,
-        children=tuple(child.id for child in core.children if child.open),
-        runs_below=tuple(core.children),
-        events=core.ring.events[-LAST_EVENTS:],
-        last_event=core.ring.last,
-        refused=tuple(core.control.refused_signals),
-        refused_count=core.control.refused_count,
-        said=tuple(core.control.standing),
+        questions=state.asked_below,
+        children=tuple(child.id for child in state.children if child.open),
+        runs_below=tuple(state.children),
+        events=state.ring.events[-LAST_EVENTS:],
+        last_event=state.ring.last,
+        refused=tuple(state.control.refused_signals),
+        refused_count=state.control.refused_count,
+        said=tuple(state.control.standing),
         amendments=tuple(
-            amendment.model_dump(mode="json") for amendment in core.control.amendments
+            amendment.model_dump(mode="json") for amendment in state.control.amendments
         ),
-        outcome=core.outcome,
-        reason=core.reason,
-        explanation=core.explanation,
-        forked_from=core.forked_from,
-        started_at=core.started_at,
+        outcome=state.outcome,
+        reason=state.reason,
+        explanation=state.explanation,
+        forked_from=state.forked_from,
+        started_at=state.started_at,
     )
 
 
-def blocked_on(core: LoopState) -> str | None:
+def blocked_on(state: LoopState) -> str | None:
     """What a person is asked, here or else in a run below."""
-    asked = (*core.control.open_gates, *core.asked_below)
+    asked = (*state.control.open_gates, *state.asked_below)
     return asked[0].kind if asked else None
 
 
-def lifecycle_of(core: LoopState) -> Lifecycle:
+def lifecycle_of(state: LoopState) -> Lifecycle:
     """Running, paused or waiting; after the end what the outcome says."""
-    return core.control.lifecycle if core.outcome is None else lifecycle(core.outcome)
+    return state.control.lifecycle if state.outcome is None else lifecycle(state.outcome)
 
 
-def phase_of(core: LoopState) -> Phase:
+def phase_of(state: LoopState) -> Phase:
     """The phase as people see it: an open gate makes it `waiting`."""
-    return "waiting" if core.control.open_gates and core.step is None else core.phase
+    return "waiting" if state.control.open_gates and state.step is None else state.phase
 
 
 def budget_status(budget: Budget, *, wall_time: float) -> BudgetStatus:
@@ -124,9 +124,9 @@ def budget_status(budget: Budget, *, wall_time: float) -> BudgetStatus:
     )
 
 
-def spend_report(core: LoopState, *, wall_time: float) -> SpendReport:
+def spend_report(state: LoopState, *, wall_time: float) -> SpendReport:
     """Spend so far, by phase and by model."""
-    spent = core.budget.spent
+    spent = state.budget.spent
     return SpendReport(
         tokens=spent.tokens,
         output_tokens=spent.output_tokens,
@@ -139,9 +139,9 @@ def spend_report(core: LoopState, *, wall_time: float) -> SpendReport:
         wall_time_s=round(wall_time, 3),
         active_time_s=round(spent.active_time, 3),
         usage=spent.usage,
-        by_phase=slices(core.by_phase),
-        by_model=slices(core.by_model),
-        by_child=slices(core.by_child),
+        by_phase=slices(state.by_phase),
+        by_model=slices(state.by_model),
+        by_child=slices(state.by_child),
         unconfirmed={
             "tokens": spent.unconfirmed.counted_tokens(),
             "cost_usd": money(spent.unconfirmed_cost_usd),
@@ -151,7 +151,7 @@ def spend_report(core: LoopState, *, wall_time: float) -> SpendReport:
 
 
 def panel(
-    core: LoopState,
+    state: LoopState,
     *,
     run: str,
     spec: CommonSpec,
@@ -160,21 +160,21 @@ def panel(
     result: RunResult | None = None,
 ) -> str:
     """The Markdown that the Temporal Web UI shows as current details; it ends with the result."""
-    lines = [f"## {_one_line(spec.goal, 160)}", "", _state_line(core, iteration, limit), ""]
-    if core.step and core.outcome is None:
+    lines = [f"## {_one_line(spec.goal, 160)}", "", _state_line(state, iteration, limit), ""]
+    if state.step and state.outcome is None:
         # A run cannot see its own steps' attempts and beats; the page can.
-        lines.append(f"- now: {core.step}; what it waits for stands under Pending Activities")
-    if core.best is not None and core.best.score is not None:
-        lines.append(f"- best score {core.best.score:.2f}, in iteration {core.best.iteration}")
-    scores = [f"{point.score:.2f}" for point in core.records if point.score is not None]
+        lines.append(f"- now: {state.step}; what it waits for stands under Pending Activities")
+    if state.best is not None and state.best.score is not None:
+        lines.append(f"- best score {state.best.score:.2f}, in iteration {state.best.iteration}")
+    scores = [f"{point.score:.2f}" for point in state.records if point.score is not None]
     if len(scores) > 1:
         lines.append(f"- scores so far: {' → '.join(scores[-8:])}")
-    lines.append(f"- {_spend_line(core.budget)}")
-    lines += _way_on(core, run=run)
-    lines += _refusals(core)
-    for gate in core.control.open_gates:
+    lines.append(f"- {_spend_line(state.budget)}")
+    lines += _way_on(state, run=run)
+    lines += _refusals(state)
+    for gate in state.control.open_gates:
         lines += ["", *_gate_lines(gate, run=run)]
-    for question in core.asked_below:
+    for question in state.asked_below:
         lines += ["", *_question_lines(question, run=run)]
     if result is not None and result.output is not None:
         lines += ["", "### Result", "", *_output_lines(result)]
@@ -188,14 +188,14 @@ def _output_lines(result: RunResult) -> list[str]:
     return [said, *(more if result.excerpt else ())]
 
 
-def _state_line(core: LoopState, iteration: int, limit: int | None) -> str:
+def _state_line(state: LoopState, iteration: int, limit: int | None) -> str:
     """The first thing that a stranger reads: how the run stands, or how it ended and why."""
-    if core.outcome is not None:
-        return f"**{_word(core.outcome)}** ({core.reason}): {core.explanation}"
+    if state.outcome is not None:
+        return f"**{_word(state.outcome)}** ({state.reason}): {state.explanation}"
     counted = f"iteration {iteration}{f' of at most {limit}' if limit else ''}"
-    state = lifecycle_of(core)
-    doing = f": {phase_of(core)}" if state == "running" else ""
-    return f"**{_word(state)}**{doing}, {counted}"
+    current = lifecycle_of(state)
+    doing = f": {phase_of(state)}" if current == "running" else ""
+    return f"**{_word(current)}**{doing}, {counted}"
 
 
 def _spend_line(budget: Budget) -> str:
@@ -208,11 +208,11 @@ def _spend_line(budget: Budget) -> str:
     return f"spent {tokens}, {money}, {calls}"
 
 
-def _way_on(core: LoopState, *, run: str) -> list[str]:
+def _way_on(state: LoopState, *, run: str) -> list[str]:
     """What a person does next; an open gate says its own."""
-    if core.outcome is not None:
+    if state.outcome is not None:
         return [f"- read it in a shell: `perdure result {run}`"]
-    if not core.control.paused:
+    if not state.control.paused:
         return []
     return [
         "- nothing new starts until somebody resumes it: the signal `resume` with `{}`, "
@@ -220,9 +220,9 @@ def _way_on(core: LoopState, *, run: str) -> list[str]:
     ]
 
 
-def _refusals(core: LoopState) -> list[str]:
+def _refusals(state: LoopState) -> list[str]:
     """What was sent in vain lately, newest last, and how to send it right."""
-    control = core.control
+    control = state.control
     newest = control.refused_signals[-REFUSALS_SHOWN:]
     unseen = control.refused_count - len(newest)
     lines = [f"- refused: {_one_line(note, 400)}" for note in newest]
@@ -289,22 +289,22 @@ def told_label(label: str | None, *, mark: str | None) -> str | None:
 
 
 def search_attributes(
-    core: LoopState,
+    state: LoopState,
     *,
     kind: str,
     label: str | None,
     iteration: int,
 ) -> dict[str, str | int | float | None]:
     """Name to value; None means unset."""
-    cost = core.budget.spent.cost_or_none
+    cost = state.budget.spent.cost_or_none
     return {
         "PerdureKind": kind,
-        "PerdureLifecycle": lifecycle_of(core),
-        "PerdurePhase": phase_of(core),
-        "PerdureBlockedOn": blocked_on(core),
+        "PerdureLifecycle": lifecycle_of(state),
+        "PerdurePhase": phase_of(state),
+        "PerdureBlockedOn": blocked_on(state),
         "PerdureLabel": None if label is None else label[:SEARCH_ATTRIBUTE_LIMIT],
-        "PerdureOutcome": core.outcome,
+        "PerdureOutcome": state.outcome,
         "PerdureIteration": iteration,
-        "PerdureScore": None if core.best is None else core.best.score,
+        "PerdureScore": None if state.best is None else state.best.score,
         "PerdureCostUsd": None if cost is None else float(cost),
     }

@@ -101,16 +101,16 @@ def reopened(row: StoredRun) -> StoredRun:
     )
 
 
-def take_over(core: LoopState, report: TakeOverReport) -> dict[str, object]:
+def take_over(state: LoopState, report: TakeOverReport) -> dict[str, object]:
     """Count in the state what all lives spent; returns what an event tells of it."""
-    before = core.budget.spent
+    before = state.budget.spent
     for orphan in report.orphans:
-        with_child(core, orphan.id, orphan.spend)
-        core.children = noted(core.children, _ended(orphan))
-    core.by_phase, core.by_model = dict(report.booked.by_phase), dict(report.booked.by_model)
-    core.children_started = max(core.children_started, report.children)
-    core.budget = core.budget.model_copy(update={"spent": _spent(core, report)})
-    spent = core.budget.spent
+        with_child(state, orphan.id, orphan.spend)
+        state.children = noted(state.children, _ended(orphan))
+    state.by_phase, state.by_model = dict(report.booked.by_phase), dict(report.booked.by_model)
+    state.children_started = max(state.children_started, report.children)
+    state.budget = state.budget.model_copy(update={"spent": _spent(state, report)})
+    spent = state.budget.spent
     return {
         "tokens": spent.tokens - before.tokens,
         "cost_usd": money(max(Decimal(0), spent.cost_usd - before.cost_usd)),
@@ -118,8 +118,8 @@ def take_over(core: LoopState, report: TakeOverReport) -> dict[str, object]:
     }
 
 
-def _spent(core: LoopState, report: TakeOverReport) -> Spend:
-    spent, orphans = spent_with(core.budget, report.booked.account), report.orphans
+def _spent(state: LoopState, report: TakeOverReport) -> Spend:
+    spent, orphans = spent_with(state.budget, report.booked.account), report.orphans
     below = [orphan.spend for orphan in orphans]
     again = report.tool_calls + sum(spend.tool_calls for spend in below)
     managers = sum(orphan.kind == "delegation" for orphan in orphans)
