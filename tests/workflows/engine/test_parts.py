@@ -1,0 +1,188 @@
+"""Parts of the engine by themselves, with a runner of steps that plays how they end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from temporalio.workflow import ActivityHandle
+
+from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.run.gates import Gate, GateAnswer
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.engine.human_input import HumanInput
+from perdure.workflows.engine.limits import LimitQuestions
+from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
+from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.step_attempts import Unpriced
+from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LOST = StepFailed("s1", "worker_lost", "the worker was lost")
+SHUT_DOWN = StepFailed("s1", "worker_shutdown", "the worker was shut down")
+REFUSED = StepFailed("s1", "invalid_input", "no such tool")
+DONE = Completed("report")
+
+
+@dataclass
+class FakeRun:
+    """What the parts ask of a run."""
+
+    interruption: str | None = None
+    in_one_piece: bool = False
+    state: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(step="call_tool"))
+    ids: list[str] = field(default_factory=list)
+
+    def next_activity_id(self) -> str:
+        self.ids.append(f"s{len(self.ids) + 1}")
+        return self.ids[-1]
+
+    def set_step(self, step: str | None) -> None:
+        self.state.step = step
+
+
+@dataclass
+class FakeSteps:
+    """A runner of steps that plays one end after the other."""
+
+    ends: list[Completed[str] | StepFailed]
+
+    async def await_step(
+        self, handle: object, *, activity_id: str, patience: float
+    ) -> Completed[str] | StepFailed:
+        assert handle == f"started {activity_id}"
+        assert patience == 3.0
+        return self.ends.pop(0)
+
+
+@dataclass
+class FakePeople:
+    """People who answer one choice after the other; None is a question that the run left."""
+
+    run: FakeRun
+    answers: list[str | None]
+    asked: list[str] = field(default_factory=list)
+
+    def open_gate(self, _kind: str, prompt: str, *, subject: str) -> Gate:
+        assert subject in prompt
+        self.asked.append(subject)
+        return Gate(id="g1", kind="blocked", prompt=prompt, choices=("retry", "end"), opened_at=NOW)
+
+    async def answered(self, gate: str) -> Gate | None:
+        assert self.run.in_one_piece, "a roll here would lose the step"
+        self.run.state.step = None
+        choice = self.answers.pop(0)
+        if choice is None:
+            return None
+        answer = GateAnswer(choice=choice, text=None, at=NOW, by="me")
+        return Gate(
+            id=gate, kind="blocked", prompt="", choices=(choice,), opened_at=NOW, answer=answer
+        )
+
+
+@dataclass
+class Played:
+    """A step that was made until it ended for good."""
+
+    ended: Completed[str] | StepFailed
+    run: FakeRun
+    asked: list[str]
+
+
+async def play(
+    *ends: Completed[str] | StepFailed,
+    answers: tuple[str | None, ...] = (),
+    interruption: str | None = None,
+) -> Played:
+    run = FakeRun(interruption=interruption)
+    people = FakePeople(run, list(answers))
+    steps = FakeSteps(list(ends))
+    part = LostWorkerRetries(
+        cast("AnyRun", run), cast("StepRunner", steps), cast("HumanInput", people)
+    )
+
+    def start(step: str) -> Any:
+        return f"started {step}"
+
+    ended = await part.outlasting(
+        cast("Callable[[str], ActivityHandle[str]]", start), what="fs.read", patience=3.0
+    )
+    assert not steps.ends
+    return Played(ended, run, people.asked)
+
+
+async def test_a_step_that_ends_is_made_once() -> None:
+    played = await play(DONE)
+    assert (played.ended, played.run.ids, played.asked) == (DONE, ["s1"], [])
+
+
+async def test_a_step_that_fails_of_itself_is_not_made_again() -> None:
+    played = await play(REFUSED)
+    assert (played.ended, played.run.ids, played.asked) == (REFUSED, ["s1"], [])
+
+
+async def test_a_worker_that_was_stopped_on_purpose_asks_nobody() -> None:
+    played = await play(SHUT_DOWN, SHUT_DOWN, DONE)
+    assert (played.ended, played.run.ids, played.asked) == (DONE, ["s1", "s2", "s3"], [])
+
+
+async def test_a_run_that_must_end_makes_no_step_again() -> None:
+    played = await play(SHUT_DOWN, interruption="stop")
+    assert (played.ended, played.run.ids) == (SHUT_DOWN, ["s1"])
+
+
+@pytest.mark.parametrize(
+    ("answers", "ends"),
+    [
+        pytest.param(("retry",), (LOST, DONE), id="once more"),
+        pytest.param(("retry", "retry"), (LOST, LOST, DONE), id="as often as wanted"),
+        pytest.param(("end",), (LOST,), id="given up"),
+        pytest.param((None,), (LOST,), id="the run ended first"),
+        pytest.param(("retry",), (LOST, REFUSED), id="then it fails of itself"),
+    ],
+)
+async def test_a_step_that_breaks_its_workers_asks_a_person(
+    answers: tuple[str | None, ...], ends: tuple[Completed[str] | StepFailed, ...]
+) -> None:
+    played = await play(*ends, answers=answers)
+    assert played.ended == ends[-1]
+    assert played.asked == ["fs.read"] * len(answers)
+    assert len(played.run.ids) == len(ends)
+    assert played.run.state.step == "call_tool", "shown again as before the question"
+    assert not played.run.in_one_piece
+
+
+@pytest.mark.parametrize(
+    ("called", "ending"),
+    [
+        pytest.param(
+            LimitReached(
+                dimension="tokens", spent=Decimal(9), limit=Decimal(9), note="tokens: 9 of 9"
+            ),
+            Ending(outcome="out_of_budget", reason="tokens", detail="tokens: 9 of 9"),
+            id="the budget is spent",
+        ),
+        pytest.param(
+            Unpriced(model="claude-x"),
+            Ending(
+                outcome="out_of_budget",
+                reason="unpriced_model",
+                detail="nobody knows the price of claude-x",
+            ),
+            id="nobody knows the price",
+        ),
+        pytest.param(
+            StepFailed("s1", "model_refused", "no"),
+            Ending(outcome="failed", reason="model_error", detail="model_refused: no"),
+            id="the model failed",
+        ),
+    ],
+)
+def test_a_run_ends_as_its_call_failed(
+    called: LimitReached | Unpriced | StepFailed, ending: Ending
+) -> None:
+    part = LimitQuestions(cast("AnyRun", FakeRun()), cast("HumanInput", None))
+    assert part.ending_of(called) == ending
