@@ -29,11 +29,6 @@ class LinkCache:
         self._held = 0
         self._links: OrderedDict[str, tuple[Link, int]] = OrderedDict()
 
-    @property
-    def held_bytes(self) -> int:
-        """What is held now."""
-        return self._held
-
     def get(self, address: str) -> Link | None:
         """The link, which thereby counts as used."""
         entry = self._links.get(address)

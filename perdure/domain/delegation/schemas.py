@@ -71,23 +71,6 @@ def decision_schema() -> Schema:
     return _object(fields, optional=tuple(name for name in fields if name not in _ALWAYS))
 
 
-def worker_schema(*, makes_tools: bool = False) -> Schema:
-    """A worker's result; with the factory switched on also the tools that it needs."""
-    defect = _object({"category": _TEXT, "title": _TEXT, "fix": _TEXT})
-    properties: Schema = {
-        "result": _TEXT,
-        "confidence": _NUMBER,
-        "findings": _TEXTS,
-        "artifacts": _TEXTS,
-        "skills_created": _list(_object({"markdown": _TEXT})),
-        "defects": _list(defect),
-    }
-    if makes_tools:
-        tool = _object({"name": _TEXT, "code": _TEXT, "schema": _TEXT, "examples": _TEXT})
-        properties["tools_needed"] = _list(tool)
-    return _object(properties)
-
-
 def critique_schema() -> Schema:
     """A reviewer's score, with defects by category."""
     categories: Schema = {"enum": list(CATEGORIES)}

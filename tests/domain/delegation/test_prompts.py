@@ -26,7 +26,6 @@ from perdure.domain.delegation.schemas import (
     criteria_schema,
     critique_schema,
     decision_schema,
-    worker_schema,
 )
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.delegation.stall import Progress
@@ -241,7 +240,6 @@ def optional(schema: JsonValue) -> int:
 def test_schemas_keep_to_what_structured_output_takes() -> None:
     for schema in (
         decision_schema(),
-        worker_schema(makes_tools=True),
         critique_schema(),
         criteria_schema(),
     ):
@@ -280,8 +278,3 @@ def test_every_decision_of_the_schema_is_readable(name: str) -> None:
     assert isinstance(whole, dict)
     found = read_decision(json.dumps(whole | {"decision": name}))
     assert not isinstance(found, BadReply) and found.decision == name
-
-
-def test_only_a_worker_of_a_factory_may_ask_for_tools() -> None:
-    assert "tools_needed" not in json.dumps(worker_schema())
-    assert "tools_needed" in json.dumps(worker_schema(makes_tools=True))
