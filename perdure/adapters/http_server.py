@@ -109,7 +109,7 @@ class Request:
         if given is None:
             return 0
         if not (given.isascii() and given.isdigit() and len(given) < 16):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "The content-length is no number.")
+            raise Refusal(HTTPStatus.BAD_REQUEST, "The content-length is not a number.")
         return int(given)
 
 
@@ -244,7 +244,7 @@ def read_head(head: bytes) -> Request:
     first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     found = _REQUEST.fullmatch(first)
     if found is None:
-        raise Refusal(HTTPStatus.BAD_REQUEST, "This is no request of HTTP/1.1.")
+        raise Refusal(HTTPStatus.BAD_REQUEST, "This is not an HTTP/1.1 request.")
     headers: list[tuple[str, str]] = []
     for line in lines:
         name, colon, value = line.partition(b":")

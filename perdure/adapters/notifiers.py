@@ -86,6 +86,7 @@ WEBHOOK_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 30.0
 SHOWN_BYTES = 400
 WAITED_OUT_STATUS = frozenset({408, 425, 429})
+# A notify command is the operator's, but need not know the keys of what it speaks for.
 OUR_VARIABLES = (PREFIX, "ANTHROPIC_", "TEMPORAL_", "OTEL_")
 
 Event = dict[str, JsonValue]

@@ -67,7 +67,7 @@ def _of_file(path: Path) -> ModuleType:
     inside = None if package is None else [str(package)]
     spec = spec_from_file_location(name, path, submodule_search_locations=inside)
     if spec is None or spec.loader is None:
-        raise ImportError("it is no Python file")
+        raise ImportError("it is not a Python file")
     beside = str((package or path).parent)
     if beside not in sys.path:
         sys.path.append(beside)

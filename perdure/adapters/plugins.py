@@ -47,7 +47,7 @@ def _pointed(point: EntryPoint) -> CustomCheck:
     function = loaded.function if isinstance(loaded, CustomCheck) else loaded
     if not callable(function):
         raise InvalidInput(
-            f"The plugin {origin} holds {type(function).__name__}, which is no check.",
+            f"The plugin {origin} holds {type(function).__name__}, which is not a check.",
             cure="Point it at a function of the output.",
         )
     return custom_check(function, name=point.name)
@@ -102,6 +102,6 @@ def tools_in(loaded: object, *, origin: str) -> list[AnyTool]:
     if isinstance(loaded, Iterable) and not isinstance(loaded, str | bytes):
         return [found for item in loaded for found in tools_in(item, origin=origin)]
     raise InvalidInput(
-        f"The plugin {origin} holds {type(loaded).__name__}, which is no tool.",
+        f"The plugin {origin} holds {type(loaded).__name__}, which is not a tool.",
         cure="Point it at a function decorated with @tool, or at a module of such functions.",
     )

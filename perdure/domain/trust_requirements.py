@@ -30,6 +30,8 @@ def execution_needs(spec: Mapping[str, JsonValue]) -> tuple[str, ...]:
         spec: a specification or a definition of a loop as JSON; what it leaves out asks for
             nothing, and a parameter's place for all that it could become.
     """
+    # It reads JSON rather than types, so that a new kind of run is covered before anybody thinks
+    # of it.
     return tuple(dict.fromkeys(_needs(dict(spec), "")))
 
 

@@ -71,7 +71,7 @@ def unreachable(address: str, why: str) -> ServiceUnavailable:
 
 def unknown_run(run: str, hint: str = "") -> NotFound:
     """Neither server nor store knows the run."""
-    return NotFound(f"There is no run {run}.{hint}", cure="`perdure list` shows what there is.")
+    return NotFound(f"There is no run {run}.{hint}", cure="`perdure list` lists all runs.")
 
 
 def no_answer(run: str, *, asked: str = "") -> NoReadyWorker:
@@ -94,9 +94,7 @@ def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> P
     server = f"The Temporal server at {address}"
     match error.status:
         case RPCStatusCode.NOT_FOUND if run is not None:
-            return NotFound(
-                f"{server} has no run {run}.", cure="`perdure list` shows what there is."
-            )
+            return NotFound(f"{server} has no run {run}.", cure="`perdure list` lists all runs.")
         case RPCStatusCode.NOT_FOUND:
             return ServiceUnavailable(
                 f"{server} does not know what was asked for: {said}.",

@@ -126,6 +126,8 @@ class Readiness:
         return state if state and self._clock() - at < self._waits.known else None
 
     async def _patiently(self, state: QueueState) -> QueueState:
+        # A worker that was killed a moment ago counts as busy: a run that waits is better than one
+        # that was refused.
         if not state.busy:
             return state
         report = await self._report(state.queue, self._waits.patience)

@@ -169,7 +169,7 @@ class Repairing:
     async def _failing(self, run: str) -> ExecutionInfo:
         look = await self._server.look(run)
         if look is None:
-            raise NotFound(f"There is no run {run}.", cure="`perdure list` shows what there is.")
+            raise NotFound(f"There is no run {run}.", cure="`perdure list` lists all runs.")
         if not look.open:
             raise NotAllowed(
                 f"The run {run} has ended; there is nothing to repair.",

@@ -49,7 +49,7 @@ class Cursor:
         except (ValueError, binascii.Error):
             pass
         raise InvalidInput(
-            f"{text[:40]!r} is no cursor of a list.", cure="Start again without one."
+            f"{text[:40]!r} is not a cursor of a list.", cure="Start again without one."
         )
 
 
@@ -160,9 +160,7 @@ class Listing:
         known = [row.id for row in await self._records.find_runs(limit=STORED_RUNS, roots=True)]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f" The nearest: {', '.join(near)}." if near else ""
-        return NotFound(
-            f"There is no run {name}.{hint}", cure="`perdure list` shows what there is."
-        )
+        return NotFound(f"There is no run {name}.{hint}", cure="`perdure list` lists all runs.")
 
     async def _stored(self, wanted: RunFilter, *, limit: int, offset: int, note: str) -> RunPage:
         """Ended runs that the server does not list any more; all of them while it is away."""

@@ -141,9 +141,7 @@ class Looking:
             return await self._accounted(status)
         if look is None:
             if row is None:
-                raise NotFound(
-                    f"There is no run {run}.", cure="`perdure list` shows what there is."
-                )
+                raise NotFound(f"There is no run {run}.", cure="`perdure list` lists all runs.")
             return await self._accounted(torn_status(stored_status(row), None))
         return await self._of_look(run, look, row)
 

@@ -109,7 +109,7 @@ class StoredStates:
             return _read(kind, address, data, iteration, at)
         except ValidationError as error:
             raise StoreError(
-                f"The blob {address} is no state that this version of Perdure can read.",
+                f"The blob {address} is not a state that this version of Perdure can read.",
                 cure="Use the version that wrote it.",
             ) from error
 

@@ -87,6 +87,8 @@ class AuditTrail:
         await self._refused("access", who_of(token), "", what[:200])
 
     async def _refused(self, action: Action, who: str, before: str, rest: str) -> None:
+        # Refused logins cost their sender nothing, so of equal ones only the first, second, fourth,
+        # eighth … in a minute is a write.
         minute = int(self._now().timestamp()) // REFUSAL_WINDOW_S
         if minute != self._window:
             self._window, self._counts, self._written = minute, {}, {}
@@ -126,6 +128,7 @@ class AuditTrail:
         await self._put(entry)
 
     async def _put(self, entry: AuditEntry) -> None:
+        # A store that is away must not hold up what a person asked of a run.
         try:
             await self._store.put(entry)
         except PerdureError as error:

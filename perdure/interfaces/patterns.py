@@ -97,7 +97,7 @@ async def _pattern(memory: MemoryStore, entry: str) -> Pattern:
     found = await memory.get(entry)
     if not isinstance(found, Pattern):
         raise InvalidInput(
-            f"The entry {found.id} is no pattern but of the kind {found.kind}.",
+            f"The entry {found.id} is not a pattern but of the kind {found.kind}.",
             cure="`perdure patterns list` shows the patterns.",
         )
     return found

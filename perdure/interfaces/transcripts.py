@@ -37,7 +37,7 @@ async def _nothing_said(services: Services, run: str) -> NotFound:
     if below:
         more = f" and {len(below) - SHOWN} more" if len(below) > SHOWN else ""
         shown = ", ".join(f"perdure transcript {child}" for child in sorted(below)[:SHOWN])
-        told = "keeps no transcript of its own; the runs that worked for it do."
+        told = "keeps no transcript; the runs that worked for it do."
         return NotFound(f"{run} {told}", cure=f"Read theirs: {shown}{more}.")
     if ended:
         return NotFound(

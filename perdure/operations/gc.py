@@ -78,6 +78,7 @@ async def collect(
     needs = _Needs(cutoff=now - young)
     # Before the steps are looked at: one that begins meanwhile is not among these.
     begun = await stores.journal.unended(before=now - young)
+    # Closed histories count too: a reset or a replay may need what they name.
     async for found in gateway.retained():
         needs.add(found, young=young)
     needed = await _reachable(stores.blobs, needs.named | await named_by_rows(stores.database))

@@ -83,7 +83,7 @@ def parse(text: str, *, named: str) -> JsonValue:
         first = error.errors()[0]
         place = ".".join(str(step) for step in first["loc"][:3])
         raise InvalidInput(
-            f"{named} holds something that is no text, number, list or block: {place}."
+            f"{named} holds something other than a text, number, list or block: {place}."
         ) from error
 
 

@@ -39,7 +39,7 @@ def test_a_label_cannot_leave_its_literal(label: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "store.x", "store.-5", "elsewhere.1", "run.%%%"])
 def test_a_made_up_cursor_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="no cursor"):
+    with pytest.raises(InvalidInput, match="not a cursor"):
         Cursor.read(text)
 
 

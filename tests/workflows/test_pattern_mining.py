@@ -82,7 +82,7 @@ async def test_nothing_is_made_of_runs_that_left_nothing(site: Installation) -> 
     (found,) = await patterns(memory)
     with pytest.raises(NotAllowed, match="No accepted run of a says what worked"):
         await approve(memory, found.id, by="ann", now=NOW)
-    with pytest.raises(InvalidInput, match="is no pattern but of the kind event"):
+    with pytest.raises(InvalidInput, match="is not a pattern but of the kind event"):
         await reject(memory, "e1")
 
 

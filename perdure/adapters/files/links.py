@@ -28,6 +28,8 @@ def inside(files: RootedDirectory, parts: Parts, *, use: Use = "read", last: boo
     Raises:
         ToolFailure: a link leads out of the folder, in a circle, or to what is protected.
     """
+    # Resolved here instead of by openat2(RESOLVE_BENEATH): the real name must be known, since it
+    # may be protected (`notes -> .env`), and older kernels lack the call.
     real: list[str] = []
     waiting = list(reversed(parts))
     followed = 0

@@ -23,6 +23,7 @@ from perdure.domain.ports import UsageSoFar, unheard
 
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 300.0
+# Counting is free and only sharpens the estimate: it may fail, and must not hold up the call.
 COUNT_TIMEOUT_S = 10.0
 NO_KEY = (
     "No API key for Claude is set, so nothing was sent. "

@@ -22,6 +22,7 @@ from perdure.adapters.sandbox.identity import LAUNCHER, hand_over, separate_user
 from perdure.adapters.sandbox.syscalls import filter_for
 from perdure.domain.evaluation.program_checks import Ran
 
+# Watched, not set: kernel limits hold for one process, and a worker may seldom make control groups.
 EVERY_S = 0.1
 _COUNTED = ("Pss_Anon", "Pss_Shmem")
 # A folder that takes longer to count is counted as far as that.
@@ -107,6 +108,7 @@ CHUNK_BYTES = 65_536
 FILE_BYTES = 256 << 20
 # Interpreters reserve far more addresses than they use (WebAssembly: 10 GB for one memory).
 ADDRESS_BYTES = 32 << 30
+# Runtimes reserve far more addresses than they use, so the address limit is a multiple.
 ADDRESS_SHARE = 8
 OPEN_FILES = 4_096
 # What is still written after the end of the program comes from children that outlived it.

@@ -120,7 +120,7 @@ def _loaded(path: Path) -> dict[str, object] | None:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark is not None else ""
-        what = getattr(error, "problem", None) or "it is no YAML"
+        what = getattr(error, "problem", None) or "it is not YAML"
         raise InvalidInput(
             f"The file {path} cannot be read{place}: {what}.", cure="Correct that place."
         ) from None

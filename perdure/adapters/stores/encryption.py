@@ -115,10 +115,10 @@ def _lock(key: bytes) -> _Lock:
 
 
 def kind(address: str) -> str:
-    """`sha256` or `hmac`; raises `NotFound` for anything that is no address of a blob."""
+    """`sha256` or `hmac`; raises `NotFound` for anything that is not an address of a blob."""
     if _ADDRESS.fullmatch(address) is None:
         raise NotFound(
-            f"{address[:80]!r} is no address of a blob.",
+            f"{address[:80]!r} is not an address of a blob.",
             cure="An address is sha256: or hmac: with 64 hexadecimal digits.",
         )
     return address.partition(":")[0]

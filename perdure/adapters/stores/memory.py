@@ -95,6 +95,7 @@ def category_forms(name: str, cells: Cells) -> list[str]:
     return [f"\n{form}\n" for form in cells.digests(" ".join(name.split()).casefold())]
 
 
+# Rare terms first: a cut through thousands of entries that share a common word would be arbitrary.
 _SQLITE_HOLDERS = "SELECT term, doc FROM memory_vocabulary WHERE term IN :terms"
 
 

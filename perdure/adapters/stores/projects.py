@@ -102,7 +102,7 @@ class SqlProjects:
             closed = await _session(connection, session)
         if closed is None:
             raise NotFound(
-                f"There is no session {session!r}.", cure="`perdure sessions` shows what there is."
+                f"There is no session {session!r}.", cure="`perdure sessions` lists all."
             )
         return closed
 

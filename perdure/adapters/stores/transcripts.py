@@ -57,6 +57,8 @@ class LinkCache:
             self._held -= dropped
 
 
+# A cache smaller than the conversations in progress is worse than none: each turn then reads every
+# link again.
 CACHE_BYTES = 32 * 1024 * 1024
 
 

@@ -21,6 +21,7 @@ from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.foundation.retry_policies import PATIENCE, Patience, no_work
 
 FIRST_PAUSE_S = 0.5
+# After an outage every waiting step goes on within this time.
 LONGEST_PAUSE_S = 5.0
 
 R = TypeVar("R")

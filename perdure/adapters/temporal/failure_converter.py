@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from perdure.adapters.logging.redacting import told
 
+# The server cuts a failure above 4 KiB wherever that falls, often in the middle of the cause.
 KEPT_BYTES = 3_500
 MESSAGE_BYTES = 2_000
 STACK_BYTES = 500

@@ -39,9 +39,11 @@ DIMENSIONS: tuple[Dimension, ...] = (
     "active_time",
 )
 TIME_DIMENSIONS: frozenset[Dimension] = frozenset({"wall_time", "active_time"})
+# Not the clocks: a spent clock gets no closing call, for a deadline is a deadline.
 RESERVED_FOR_WRAP_UP: frozenset[Dimension] = frozenset({"tokens", "output_tokens", "cost"})
 WARNING_SHARE = 0.8
 MAX_ITERATIONS = 10_000
+# Below this a reserve would pay for an answer that says nothing.
 MIN_OUTPUT_TOKENS = 16
 
 # Bounds that nobody means: a timer of 10,000 years is one that no server takes.

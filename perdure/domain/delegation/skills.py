@@ -12,6 +12,7 @@ from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.memory.recall import RecallReport
 from perdure.domain.memory.skills import catalog_line, skill_name, slug
 
+# A shorter text is a remark, not a procedure.
 FEWEST_WORDS = 30
 MOST_CHARACTERS = 64_000
 MOST_SKILLS = 100

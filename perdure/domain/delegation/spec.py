@@ -14,6 +14,7 @@ from perdure.domain.foundation.size_limits import MAX_ITERATIONS, Count
 from perdure.domain.generated_tools.messages import ToolsFactorySettings
 from perdure.domain.run.spec import CommonSpec
 
+# All children of a wave end within one iteration: continue-as-new would end those still open.
 WAVE = 16
 
 StrategyName = Literal["decompose_finer", "simplify", "reframe", "escalate"]

@@ -247,6 +247,7 @@ def _improves(scores: Sequence[float], settings: StallSettings) -> bool:
 
 def _rises(scores: Sequence[float], settings: StallSettings) -> bool:
     """Whether the work gets better, whatever its findings say: each reading above the last."""
+    # A slow rise is no stall, though the window alone changes too little.
     climbs = all(rounded(later - earlier) > 0 for earlier, later in pairwise(scores))
     gained = rounded(scores[-1] - scores[0]) >= settings.min_confidence_delta
     return len(scores) > 1 and climbs and (gained or is_steady_rise(scores, settings))

@@ -46,6 +46,7 @@ class VerdictStore(Protocol):
 
 def scope_of(cache: CacheScope, *, run: str, model: str) -> str | None:
     """What is added to a question so that only these runs meet its verdict again; None: nobody."""
+    # A verdict that comes from elsewhere unseen would make two runs of one task differ.
     if cache == "off":
         return None
     return "" if cache == "installation" and not model.startswith(SCRIPTED) else run

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 BUILTINS = "builtins"
 OWN = ""
+# Hostile code can make name resolution explode; the limit counts steps because no clock is here.
 MOST_STEPS = 200_000
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda

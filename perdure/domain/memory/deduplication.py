@@ -96,6 +96,7 @@ def reinforced(known: Learning, incoming: Learning) -> Learning:
 
 
 def _grown(one: float, other: float) -> float:
+    # From the higher of both: an uncertain repeat never weakens what is known.
     high = max(one, other)
     return max(high, round(min(LEARNED_AT_MOST, high + (1 - high) * REINFORCEMENT), 4))
 

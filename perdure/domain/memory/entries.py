@@ -126,6 +126,8 @@ def may_enter(entry: Remembered) -> bool:
 
     A skill that waits for approval may not, whoever wrote it.
     """
+    # The text may quote findings, which a model wrote: a run that was not accepted must not steer
+    # others.
     if isinstance(entry, Skill) and entry.approved is False:
         return False
     return not entry.origins or any(origin.outcome == "accepted" for origin in entry.origins)

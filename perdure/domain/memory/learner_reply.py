@@ -103,6 +103,7 @@ def learnings_of(run: EndedRun, extracted: Sequence[Extracted]) -> tuple[Learnin
 
 def learner_prompt(course: RunHistory) -> str:
     """The learner's question: the task, how it ended, and what each iteration lacked."""
+    # No drafts: the prompt stays small, and the text of one run stays out of others.
     run = course.run
     ended = f"It ended {run.outcome} ({run.reason}) after {len(course.records)} iterations."
     shown = course.records[-ITERATIONS_SHOWN:]

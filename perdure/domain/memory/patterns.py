@@ -109,6 +109,7 @@ def _categories(seen: Sequence[Occurrence], now: datetime) -> Iterator[Pattern]:
 
 def _hours(seen: Sequence[Occurrence], now: datetime) -> Iterator[Pattern]:
     """An hour of the day that has over 30 % of a category, and at least three of it."""
+    # A share alone is not enough: a single run has all of its category in one hour.
     for category, items in _by_category(seen).items():
         for hour, count in sorted(Counter(item.at.hour for item in items).items()):
             if count < SEEN_FROM or count <= HOUR_SHARE * len(items):

@@ -22,6 +22,7 @@ _WEEK = timedelta(weeks=1)
 
 def confidence_left(entry: Remembered, now: datetime) -> float:
     """Original × e^(−0.05 × idle weeks); an entry that nobody has used keeps its own."""
+    # Computed, never written, so that decay cannot compound.
     if entry.last_used is None:
         return entry.confidence
     return entry.confidence * math.exp(-FADING_PER_WEEK * _weeks(entry.last_used, now))

@@ -177,6 +177,8 @@ def event_of(run: EndedRun) -> Event:
 
 def learning(run: EndedRun, rule: str, *, sort: Sort, text: str, confidence: float) -> Learning:
     """One learning of a run; `rule` tells it apart from the run's other ones."""
+    # Texts of rules hold no figures: near-duplicates must agree in figures to strengthen
+    # each other.
     return Learning(
         kind="learning",
         id=entry_id(run.id, rule),

@@ -151,6 +151,8 @@ def _earns_its_place(item: Chosen, now: datetime) -> bool:
 
 
 def _fits(skill: Skill, category: str | None, asked: Sequence[str]) -> bool:
+    # Without categories its words decide. Otherwise a new skill could never be chosen, and so never
+    # prove itself.
     if skill.categories:
         named = {name.casefold() for name in skill.categories}
         return category is not None and category.casefold() in named

@@ -17,6 +17,7 @@ from perdure.domain.evaluation.trajectory import DEGRADATION_WINDOW, PERFECT, Tr
 from perdure.domain.refine.spec import RefineSettings
 from perdure.domain.turns.records import Decision as DecisionKind
 
+# One failure may be an accident, so the next iteration tries again.
 FAILURES_IN_A_ROW = 2
 NO_OUTPUT = "no_output"
 

@@ -188,6 +188,7 @@ MAKING = re.compile(
     r"|merge|migrate|modify|move|optimi[sz]e|patch|plan|port|prepare|produce|refactor|remove"
     r"|rename|replace|rewrite|save|send|set|summari[sz]e|translate|turn|update|upgrade|write)\b"
 )
+# A rubric with one of these asks for work, however much the goal sounds like a question.
 EVIDENT_ARTIFACTS = frozenset({"json_schema", "command", "tests", "lint"})
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 # A full stop inside a name (`src/auth.rs`) ends no sentence.

@@ -171,6 +171,7 @@ def _with_file(role: RoleDefinition, library: Library) -> RoleDefinition:
 
 def _filled(fields: Fields, values: Mapping[str, str]) -> Fields:
     """The fields with values in place; declarations are no templates."""
+    # Before validation, so that a limit can be a parameter too.
     return {
         name: value if name == "parameters" else filled(value, values)
         for name, value in fields.items()

@@ -229,6 +229,7 @@ TITLE_CHARACTERS = 160
 DETAIL_CHARACTERS = 400
 TOPIC_WORDS = 12
 TEXT_CHARACTERS = 600
+# Of the shorter title's words: reviewers word the same finding anew in each round.
 SAME_SHARE = 0.6
 
 

@@ -51,6 +51,7 @@ def _is_yes_and_leave(text: str) -> bool:
 
 
 def _is_plain_approval(text: str) -> bool:
+    # A closed list of approvals: a list of what spoils an approval would always lack a case.
     if any(unicodedata.category(sign) in {"Mn", "Me"} for sign in folded(text)):
         return False  # a stroke over each letter is no approval of what the letters say
     said = list(clauses(text))

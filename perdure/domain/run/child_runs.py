@@ -86,6 +86,8 @@ def child_id(parent: str, number: int, name: str) -> str:
 
     What begins with a run's id and a dot is below it, however deep.
     """
+    # It begins with the parent's id, so that one seal of the journal closes the whole subtree, also
+    # what has not started yet.
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:NAME_CHARACTERS].strip("-")
     return f"{parent}.w{number}-{slug}" if slug else f"{parent}.w{number}"
 
@@ -131,6 +133,8 @@ def fractions(asked: Sequence[float | None]) -> tuple[float | None, ...]:
     A share is at least the least that a child gets, and at most all. One that the ones before it
     leave no room for becomes 0: that child is refused. One that nobody asked for stays None.
     """
+    # Of what remains each time: a third half is refused, while shares that nobody asked for become
+    # 30, 21, 14 percent.
     given: list[float | None] = []
     left = 1.0
     for wanted in asked:

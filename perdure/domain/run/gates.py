@@ -115,6 +115,8 @@ class GateName(NamedTuple):
 
 def bound_name(id: str, args_hash: str | None) -> str:
     """What a gate is called: its id alone where it is about no arguments."""
+    # Four signs suffice: they guard against stale views (a reset run asks anew under the same
+    # number), not against guessing.
     return id if args_hash is None else f"{id}-{args_hash[:NAMED_CHARACTERS]}"
 
 

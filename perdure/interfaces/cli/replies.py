@@ -66,7 +66,7 @@ def read_reply(gate: Gate, typed: str) -> Reply:
     if not line:
         return Later()
     if "\ufffd" in line:
-        return Unclear("That is no UTF-8 text.")
+        return Unclear("That is not UTF-8 text.")
     if gate.kind == "tool_approval":
         return _of_approval(line)
     named = next((one for one in gate.choices if one.casefold() == line.casefold()), None)

@@ -115,7 +115,7 @@ async def _require_token(site: McpSite) -> None:
         tokens = await services.access.tokens()
     if not any(token.usable(site.now()) for token in tokens):
         raise NotAllowed(
-            "The MCP server does not listen while there is no token that could be sent.",
+            "The MCP server does not listen until there is a token that clients can send.",
             cure="Make one: perdure api token create NAME --scope read --scope operate",
         )
 

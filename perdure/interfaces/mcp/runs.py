@@ -155,7 +155,7 @@ def add_runs(server: MCPServer, site: McpSite) -> None:
     @server.tool(annotations=STARTS)
     async def run_start(
         context: Context,
-        goal: Annotated[str | None, Field(description="What is to be done, in words.")] = None,
+        goal: Annotated[str | None, Field(description="What to do, in words.")] = None,
         kind: Annotated[
             LoopKind | None, Field(description="agent, refine, roles or delegation.")
         ] = None,

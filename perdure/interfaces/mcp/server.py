@@ -89,7 +89,7 @@ STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempoten
 STEERS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True)
 
 Definition = Annotated[str, Field(description="A name that loop_definitions gives.")]
-Goal = Annotated[str, Field(min_length=1, description="What is to be done, in words.")]
+Goal = Annotated[str, Field(min_length=1, description="What to do, in words.")]
 # Any JSON, so that a wrong one is refused in our words.
 Parameters = Annotated[
     JsonValue,
@@ -98,7 +98,9 @@ Parameters = Annotated[
         json_schema_extra={"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]},
     ),
 ]
-Limit = Annotated[int | None, Field(ge=1, description="Instead of the definition's own limit.")]
+Limit = Annotated[
+    int | None, Field(ge=1, description="Most iterations, instead of the definition's limit.")
+]
 RunId = Annotated[str, Field(description="A run id, or a unique beginning of one.")]
 
 

@@ -19,7 +19,7 @@ PATH = f"{PREFIX}/definitions"
 router = APIRouter(prefix=PATH, tags=["definitions"], route_class=BoundedRoute)
 Workspace = Annotated[
     str | None,
-    Query(max_length=4_000, description="A folder with definitions of its own, absolute."),
+    Query(max_length=4_000, description="Absolute path of a folder with definitions."),
 ]
 IfMatch = Annotated[str | None, Header(max_length=200, description="The ETag that was read.")]
 

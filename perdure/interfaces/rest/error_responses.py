@@ -33,8 +33,8 @@ DESCRIBED = "GET /api/v1/openapi.json"
 _RUN = r"(?:--run )?(?P<run>[A-Za-z0-9._-]*[A-Za-z0-9])"
 # Commands as errors name them, with what they are over HTTP; the longest forms first.
 _REQUESTS: tuple[tuple[str, str], ...] = (
-    (rf"perdure fork {_RUN} --from-iteration N", f"POST {LOOPS}, as a run of its own"),
-    (rf"perdure fork {_RUN}", f"POST {LOOPS}, as a run of its own"),
+    (rf"perdure fork {_RUN} --from-iteration N", f"POST {LOOPS}, as a separate run"),
+    (rf"perdure fork {_RUN}", f"POST {LOOPS}, as a separate run"),
     (rf"perdure result {_RUN}", f"GET {LOOPS}/{{run}}/result"),
     (rf"perdure watch {_RUN}", f"GET {LOOPS}/{{run}}/events"),
     (rf"perdure status {_RUN}", f"GET {LOOPS}/{{run}}"),

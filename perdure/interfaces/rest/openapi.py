@@ -42,7 +42,7 @@ EXAMPLES: Schema = {
 _FAILURES = {
     "401": "No token, or one that is wrong, expired, replaced or revoked.",
     "403": "The token lacks a scope.",
-    "404": "There is no such thing here.",
+    "404": "Not found.",
     "409": "The state forbids it; `state` names it.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",

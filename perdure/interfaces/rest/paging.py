@@ -82,6 +82,6 @@ async def cursors(site: ApiSite, *scope: JsonValue) -> Cursors:
 def _foreign() -> Refused:
     return invalid(
         "query.cursor",
-        "is no cursor of this list",
+        "is not a cursor of this list",
         cure="Take it from the page before, with the same filters, or begin without one.",
     )

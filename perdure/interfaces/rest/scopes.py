@@ -47,7 +47,7 @@ async def require_served(site: ApiSite, caller: Caller, folder: JsonValue) -> No
     if caller.token.bound:
         if not is_below(folder, caller.token.folders):
             told = f"The token {caller.token.name!r} is not bound to that workspace folder."
-            raise Refused(403, "bound_token", told, cure="Name one of its own folders.")
+            raise Refused(403, "bound_token", told, cure="Name one of its folders.")
         return  # the operator named it when the token was made
     if folder not in (await site.services.records.workspaces()).values():
         caller.need("execute", " No run from this host has worked in that workspace folder yet.")

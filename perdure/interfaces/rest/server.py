@@ -29,7 +29,7 @@ async def require_token_beyond_loopback(site: ApiSite, host: str) -> None:
     tokens = await site.services.access.tokens()
     if not any(token.usable(site.now()) for token in tokens):
         raise NotAllowed(
-            f"The API does not listen on {host} while there is no token.",
+            f"The API does not listen on {host} until a token exists.",
             cure="Make one: perdure api token create NAME --scope read --scope operate",
         )
 

@@ -44,7 +44,7 @@ def test_modules_are_searched(module):
 
 @pytest.mark.parametrize("value", [3, "x.one", None, [3]])
 def test_other_things_are_refused(value):
-    with pytest.raises(InvalidInput, match="is no tool"):
+    with pytest.raises(InvalidInput, match="is not a tool"):
         tools_in(value, origin="test")
 
 

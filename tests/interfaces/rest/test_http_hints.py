@@ -54,7 +54,7 @@ def test_no_error_sends_a_caller_over_http_to_a_shell_for_what_a_request_does() 
 @pytest.mark.parametrize(
     ("cure", "told"),
     [
-        ("`perdure list` shows what there is.", "`GET /api/v1/loops` shows what there is."),
+        ("`perdure list` lists all runs.", "`GET /api/v1/loops` lists all runs."),
         ("Follow it: perdure watch a-1.b", "Follow it: GET /api/v1/loops/a-1.b/events"),
         ("Look again, or `perdure watch a-1`.", "Look again, or `GET /api/v1/loops/a-1/events`."),
         ("`perdure result a` shows it.", "`GET /api/v1/loops/a/result` shows it."),

@@ -88,6 +88,6 @@ def test_a_cursor_belongs_to_its_list() -> None:
     made = Cursors(key, ["a"]).made("7")
     assert Cursors(key, ["a"]).offset(made) == 7
     for other in (Cursors(key, ["b"]), Cursors(b"x" * 32, ["a"])):
-        with pytest.raises(Refused, match="no cursor"):
+        with pytest.raises(Refused, match="not a cursor"):
             other.read(made)
     assert Cursors(key, ["a"]).made(None) is None

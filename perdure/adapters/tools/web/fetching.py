@@ -207,6 +207,8 @@ class Fetcher:
 
     async def _address(self, url: httpx2.URL) -> str:
         """The address to connect to: every one that the name has must be public."""
+        # One look-up, and the connection goes to its result: a second one could lead elsewhere (DNS
+        # rebinding).
         port = url.port or PORTS[url.scheme]
         try:
             found = await self._resolve(url.host, port)

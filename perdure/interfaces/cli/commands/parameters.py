@@ -48,7 +48,7 @@ def _limit(item: str) -> tuple[str, JsonValue]:
     except InvalidOperation:
         if value in {"null", "none"}:
             return name, None
-        raise InvalidInput(f"--budget {item}: {value!r} is no amount.", cure=CURE) from None
+        raise InvalidInput(f"--budget {item}: {value!r} is not an amount.", cure=CURE) from None
 
 
 def _plain(item: str, value: str) -> JsonValue:

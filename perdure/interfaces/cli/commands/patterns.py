@@ -115,6 +115,7 @@ def interval_of(text: str, option: str = "--every") -> timedelta:
     read = _EVERY.fullmatch(text.strip().lower())
     if read is None or len(read["count"]) > len("999999999"):
         raise InvalidInput(
-            f"{option}: {text[:40]!r} is no interval.", cure="Give a number and s, m, h or d: 24h."
+            f"{option}: {text[:40]!r} is not an interval.",
+            cure="Give a number and s, m, h or d: 24h.",
         )
     return timedelta(seconds=int(read["count"]) * _UNITS[read["unit"]])

@@ -116,9 +116,7 @@ async def show(name: str, /, *, session: Given) -> None:
     async with session.connected() as services:
         project = await services.projects.project(name)
         if project is None:
-            raise NotFound(
-                f"There is no project {name!r}.", cure="`perdure projects` shows what there is."
-            )
+            raise NotFound(f"There is no project {name!r}.", cure="`perdure projects` lists all.")
         reach = Reach(run="", project=project.id)
         todos = await services.todos.todos(reach=reach)
         artifacts = await services.artifacts.artifacts(reach=reach, limit=SHOWN)

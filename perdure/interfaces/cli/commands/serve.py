@@ -196,7 +196,8 @@ def _folders(session: Given, given: tuple[str, ...]) -> tuple[str, ...]:
         folder = (session.context.folder / text).expanduser()
         if not folder.is_dir() or "\n" in str(folder.resolve()):
             raise InvalidInput(
-                f"--folder {text[:200]!r} is no folder.", cure="Name one that exists on this host."
+                f"--folder {text[:200]!r} is not a folder.",
+                cure="Name one that exists on this host.",
             )
         found.append(str(folder.resolve()))
     return tuple(found)

@@ -38,7 +38,7 @@ def meaning(line: str, *, known: tuple[str, ...]) -> Meant:
     if not text.startswith(SLASH):
         raise InvalidInput(
             f"Commands begin with a slash; found {text[:40]!r}.",
-            cure='Start a run with /run "a goal"; /help shows what there is.',
+            cure='Start a run with /run "a goal"; /help lists all commands.',
         )
     try:
         words = tuple(shlex.split(text.removeprefix(SLASH)))
@@ -56,7 +56,7 @@ def meaning(line: str, *, known: tuple[str, ...]) -> Meant:
     if name not in known:
         near = get_close_matches(name, (*known, *LEAVE, *HELP), n=1)
         hint = f" Did you mean /{near[0]}?" if near else ""
-        raise InvalidInput(f"There is no command /{name}.{hint}", cure="/help shows what there is.")
+        raise InvalidInput(f"There is no command /{name}.{hint}", cure="/help lists all commands.")
     if name in FOREGROUND and not _ends_at_once(words):
         raise InvalidInput(
             f"/{name} holds a terminal until it ends.", cure=f"Run `perdure {name}` in another one."

@@ -60,7 +60,7 @@ async def find_learned(services: Services, result: RunResult) -> Learned | None:
     try:
         ended = await services.gateway.result(learner, wait=False)
     except (NotAllowed, NotFound):
-        return Learned(f"goes on in a run of its own: perdure watch {learner}")
+        return Learned(f"continues in a separate run: perdure watch {learner}")
     entries = await services.memory.list(kinds=("learning",), limit=LOOKED_AT)
     count = sum(any(origin.run == result.id for origin in item.origins) for item in entries)
     # Its explanation says that the looking went well, which after a failed run reads wrongly.

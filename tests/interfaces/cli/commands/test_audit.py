@@ -59,4 +59,4 @@ def test_a_token_can_be_bound(world: Installation) -> None:
     assert world.run(*make, "--run", RUN, "--scope", "admin") == 2
     assert "cannot be bound" in world.err
     assert world.run(*make, "--folder", "nowhere") == 2
-    assert "is no folder" in world.err
+    assert "is not a folder" in world.err

@@ -95,9 +95,9 @@ def test_a_person_may_write_the_skill(perdure: Installation) -> None:
     ("argv", "code", "said"),
     [
         pytest.param(("approve", "zz"), 4, "zz", id="unknown"),
-        pytest.param(("approve", "l1"), 2, "is no pattern", id="a learning"),
+        pytest.param(("approve", "l1"), 2, "is not a pattern", id="a learning"),
         pytest.param(("approve", "p1", "--name", "taken"), 5, "a skill taken already", id="taken"),
-        pytest.param(("schedule", "--every", "soon"), 2, "no interval", id="no interval"),
+        pytest.param(("schedule", "--every", "soon"), 2, "not an interval", id="no interval"),
         pytest.param(("schedule", "--every", "1h", "--off"), 2, "exclude", id="both"),
     ],
 )

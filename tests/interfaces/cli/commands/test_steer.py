@@ -83,7 +83,7 @@ def test_all_that_every_run_refuses_is_not_allowed(perdure: Installation) -> Non
         (("pause", "all", RUN), 2, "`all` was given beside other ids."),
         (("pause", RUN, "--kind", "agent"), 2, "--kind goes with `all` only."),
         (("amend", RUN), 2, "Nothing to change was given."),
-        (("amend", RUN, "--budget", "much"), 2, "is no amount"),
+        (("amend", RUN, "--budget", "much"), 2, "is not an amount"),
         (("amend", RUN, "--budget", "tokenz=3"), 2, "Did you mean tokens"),
         (("amend", RUN, "--budget", "tokens="), 2, "it has no value"),
         (("run", "g", "--budget", "tokenz=3"), 2, "Did you mean tokens"),
