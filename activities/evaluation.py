@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 import json
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Protocol, TypeVar
 
 from temporalio import activity
 
@@ -37,14 +39,27 @@ from perdure.domain.run.activity_messages import Frame, JudgeReport, JudgeReques
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.domain.turns.entries import JudgeEntry
 
+R = TypeVar("R")
+
+
+class Waiting(Protocol):
+    """Makes an operation again for as long as what it needs is away."""
+
+    async def __call__(self, operation: Callable[[], Awaitable[R]]) -> R:
+        """The operation's outcome."""
+        ...
+
 
 class Check:
     """Runs checks in a thread, so that a slow one holds up no other step."""
 
-    def __init__(self, *, blobs: BlobStore, frames: Frames, checks: CheckRunner) -> None:
+    def __init__(
+        self, *, blobs: BlobStore, frames: Frames, checks: CheckRunner, waiting: Waiting
+    ) -> None:
         self._blobs = blobs
         self._frames = frames
         self._checks = checks
+        self._waiting = waiting
 
     @activity.defn
     @translated
@@ -65,8 +80,10 @@ class Check:
         if step.known is not None and output_hash(tidy, tree=step.tree) == step.known:
             version = Version(tidy, Evaluation())
         else:
-            version = await asyncio.to_thread(
-                self._score, frame, tidy, kept, step.kept_evaluation, replies
+            version = await self._waiting(
+                lambda: asyncio.to_thread(
+                    self._score, frame, tidy, kept, step.kept_evaluation, replies
+                )
             )
         return CheckReport(
             output=await self._blobs.put_text(version.text),

@@ -50,7 +50,7 @@ from perdure.adapters.logging.process_logs import log_process, told_at_the_end
 from perdure.adapters.notifiers import notifier, tells_people
 from perdure.adapters.settings.variables import Settings, variable
 from perdure.adapters.stores.clock import utc_now
-from perdure.adapters.stores.waiting_stores import once_there
+from perdure.adapters.stores.waiting_stores import once_there, patiently
 from perdure.adapters.temporal.client import connect
 from perdure.composition import Parts, loops_of, open_parts
 from perdure.domain.foundation.errors import PerdureError, StoreAway, StoreError
@@ -223,7 +223,12 @@ class Fleet:
                 tool.call_tool,
                 look.check_call,
                 make.make_tool,
-                Check(blobs=stores.blobs, frames=self._frames, checks=parts.checks).check,
+                Check(
+                    blobs=stores.blobs,
+                    frames=self._frames,
+                    checks=parts.checks,
+                    waiting=patiently,
+                ).check,
                 verify.verify,
                 Snapshot(workspaces=parts.workspaces, blobs=stores.blobs).snapshot,
                 MergeWork(parts.workspaces).merge_work,

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from perdure.adapters.checks.builtin_checks import result_of, run_check
 from perdure.adapters.checks.patterns import compile_pattern
 from perdure.adapters.checks.schemas import UNSUPPORTED, prepare_schema
+from perdure.adapters.files.disk import disk_errors
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.sandbox.python_sandbox import SnippetFailed, SnippetRunner
 from perdure.check_decorator import CheckFailed, CheckResult, CustomCheck
@@ -22,6 +23,7 @@ from perdure.domain.evaluation.checks import (
 )
 from perdure.domain.evaluation.rubric import Dimension, PartKind, Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Finding
+from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.foundation.problems import Problem
 from perdure.domain.outputs.parts import part_label, part_text
 
@@ -106,7 +108,8 @@ class RubricChecks:
         if self._snippets is None:
             raise CheckFailed("Python checks cannot be run here.", cure="Run it on a worker.")
         try:
-            value = self._snippets.verdict(snippet, text)
+            with disk_errors():
+                value = self._snippets.verdict(snippet, text)
         except SnippetFailed as failed:
             # The code was written for the output it met: that it fails there is a defect found.
             return CheckResult(0.0, f"the Python check ended with {failed}")
@@ -120,9 +123,10 @@ class RubricChecks:
                 cure="Install its package there, or name its module in the setting `plugins`.",
             )
         try:
-            return result_of(found.verdict(text, parameters))
-        except CheckFailed:
-            raise
+            with disk_errors():
+                return result_of(found.verdict(text, parameters))
+        except (CheckFailed, StoreAway):
+            raise  # a full disk says nothing of the output: the step waits for room
         except Exception as error:
             raise CheckFailed(
                 f"the check {name} failed with {type(error).__name__}: {told(error)}"[:400]

@@ -1,5 +1,6 @@
 """All checks of a rubric on one output, by part."""
 
+import errno
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ from perdure.adapters.sandbox.python_sandbox import SnippetRunner
 from perdure.check_decorator import custom_check
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import Evaluation, overall_score
+from perdure.domain.foundation.errors import StoreAway
 
 RUBRIC = Rubric.model_validate(
     [
@@ -164,3 +166,19 @@ def test_python_is_not_run_where_nothing_can_run_it() -> None:
     rubric = Rubric.model_validate([{"name": "a", "evaluator": python("True")}])
     (found,) = evaluate_checks(rubric, "x")
     assert found.score is None
+
+
+def test_a_full_disk_under_a_check_of_a_plugin_says_nothing_of_the_output() -> None:
+    """The step waits for room, as it does for programs; any other fault is one of the check."""
+    faults = [OSError(errno.ENOSPC, "No space left on device"), OSError(errno.EIO, "bad disk")]
+
+    def kept(output: str) -> bool:
+        raise faults.pop(0)
+
+    checks = RubricChecks(plugins={"acme.kept": custom_check(kept, name="acme.kept")})
+    rubric = Rubric.model_validate([{"name": "kept", "evaluator": {"check": "acme.kept"}}])
+    with pytest.raises(StoreAway, match="No space left"):
+        checks.evaluate(rubric, "text")
+    (score,) = checks.evaluate(rubric, "text")
+    assert score.score is None
+    assert "bad disk" in score.gap
