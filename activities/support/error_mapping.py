@@ -5,7 +5,7 @@ whether an attempt is repeated, and when, is decided here and nowhere else.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -27,6 +27,7 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.foundation.retry_policies import FOR_EVER, own_limit
 from perdure.domain.run.activity_messages import ModelFailure
+from perdure.domain.run.message_forms import Misread
 from perdure.working_time import ended_in_time
 
 P = ParamSpec("P")
@@ -46,6 +47,7 @@ def translated(
 
     @wraps(verb)
     async def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        _all_there(args)
         try:
             async with heartbeats():
                 return await _within_its_limit(verb(*args, **kwargs))
@@ -61,6 +63,17 @@ def translated(
             raise unreadable(error) from error
 
     return run
+
+
+def _all_there(given: Sequence[object]) -> None:
+    """End a step whose own input the store has lost: no attempt would ever find it."""
+    for value in given:
+        if isinstance(value, Misread):
+            raise ApplicationError(
+                f"The step's input cannot be read: {value.why}"[:MESSAGE_LIMIT],
+                type=NotFound.code,
+                non_retryable=True,
+            )
 
 
 async def _within_its_limit(work: Coroutine[object, object, R]) -> R:

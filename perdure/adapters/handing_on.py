@@ -4,7 +4,8 @@ A worker opens all values of a workflow task before it looks at any. A value tha
 a signal sealed with another installation's key or a claim for a blob that never was, would fail the
 task each time it is tried: nobody's run would get over it. So workers hand it on with the reason. A
 signal of that kind is refused; a step's result still fails its task, with the reason, until the key
-or the blob is back. A store that is away is another matter: the task waits for it.
+or the blob is back; a step whose own input the store has lost ends, and names it. A store that is
+away is another matter: the task waits for it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,9 +28,15 @@ FOREIGN = (NotFound, InvalidInput, RuntimeError, ValueError, TypeError, KeyError
 Opening = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 
 
-def unreadable(why: str) -> Payload:
-    """What stands in the place of a value that cannot be opened."""
-    return Payload(metadata={"encoding": UNREADABLE}, data=why.encode(errors="replace"))
+def unreadable(why: str, *, lost: bool = False) -> Payload:
+    """What stands in the place of a value that cannot be opened; `lost`: no store has it."""
+    metadata = {"encoding": UNREADABLE} | ({"lost": b"1"} if lost else {})
+    return Payload(metadata=metadata, data=why.encode(errors="replace"))
+
+
+def why_lost(payload: Payload) -> str | None:
+    """The reason that a payload carries in place of a value that the store has lost."""
+    return why_unreadable(payload) if "lost" in payload.metadata else None
 
 
 def why_unreadable(payload: Payload) -> str | None:
@@ -90,5 +97,6 @@ async def _each(payloads: Sequence[Payload], opening: Opening) -> list[Payload]:
         return await opening(payloads)
     except FOREIGN as error:
         if len(payloads) == 1:
-            return [unreadable(f"it claims to be kept elsewhere, and is not there: {error}")]
+            why = f"it claims to be kept elsewhere, and is not there: {error}"
+            return [unreadable(why, lost=isinstance(error, NotFound))]
     return [found for payload in payloads for found in await _each([payload], opening)]

@@ -111,3 +111,23 @@ async def test_a_lost_value_is_told_and_the_run_goes_on_from_before_it_or_with_i
             assert repaired.sent_again == 1
         result = await site.gateway.result(run)
     assert (result.outcome, result.output) == ("accepted", "Nothing is there.")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+async def test_a_step_whose_own_input_is_lost_ends_and_names_it(
+    site: Installation, holding: Holding
+) -> None:
+    """Its next attempt would not find it either: the run ends with a word on what is missing."""
+    async with site.worker():
+        run = await site.start(agent_runs.task(), {"replies": REPLIES})
+        await holding.begun()
+        kept = await _kept(site, run, "activityTaskScheduledEventAttributes", "input")
+    content = await _lose(site, kept[-1])
+    holding.release()
+    async with site.worker():
+        result = await site.gateway.result(run)
+        assert result.outcome == "failed"
+        assert kept[-1] in (result.error or ""), result
+        await site.parts.stores.blobs.put(content)
+        assert (await site.run(agent_runs.task(), {"replies": REPLIES[2:]})).outcome == "accepted"

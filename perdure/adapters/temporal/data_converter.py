@@ -29,7 +29,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from perdure.adapters.handing_on import HandedOn, TolerantConverter, why_unreadable
+from perdure.adapters.handing_on import HandedOn, TolerantConverter, why_lost, why_unreadable
 from perdure.adapters.temporal.codec import EncryptionCodec
 from perdure.adapters.temporal.failure_converter import EncodedFailures, ShortFailures
 from perdure.domain.foundation.base import ActivityMessage, WorkflowInput
@@ -133,6 +133,8 @@ class TolerantPayloads(PerdurePayloadConverter):
     def _declared(self, payload: Payload, hint: type) -> object:
         """One value of a declared type; a workflow says itself what is wrong with its input."""
         why = why_unreadable(payload)
+        if why is not None and _is_request(hint) and why_lost(payload) is not None:
+            return Misread(why)
         if why is not None and hint is not RawValue:
             # No error of ours: those end a run, and this one waits for a key or a blob.
             raise RuntimeError(why)
@@ -153,6 +155,13 @@ class TolerantPayloads(PerdurePayloadConverter):
         except Exception:  # each converter has errors of its own
             return _unread(payload)
         return value
+
+
+def _is_request(hint: object) -> bool:
+    """Whether a step is given it; what a step gave is a report, for which its run waits."""
+    if not isinstance(hint, type) or not issubclass(hint, ActivityMessage):
+        return False
+    return hint.__name__.endswith("Request")
 
 
 def _is_input(hint: object) -> bool:
