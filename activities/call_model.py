@@ -138,6 +138,8 @@ class CallModel:
                 )
             case Answered():
                 report = await self._report(step, outcome, frame=frame, before=before, told=told)
+                tools = await self._offered(request)
+                report = report.model_copy(update={"tools_ref": tools})
                 return report if json_schema else await self._held(report, frame)
 
     async def _write_records(
@@ -229,6 +231,13 @@ class CallModel:
         text, misfits = await shaped(await self._blobs.get_text(answer.hash), schema, self._misfits)
         stored = answer if misfits else await self._blobs.put_text(text)
         return report.model_copy(update={"text": stored, "misfits": misfits})
+
+    async def _offered(self, request: ModelRequest) -> str | None:
+        """Where the names of the tools that could be called are stored; equal lists are one."""
+        if not request.tools or request.tool_choice == "none":
+            return None
+        names: list[JsonValue] = [tool.name for tool in request.tools]
+        return (await self._blobs.put_text(canonical_json(names))).hash
 
     async def _whole(self, step: ModelCallRequest, text: str) -> BlobRef:
         """Store the answer as it stands: what was said of it before, and this."""

@@ -158,6 +158,7 @@ async def test_a_forced_text_is_an_iteration_of_its_own_without_tools(probe: Ins
     assert (first.break_reason, forced.break_reason) == ("max_iterations", "max_iterations")
     assert (first.phase, forced.phase) == ("executing", "wrapping_up")
     assert (first.tools_offered > 0, forced.tools_offered) == (True, 0)
+    assert (first.tools_ref is None, forced.tools_ref) == (False, None)
     assert forced.usage.cache_read_tokens == 30
     assert result.spend.usage.cache_read_tokens == 30
     assert f"user: {FORCED_TEXT_PROMPT}" in await shown(probe, result)

@@ -1,6 +1,7 @@
 """Tool calls of an agent run: order, repeats, loops, filters, deadlines, access, written files."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import probe_tools
@@ -25,6 +26,7 @@ from waiting import eventually
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.domain.llm.transcript import ToolUseBlock
 from perdure.domain.run.result import RunResult
+from perdure.domain.turns.records import IterationRecord
 
 DONE = {"text": "Done."}
 FULL = {"access": "full"}
@@ -171,6 +173,11 @@ async def test_a_call_is_mended_before_anything_is_made_of_it(probe: Installatio
     assert second.outcome == "error", "the same call as the first one"
 
 
+async def names_at(probe: Installation, record: IterationRecord) -> list[str]:
+    assert record.tools_ref
+    return json.loads(await probe.parts.stores.blobs.get_text(record.tools_ref))
+
+
 async def test_a_filter_changes_what_is_on_offer(probe: Installation) -> None:
     looks, none = {"only": ["fs."], "after": 2}, {"tags": ["nobody's"], "after": 9}
     wanted = task(tools={"filter": [looks, none]})
@@ -179,6 +186,8 @@ async def test_a_filter_changes_what_is_on_offer(probe: Installation) -> None:
     assert outcomes == ["ok", "error"]
     first, second, _ = result.iterations
     assert first.tools_offered > second.tools_offered == 3
+    assert await names_at(probe, second) == ["fs.list", "fs.read", "fs.search"]
+    assert len(await names_at(probe, first)) == first.tools_offered
     assert "available: fs.list, fs.read, fs.search" in (await results(probe, result))[1].text
 
 
@@ -187,7 +196,7 @@ async def test_without_tools_any_call_is_illegal(probe: Installation) -> None:
     result = await probe.run(wanted, script(echo("a"), {"text": "None here."}))
     assert (result.outcome, result.output) == ("tool_misuse", "None here.")
     assert "available: none" in (await results(probe, result))[0].text
-    assert result.iterations[0].tools_offered == 0
+    assert (result.iterations[0].tools_offered, result.iterations[0].tools_ref) == (0, None)
 
 
 async def test_calls_of_a_tool_that_its_host_knows_no_longer_are_strikes(

@@ -227,7 +227,8 @@ class ModelCallReport(ActivityMessage):
     `head` includes the appended entries and the reply; `before` is the head without the reply, told
     where the prompt was made shorter. An empty `model` is the one that was asked. `cut_call` names
     the tool whose call was cut short, and is not among the `calls`. `misfits` say how an answer
-    misses the run's output schema; None for a reply that nobody held against one.
+    misses the run's output schema; None for a reply that nobody held against one. `tools_ref` is the
+    address of the names of the tools on offer, a JSON list; None where no tool could be called.
     """
 
     status: CallStatus
@@ -245,6 +246,7 @@ class ModelCallReport(ActivityMessage):
     replayed: bool = False
     cut_call: str = ""
     misfits: tuple[str, ...] | None = None
+    tools_ref: str | None = None
 
 
 class ModelFailure(ActivityMessage):

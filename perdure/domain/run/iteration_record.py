@@ -49,6 +49,7 @@ def with_reply(
             "request_id": called.request_id,
             "stop_reason": called.stop_reason,
             "tools_offered": tools_offered,
+            "tools_ref": called.tools_ref,
             "transcript": called.head.hash if called.head else None,
             "has_tool_calls": bool(called.calls),
             "output_ref": called.text.hash if called.text else None,

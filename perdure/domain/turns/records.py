@@ -97,6 +97,8 @@ class IterationRecord(FrozenModel):
     `stages` and `verdicts` are those of an iteration of roles. `unexplained` is what was wrong with
     the form of a judge's reply whose scores were taken all the same.
 
+    `tools_offered` counts the tools of the last call, whose names stand at `tools_ref`.
+
     `saved` is the share of input tokens that a loop which resends everything would have sent more;
     `state_ref` the address of the state after it, from which a fork starts; `origin` the run that
     made it, where a fork took it over. `phase` is the phase of the run in which it ended: one that
@@ -116,6 +118,7 @@ class IterationRecord(FrozenModel):
     model_calls: int = 0
     tool_calls: int = 0
     tools_offered: int = 0
+    tools_ref: str | None = None
     calls: tuple[ToolCallRecord, ...] = ()
     has_tool_calls: bool = False
     duration_s: float = 0.0

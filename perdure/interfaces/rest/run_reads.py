@@ -167,7 +167,7 @@ async def _text(site: ApiSite, address: str | None) -> str | None:
 async def _references(site: ApiSite, run: str) -> set[str | None]:
     found: set[str | None] = set()
     for record in await site.services.gateway.records(run):
-        found |= {record.output_ref, record.tree_ref}
+        found |= {record.output_ref, record.tree_ref, record.tools_ref}
     try:
         ended = await site.services.gateway.result(run, wait=False)
     except NotAllowed:

@@ -69,6 +69,7 @@ def test_the_reply_on_the_record():
         request_id="r",
         stop_reason="end_turn",
         text=BlobRef(hash="sha256:t", bytes=1),
+        tools_ref="sha256:n",
     )
     record = with_reply(IterationRecord(index=1, adaptation="x"), called, tools_offered=4)
     assert record == IterationRecord(
@@ -78,6 +79,7 @@ def test_the_reply_on_the_record():
         request_id="r",
         stop_reason="end_turn",
         tools_offered=4,
+        tools_ref="sha256:n",
         transcript="sha256:h",
         output_ref="sha256:t",
     )

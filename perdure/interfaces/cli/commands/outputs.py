@@ -170,7 +170,7 @@ def _digest(address: str) -> str:
 async def _references(services: Services, run: str) -> list[str]:
     found: list[str | None] = []
     for record in await services.gateway.records(run):
-        found += [record.output_ref, record.tree_ref, record.transcript]
+        found += [record.output_ref, record.tree_ref, record.transcript, record.tools_ref]
     try:
         ended = await services.gateway.result(run, wait=False)
     except NotAllowed:
