@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from pydantic import JsonValue
 
 from perdure.activities.call_model import CallModel
-from perdure.domain.llm.structured_replies import BadReply
+from perdure.domain.llm.structured_replies import BadReply, unfinished
 from perdure.domain.ports import BlobStore
 from perdure.domain.run.activity_messages import ModelCallReport, ModelCallRequest
 
@@ -58,7 +58,7 @@ class StructuredCalls:
         if report.status != "replied":
             return Answered(report)
         text = "" if report.text is None else await self.blobs.get_text(report.text.hash)
-        value = read(text)
+        value = unfinished(report.stop_reason) or read(text)
         if isinstance(value, BadReply):
             return Answered(report, problems=value.problems, text=text)
         return Answered(report, value=value, text=text)

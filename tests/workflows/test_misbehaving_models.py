@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 import pytest
-from delegating import completes, delegates, delegation, works
+from delegating import completes, decides, delegates, delegation, works
 from installation import Installation
 from refining import TONE, WORDS_CHECK, draft, spec, verdict
 from teams import APPROVED, PAIR, task, team
@@ -31,25 +31,49 @@ def spoilt(dice: random.Random, good: Mapping[str, object], when: Reply) -> Repl
     """A good reply, or what a misbehaving model makes of it."""
     entry: Reply = {"when": when, **good}
     text = str(good.get("text") or "")
-    match dice.randint(0, 11):
+    match dice.randint(0, 12):
         case 0:
             return {"when": when, "error": dice.choice(ERRORS)}
-        case 1:
-            return {"when": when, "text": ""}
-        case 2:
-            return {"when": when, "text": "{}"}
+        case 1 | 2:
+            return {"when": when, "text": dice.choice(["", "{}"])}
         case 3:
             return {"when": when, "text": '{"decision": "complete", "decision": "fail"}'}
         case 4:
-            return {"when": when, "tool_calls": [{"name": "no.such.tool", "arguments": {}}]}
+            said = dice.choice([{}, good])
+            return {"when": when, **said, "tool_calls": [{"name": "no.such.tool", "arguments": {}}]}
         case 5:
             return {**entry, "stop_reason": dice.choice(STOPS)}
         case 6 if text:
             return {**entry, "text": text[: len(text) // 2], "stop_reason": "max_tokens"}
-        case 7:
+        case 7 if isinstance(good.get("json"), dict):
+            return {"when": when, "text": f"{json.dumps(good['json'])}\n{contradicted(good)}"}
+        case 8:
             return {**entry, "usage": {"input_tokens": 0, "output_tokens": 0}}
         case _:
             return entry
+
+
+def contradicted(good: Mapping[str, object]) -> str:
+    """The same object once more, which says the opposite of everything that has one."""
+    said = good["json"]
+    assert isinstance(said, dict)
+    return json.dumps({name: opposite(value) for name, value in said.items()})
+
+
+def opposite(value: object) -> object:
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return 1 - value
+        case str():
+            return f"not {value}"
+        case list():
+            return [opposite(one) for one in value]
+        case dict():
+            return {name: opposite(one) for name, one in value.items()}
+        case _:
+            return value
 
 
 def replies(dice: random.Random, when: Reply, *good: Mapping[str, object]) -> list[Reply]:
@@ -102,28 +126,23 @@ class Ledger:
 
     def __init__(self) -> None:
         self.whole: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        self.cut: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self.begun: dict[tuple[str, str], str] = defaultdict(str)
+        self.answers: dict[tuple[str, str], list[str]] = defaultdict(list)
+
+    def book(self, run: str, role: str, text: str, *, ended: bool) -> None:
+        """One reply; an answer in words goes on in the next reply until one comes to its end."""
+        self.begun[run, role] += text
+        if ended:
+            self.whole[run].append((role, text))
+            self.answers[run, role].append(self.begun.pop((run, role)))
 
     def of(self, run: str, role: str) -> list[str]:
         """The whole replies that the runs of a tree had in a role."""
         return [text for who, text in self.whole[run] if who == role]
 
-    def structured(self, run: str, role: str) -> list[str]:
-        """The same, with objects that had come to their end when the reply was cut."""
-        cut = [text for who, text in self.cut[run] if who == role]
-        return [*self.of(run, role), *(text for text in cut if is_json(text))]
-
     def ends(self, run: str, role: str, output: str | None) -> bool:
         """Whether an output ends as a whole reply does; what was cut before it may stand above."""
         return any(text and (output or "").endswith(text) for text in self.of(run, role))
-
-
-def is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
 
 
 @pytest.fixture
@@ -134,9 +153,9 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> Ledger:
 
     async def booked(self, request, **heard):
         reply = await play(self, request, **heard)
-        line = (request.context.role, reply.message.text)
-        broken = reply.stop_reason in UNFINISHED or reply.stop_reason == "refusal"
-        (kept.cut if broken else kept.whole)[request.context.run.split(".")[0]].append(line)
+        run, role = request.context.run.split(".")[0], request.context.role
+        ended = reply.stop_reason not in {*UNFINISHED, "refusal"}
+        kept.book(run, role, reply.message.text, ended=ended)
         return reply
 
     monkeypatch.setattr(ScriptedModel, "call", booked)
@@ -155,14 +174,13 @@ def claims_no_more(result: RunResult, kind: str, ledger: Ledger) -> None:
             assert ledger.ends(result.id, "executor", result.output)
         case "refine":
             assert ledger.ends(result.id, "executor", result.output)
-            assert ledger.structured(result.id, "evaluator") or result.reason != "quality_met"
+            assert ledger.of(result.id, "evaluator") or result.reason != "quality_met"
         case "roles":
             assert [text for text in ledger.of(result.id, "coder") if text]
-            assert any(
-                "requirements_met" in text for text in ledger.structured(result.id, "reviewer")
-            )
+            said = ledger.answers[result.id, "reviewer"]
+            assert any("requirements_met" in text for text in said)
         case _:
-            assert any("complete" in text for text in ledger.structured(result.id, "manager"))
+            assert any("complete" in text for text in ledger.of(result.id, "manager"))
             assert result.output == "A bottle of steel."
 
 
@@ -202,3 +220,62 @@ async def test_no_loop_claims_more_than_was_delivered(
     broken = [error for error in wrong if error is not None]
     if broken:
         raise ExceptionGroup("claims", [e for e in broken if isinstance(e, Exception)])
+
+
+PLAN = decides("plan", subtasks=[{"id": "s1", "title": "look"}])
+# What a well-behaved model says in each kind of loop, by the role that it is asked as.
+GOOD: dict[str, dict[str, list[Reply]]] = {
+    "agent": {"executor": [{"text": "It is made of steel."}]},
+    "refine": {"executor": [{"text": draft(1.0)}], "evaluator": [{"json": verdict(1.0)}]},
+    "roles": {"coder": [{"text": "class Cache: ..."}], "reviewer": [{"json": APPROVED}]},
+    "delegation": {
+        "manager": [
+            {"json": one["json"]} for one in (PLAN, delegates("w1", subtask="s1"), completes())
+        ],
+        "worker": [{"json": works("w1")["json"]}],
+    },
+}
+NEVER_ENDED: tuple[Reply, ...] = (
+    *({"stop_reason": reason} for reason in sorted(UNFINISHED)),
+    {"error": "refusal"},
+)
+
+
+def always(kind: str, who: str, how: Reply) -> list[Reply]:
+    """The script of a loop in which one role never comes to the end of a whole reply."""
+    said: list[Reply] = []
+    for role, good in GOOD[kind].items():
+        for one in good:
+            entry = {"when": {"role": role}, **one, "times": 8}
+            if role != who:
+                entry["times"] = 1 if len(good) > 1 else 8
+            elif "error" in how:
+                entry = {"when": {"role": role}, **how, "times": 8}
+            else:
+                entry |= how
+            said.append(entry)
+    return said
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", NEVER_ENDED, ids=lambda how: str(next(iter(how.values()))))
+async def test_nothing_rests_on_replies_that_never_end(
+    site: Installation, ledger: Ledger, how: Reply
+) -> None:
+    """In each kind of loop, whoever it is whose whole replies are all broken off."""
+
+    async def one(kind: str, who: str) -> None:
+        wanted = KINDS[kind](random.Random(0))[0] | {"budget": {"model_calls": 30}}
+        script = {"replies": always(kind, who, how), "exhausted": "repeat_last"}
+        result = await site.run(wanted, script)
+        if who == "worker":
+            # What the manager made of it itself may count; the subtask was done by nobody. A whole
+            # object of a worker is its partial work, whatever was to come after it.
+            assert not any("s1 [done" in line for line in (await site.status(result.id)).plan)
+            return
+        assert result.outcome != "accepted", f"{kind}, {who}: {result.reason}: {result.output!r}"
+        claims_no_more(result, kind, ledger)
+
+    tried = [(kind, who) for kind, roles in GOOD.items() for who in roles]
+    partial = [("delegation", "worker")] if "error" not in how else []
+    await asyncio.gather(*(one(*case) for case in tried if case not in partial))

@@ -15,6 +15,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from perdure.domain.foundation.json_extraction import Found, all_objects, object_at
 from perdure.domain.foundation.problems import problems_of
+from perdure.domain.llm.requests import CUT_SHORT, UNFINISHED
 
 ShapeT = TypeVar("ShapeT", bound=BaseModel)
 Fields = dict[str, JsonValue]
@@ -33,6 +34,8 @@ _TELLING = re.compile(
     re.IGNORECASE,
 )
 _BRACES = 24
+_CUT = "The reply was cut off before its end; make it shorter."
+_PAUSED = "The reply paused before its end; give the whole of it at once."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,16 @@ class BadReply:
     """Why a reply is not what was asked for."""
 
     problems: tuple[str, ...]
+
+
+def unfinished(stop_reason: str) -> BadReply | None:
+    """Why a reply that stopped so says nothing yet; None for one that came to its end.
+
+    A whole object in it is no answer: what did not come any more may have taken it back.
+    """
+    if stop_reason in UNFINISHED:
+        return BadReply((_CUT if stop_reason in CUT_SHORT else _PAUSED,))
+    return None
 
 
 def read_shape(text: str, shape: type[ShapeT], *names: str) -> ShapeT | BadReply:
@@ -96,7 +109,7 @@ def flaw(found: Found) -> str:
     """What is wrong with an object before its fields are looked at; empty for nothing."""
     if found.refused:
         return f"The reply cannot be read: {found.refused}."
-    return "The reply was cut off before its end; make it shorter." if found.cut else ""
+    return _CUT if found.cut else ""
 
 
 def unread(fields: Fields, known: Collection[str]) -> list[str]:

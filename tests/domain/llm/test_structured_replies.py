@@ -1,6 +1,7 @@
 """The one reader: an object is found wherever it stands, and what cannot be understood is told."""
 
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,14 @@ from pydantic import BaseModel
 
 from perdure.domain.delegation.worker_review import Critique, read_criteria, read_critique
 from perdure.domain.foundation.json_extraction import Found
-from perdure.domain.llm.structured_replies import BadReply, find_reply, read_shape, unread
+from perdure.domain.llm.requests import StopReason
+from perdure.domain.llm.structured_replies import (
+    BadReply,
+    find_reply,
+    read_shape,
+    unfinished,
+    unread,
+)
 from perdure.domain.memory.learner_reply import read_learnings
 from perdure.domain.refine.planning import Plan, read_plan
 from perdure.domain.roles.stage_reply import read_goal
@@ -178,3 +186,15 @@ def test_plans_and_lessons_are_found_beside_other_objects() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     found = read_shape(text, Shape, "score")
     assert isinstance(found, Shape) or found.problems
+
+
+ENDED = ("end_turn", "tool_use", "stop_sequence", "refusal")
+
+
+@pytest.mark.parametrize("reason", get_args(StopReason))
+def test_a_reply_that_did_not_come_to_its_end_is_none(reason: StopReason) -> None:
+    """A whole object before a pause, or before the cut, is no answer either."""
+    found = unfinished(reason)
+    assert (found is None) == (reason in ENDED)
+    if found is not None:
+        assert "before its end" in found.problems[0]
