@@ -11,7 +11,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench test drills test-long test-slow test-api test-all record check reference docs docs-serve browser-setup sandbox-setup pictures fmt lock audit clean
+.PHONY: help setup demo up bench test drills test-long test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -80,6 +80,9 @@ check: .venv/.installed  ## format, lint, types, layers, dependencies, spelling,
 	@echo "==> deptry" && $(BIN)/deptry perdure workflows activities
 	@echo "==> codespell" && $(BIN)/codespell
 	@echo "==> schemas" && $(BIN)/python -P -m perdure.schemas --check docs/schemas
+
+house: .venv/.installed  ## measure how the code is cut into files and functions
+	@$(BIN)/python -P ops/house.py
 
 .venv/.docs: requirements-docs.lock .venv/.installed
 	@echo "==> installing what makes the site (hashes checked)"

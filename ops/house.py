@@ -1,10 +1,12 @@
 """Measure the house: how the product's code is cut into files and functions.
 
-    python -P ops/house.py [FOLDER ...]
+    make house, or python -P ops/house.py [FOLDER ...]
 
 prints one row for the whole product and one for each part of it. A *single-use* function is
 private and named exactly once in its module besides its definition: each is a jump for the reader.
 Blank, docstring and import lines are shares of all lines; comments are counted per 100 lines.
+Before the code was regrouped, the whole measured: 651 files, 74,072 lines, 11 % docstrings,
+17 % blank, 9 % imports, functions 7 / 19 lines, files 99 lines, 28 % used once, 0.7 comments.
 """
 
 import ast
@@ -28,17 +30,8 @@ PARTS = {
     "activities": ["activities"],
 }
 COLUMNS = [
-    "",
-    "files",
-    "lines",
-    "code",
-    "docstrings",
-    "blank",
-    "imports",
-    "function median / 90 %",
-    "file median",
-    "private, used once",
-    "comments / 100",
+    *("", "files", "lines", "code", "docstrings", "blank", "imports"),
+    *("function median / 90 %", "file median / largest", "private, used once", "comments / 100"),
 ]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -108,7 +101,8 @@ def names(nodes: list[ast.AST]) -> Iterator[str]:
 
 def row(name: str, files: list[Measured]) -> str:
     """One line of the table: the files taken together."""
-    lines = sum(file.lines for file in files)
+    sizes = [file.lines for file in files]
+    lines = sum(sizes)
     blank, docstrings, imports = (
         sum(getattr(file, kind) for file in files) for kind in ("blank", "docstrings", "imports")
     )
@@ -122,7 +116,7 @@ def row(name: str, files: list[Measured]) -> str:
         f"{lines - blank - docstrings - imports - notes:,}",
         *(f"{100 * part / lines:.0f} %" for part in (docstrings, blank, imports)),
         f"{statistics.median(lengths):.0f} / {lengths[len(lengths) * 9 // 10]}",
-        f"{statistics.median(file.lines for file in files):.0f}",
+        f"{statistics.median(sizes):.0f} / {max(sizes)}",
         f"{100 * single / len(lengths):.0f} % ({single:,} of {len(lengths):,})",
         f"{100 * notes / lines:.1f}",
     ]
