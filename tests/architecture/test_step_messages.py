@@ -125,6 +125,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "replayed": False,
             "cut_call": "",
             "misfits": None,
+            "tools_ref": None,
         },
         "ModelCallRequest": {
             "frame": "required",
