@@ -36,7 +36,7 @@ AGENT_MEMORY = "agent-memory"
 
 @workflow.defn(name="AgentLoop")
 class AgentLoop(ControlHandlers):
-    """One run: messages in, a text answer out, tools in between."""
+    """One run of a model with tools, from its first message to its answer."""
 
     @workflow.init
     def __init__(self, given: AgentInput) -> None:
@@ -51,7 +51,9 @@ class AgentLoop(ControlHandlers):
         return await self.engine.life.run_to_end(self._loop)
 
     async def _loop(self) -> RunResult:
-        """Open, turn, end."""
+        """Open the run, take turns, close it."""
+        # Without a frame nothing has been opened yet. A run that continued as new carries its
+        # frame, and goes straight on with its turns.
         if self.run.state.frame is None:
             turn = self.run.state.turn
             opened = await self.engine.setup.open(
@@ -61,6 +63,9 @@ class AgentLoop(ControlHandlers):
                 return await self._close(
                     TurnsEnd(opened.outcome, opened.reason, fallback=True, detail=opened.detail)
                 )
+            # A fork or a retry begins with the transcript of another run. Its tool counters are
+            # counted again from that transcript, so that a loop of tool calls is noticed across the
+            # seam.
             self.run.state.turn = taken_up(turn, opened.head, opened.tallies)
             if self.run.spec.recall and turn.head is None and self._has_memory():
                 await self._recall()
@@ -70,14 +75,15 @@ class AgentLoop(ControlHandlers):
         return await self._close(end)
 
     def _has_memory(self) -> bool:
-        """Whether memory takes part: in runs of people, and in none that began without it.
+        """Whether this run recalls and learns.
 
-        What a run is given to do by another is told, and learned from, there.
+        A run that works for another run does neither: its parent does both.
         """
         return self.run.site.parent is None and workflow.patched(AGENT_MEMORY)
 
     async def _recall(self) -> None:
-        """Say what earlier runs left, before the first turn; a later one has read it already."""
+        """Put what earlier runs learned in front of the first turn."""
+        # Memory helps but is never needed: if the step fails, the run goes on without it.
         report = await recall_memory(self.engine)
         if report is None:
             return
@@ -89,11 +95,13 @@ class AgentLoop(ControlHandlers):
         ]
 
     async def _close(self, end: TurnsEnd) -> RunResult:
-        """Take the last snapshot, and return what there is."""
+        """Take the last snapshot and return the result, whatever ended the run."""
+        # From here on no control verb is accepted, so no verb can be accepted without effect.
         settled = self.engine.life.settled(
             Ending(outcome=end.outcome, reason=end.reason, detail=end.detail)
         )
         end = replace(end, outcome=settled.outcome, reason=settled.reason, detail=settled.detail)
+        # The snapshot comes before the result, because the result names its tree and patch.
         last = await self.engine.snapshots.deliver(None)
         self.run.state.tree = last.tree.hash if last else self.run.state.tree
         result = agent_result(
@@ -115,6 +123,8 @@ class AgentRun(Run[AgentSpec, AgentState]):
     """A conversation; its turns are its iterations."""
 
     def __init__(self, given: AgentInput) -> None:
+        # Profiles are resolved anew in each execution, never stored: the specification is the only
+        # source, and `amend` may have replaced it.
         self.turns: Turns = resolve(given.spec.agent)
         fresh = AgentState(started_at=workflow.now(), budget=agent_budget(given.spec, self.turns))
         super().__init__(given, kind="agent", spec=given.spec, state=given.state or fresh)
@@ -126,11 +136,11 @@ class AgentRun(Run[AgentSpec, AgentState]):
 
     @property
     def iteration_limit(self) -> int | None:
-        """The permitted model turns."""
+        """The largest number of model turns."""
         return self.turns.max_iterations
 
     def last_state(self) -> dict[str, JsonValue]:
-        """The conversation as it stands, with results that no model has seen yet."""
+        """The conversation so far, with tool results that no model has read yet."""
         return as_stored(slim_agent(self.state))
 
     def edit(self, message: Amend) -> None:
@@ -139,6 +149,8 @@ class AgentRun(Run[AgentSpec, AgentState]):
         self.turns = resolve(self.spec.agent)
         if message.goal is not None:
             control = self.state.control
+            # The transcript is append-only and begins with the old goal, so the new one can only be
+            # said.
             control.guidance = [*control.guidance, GOAL_CHANGED.format(goal=message.goal)]
 
     def take_back(self, texts: Sequence[str]) -> None:
@@ -148,7 +160,7 @@ class AgentRun(Run[AgentSpec, AgentState]):
 
 
 class AgentRequirements(Requirements):
-    """A run that asks for it may start and steer loops; never the worker of another."""
+    """Lets a run start and steer loops if its task asks for that; never a run below another."""
 
     def __init__(self, run: AgentRun) -> None:
         self.run = run
@@ -169,7 +181,9 @@ class CountedTurns(TurnPolicy):
         return self.run.turns.max_iterations
 
     def begin_iteration(self, state: TurnState) -> None:
-        """Count the turn, and open its record; a turn whose call was not made goes on."""
+        """Count the turn and open its record, unless the last turn's call was never made."""
+        # A record is still open when the call before it was not made: a person raised the budget,
+        # and the same iteration goes on.
         if state.record is not None:
             return
         run = self.run
@@ -179,13 +193,15 @@ class CountedTurns(TurnPolicy):
             run.state.budget = budgets.count(run.state.budget, iterations=1)
         state.record = IterationRecord(index=state.iteration, started_at=workflow.now())
         run.record_event("iteration_started")
+        # Each update of the search attributes is an event in the history. Agents take many short
+        # turns, so only every tenth one pays for it.
         if state.iteration % PUBLISH_EVERY == 0:
             run.sync_visibility()
 
     def complete_iteration(
         self, state: TurnState, *, break_reason: str | None, error: str | None = None
     ) -> None:
-        """Close the record; it is written by the next step, the last one at the end."""
+        """Close the record; the next step writes it, so it costs no step of its own."""
         if state.record is None:
             return
         record = state.record.model_copy(

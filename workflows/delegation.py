@@ -68,7 +68,7 @@ OWN_CHOICES = ("accept", "stop")
 
 @workflow.defn(name="DelegationLoop")
 class DelegationLoop(ControlHandlers):
-    """One run: a goal in, the work of a tree of runs out."""
+    """One run of a manager: it delegates work to child runs until the goal is reached."""
 
     @workflow.init
     def __init__(self, given: DelegationInput) -> None:
@@ -96,7 +96,8 @@ class DelegationLoop(ControlHandlers):
         return await self.engine.life.run_to_end(self._loop)
 
     async def _loop(self) -> RunResult:
-        """Open, then decide and obey until a decision or a limit ends it."""
+        """Open, then decide and carry out, until a decision or a limit ends the run."""
+        # A run that continued as new carries its frame and goes straight on with its stage.
         if self.run.state.frame is None:
             opened = await self.engine.setup.open(
                 converses=False, extra=self.deliverables.frame_extra()
@@ -106,6 +107,8 @@ class DelegationLoop(ControlHandlers):
             await self._shelve()
             await self.skills.offer_skills()
         while True:
+            # The one place where this loop may continue as new: between two stages, with no child
+            # open.
             ending = await self.engine.life.checkpoint() or await self._escalated()
             if ending is not None:
                 return await self._cut_short(ending)
@@ -114,7 +117,7 @@ class DelegationLoop(ControlHandlers):
                 return await self._close(ending)
 
     async def _step(self) -> Ending | None:
-        """One stage; it says where a run that continued as new goes on."""
+        """Run one stage. `state.stage` says where a run that continued as new goes on."""
         match self.run.state.stage:
             case "manage":
                 ending = await self.tools.make_wanted() or await self._limits()
@@ -124,6 +127,8 @@ class DelegationLoop(ControlHandlers):
                 self.run.state.stage = "obey"
                 return None
             case "obey":
+                # Continuing as new would end the children at work, and carrying the decision out
+                # twice would pay for it twice. So the whole stage happens in one execution.
                 verdict = await self.engine.rolling.never_during(self._obey())
                 return None if self._goes_on() else await self._conclude(verdict)
             case "ask":
@@ -142,12 +147,13 @@ class DelegationLoop(ControlHandlers):
         return self.run.state.stage in {"ask", "rate"}
 
     async def _shelve(self) -> None:
-        """Put long inputs by, so that they are handed on by reference."""
+        """Store long inputs as blobs, so that workers get a reference instead of a copy."""
         report = await workflow.execute_activity_method(
             Shelve.shelve,
             ShelveRequest(values=self.run.spec.context),
             **activity_options.store_step(self.run.site, summary="put inputs by"),
         )
+        # A fork begins with the state of another run.
         # What was added to an earlier run of this state stays among the inputs.
         self.run.state.inputs = {**self.run.state.inputs, **report.values}
         self.run.state.shown = {**self.run.state.shown, **report.shown}
@@ -165,12 +171,12 @@ class DelegationLoop(ControlHandlers):
 
     @property
     def unheard(self) -> bool:
-        """Whether people added what the manager has not read, and it may decide once more."""
+        """Whether people said something that the manager has not read but could still act on."""
         waits = bool(self.run.state.control.inputs) and self.run.budget_phase != "reserve"
         return waits and self.run.iteration < self.run.spec.delegation.max_iterations
 
     async def _obey(self) -> StallVerdict | None:
-        """Carry out what the rules say of the decision."""
+        """Apply the rules to the manager's decision and carry out what follows."""
         state, decision = self.run.state, self.run.state.turnover.decision
         if decision is None:
             return None
@@ -213,7 +219,7 @@ class DelegationLoop(ControlHandlers):
         return None
 
     async def _checked(self, complete: Complete) -> StallVerdict | None:
-        """Pass the gates; a repair that they ask for is done at once."""
+        """Run the completion checks. If they ask for a repair, do it at once."""
         following = await self.completion.check(complete)
         if isinstance(following, Rate):
             self.run.state.stage = "rate"
@@ -221,7 +227,7 @@ class DelegationLoop(ControlHandlers):
         return await self._after(following)
 
     async def _rated(self) -> StallVerdict | None:
-        """Have the rubric score what passed the gates."""
+        """Score by the rubric what passed the completion checks."""
         rubric = self.run.spec.rubric
         following = None if rubric is None else await self.deliverables.rate(rubric)
         if isinstance(following, Ending):
@@ -239,7 +245,7 @@ class DelegationLoop(ControlHandlers):
         return None
 
     async def _delegated(self, envelopes: tuple[Envelope, ...]) -> StallVerdict:
-        """Have the work done, and look at whether it gets anywhere."""
+        """Have workers do the work, then measure progress."""
         state = self.run.state
         reports = await self.workers.work(envelopes)
         turnover = state.turnover
@@ -265,7 +271,7 @@ class DelegationLoop(ControlHandlers):
         return verdict
 
     def _note_confidences(self) -> None:
-        """Say of each child what its result is worth."""
+        """Show the confidence of each child's result in the list of children."""
         state = self.run.state
         known = {report.run: report.confidence for report in state.turnover.reports if report.run}
         state.children = [
@@ -277,6 +283,7 @@ class DelegationLoop(ControlHandlers):
         envelopes = [hypothesis_envelope(hypothesis) for hypothesis in hypotheses]
         reports = await self.workers.work(envelopes)
         self.run.state.turnover.reports = reports
+        # Counting them would let a diagnosis look like a stall.
         # The tests of hypotheses are no work on the task: they are no reading of its progress.
         self.run.state.turnover.output = self.run.state.turnover.results = None
         self.run.state.course = after_diagnosis(
@@ -284,11 +291,13 @@ class DelegationLoop(ControlHandlers):
         )
 
     async def _ask_person(self) -> None:
-        """Put a question to people; `accept` takes the best, `stop` ends, all else is an answer.
+        """Ask a person. `accept` takes the best result, `stop` ends, anything else is an answer.
 
-        A manager below a manager asks that one first: it ends with its question and what it has.
+        A manager below another manager ends with its question instead, and hands over its work.
         """
         state = self.run.state
+        # Waiting for a person here would hold up the manager above, which awaits this run within
+        # one of its iterations and cannot be asked meanwhile.
         if self.run.site.managed:
             detail = asked_above(state.question, state.choices)
             state.turnover.ending = Ending(outcome="blocked", reason=ASKED_ABOVE, detail=detail)
@@ -308,18 +317,21 @@ class DelegationLoop(ControlHandlers):
             state.course = state.course.answered(state.question, said)
 
     async def _escalated(self) -> Ending | None:
-        """A person wants to be asked."""
+        """Ask the person who used `escalate`; returns why the run must end, if it must."""
         if self.run.state.control.escalation is None:
             return None
         gate = await self.engine.people.ask(
             "escalation", self.run.state.control.escalation, free_text=True
         )
+        # Cleared before the answer is looked at: an escalation that arrives during the wait is
+        # another one.
         self.run.state.control.escalation = None
         return self.engine.limits.after_escalation(gate)
 
     async def _conclude(self, verdict: StallVerdict | None) -> Ending | None:
-        """Look at the progress, close the record, and go on with the next iteration."""
+        """Judge the progress and close the iteration."""
         state, turnover = self.run.state, self.run.state.turnover
+        # A stop or deadline that came while work was done outranks what progress would say of it.
         cut = self.run.ending() if turnover.ending is None else None
         if turnover.ending is None and cut is None and turnover.decision is not None:
             ended = progress_end(state.course, self.run.spec.delegation, verdict)
@@ -329,7 +341,7 @@ class DelegationLoop(ControlHandlers):
         return turnover.ending
 
     def _fold(self) -> None:
-        """Keep the best, and close the record; the next step writes it."""
+        """Update the best result and close the record; the next step writes it."""
         state = self.run.state
         if state.turnover.record is None:
             return
@@ -341,15 +353,17 @@ class DelegationLoop(ControlHandlers):
         self.run.sync_visibility()
 
     async def _cut_short(self, ending: Ending) -> RunResult:
-        """End inside an iteration: what was done still takes part in the choice of the best."""
+        """End inside an iteration; what was done so far can still be the best result."""
         if self.run.state.turnover.record is not None:
             self.run.state.turnover.ending = ending
         self._fold()
         return await self._close(ending)
 
     async def _close(self, ending: Ending) -> RunResult:
-        """Return the best, whatever the reason."""
+        """Return the best result, whatever ended the run."""
         state = self.run.state
+        # The reserve pays for one last decision, so that the manager can say what it has. A person
+        # who stopped the run did not ask for more spending.
         if ending.outcome == "out_of_budget" and self.run.told_to_end() is None:
             await self.manager.wrap_up()
         ending = self.engine.life.settled(ending)

@@ -1,7 +1,7 @@
-"""`LearnLoop`: what an ended run teaches, with a small budget and an account of its own.
+"""`LearnLoop`: learns from a run that has ended, with a small budget of its own.
 
-It is a child that its parent does not wait for. The rules come first and always; a model is asked
-only where it may find more, and a learner that fails takes nothing away.
+It is a child run that its parent does not wait for. Rules always come first. A model is asked only
+if it may find more; if that fails, nothing is lost.
 """
 
 from temporalio import workflow
@@ -37,7 +37,7 @@ REPLY_TOKENS = 1_024
 
 
 class LearnRun(Run[LearnSpec, LearnState]):
-    """One look back; nobody can say anything to it, and it has one iteration."""
+    """A learning run: a single iteration that takes no input from people."""
 
     takes_input = False
 
@@ -47,18 +47,18 @@ class LearnRun(Run[LearnSpec, LearnState]):
 
     @property
     def iteration(self) -> int:
-        """There is one pass only."""
+        """Always 1."""
         return 1
 
     @property
     def iteration_limit(self) -> int | None:
-        """One."""
+        """Always 1."""
         return 1
 
 
 @workflow.defn(name="LearnLoop")
 class LearnLoop(ControlHandlers):
-    """Review one ended run: rules, then a model where that may find more."""
+    """Reviews one run that has ended: first by rules, then by a model if that may find more."""
 
     @workflow.init
     def __init__(self, given: LearnInput) -> None:
@@ -72,10 +72,12 @@ class LearnLoop(ControlHandlers):
         return await self.engine.life.run_to_end(self._loop)
 
     async def _loop(self) -> RunResult:
-        """Review by rule, ask a model where that is worth it, and say what was learned."""
+        """Review by rules, ask a model if the review left a question, and report."""
         if not self.run.state.reviewed:
             self.run.record_event("run_started", kind=self.run.kind)
             self.run.sync_visibility()
+            # Rules first: they cost nothing, and what they find is stored before any model is
+            # asked.
             broken = await self._review()
             if broken is not None:
                 return await self._close(broken)
@@ -86,7 +88,7 @@ class LearnLoop(ControlHandlers):
         return await self._close(ending or Ending(outcome="accepted", reason="completed"))
 
     async def _review(self) -> Ending | None:
-        """Let the rules look; what they found is kept, whatever comes after."""
+        """Apply the rules and store what they find."""
         self.run.set_phase("working")
         activity_id = self.run.next_activity_id()
         handle = workflow.start_activity_method(
@@ -101,6 +103,7 @@ class LearnLoop(ControlHandlers):
             ),
         )
         reviewed = await self.engine.steps.await_step(handle, activity_id=activity_id)
+        # A person's stop also shows as a failed step; `ending` tells the two apart.
         if isinstance(reviewed, StepFailed):
             detail = f"{reviewed.code}: {reviewed.message}"
             return self.run.ending() or Ending(outcome="failed", reason="internal", detail=detail)
@@ -115,11 +118,14 @@ class LearnLoop(ControlHandlers):
         return None
 
     async def _ask_model(self, question: BlobRef) -> None:
-        """Ask the learner; without an answer of use the rules' learnings are all there is."""
+        """Ask the learner model. Without a usable answer the rules' learnings stand alone."""
+        # A learning run has a small budget of its own: a run that ended must not be charged later.
         limit = self.engine.fitting.reply_tokens("learner", REPLY_TOKENS)
         called = await self.engine.models.call_structured(
             lambda problems: _ask(question, problems, limit)
         )
+        # Cleared before the reply is read, so that continuing as new here does not ask, and pay,
+        # again.
         self.run.state.question = None
         if not isinstance(called, ExtractReport) or called.problems:
             self.run.state.note = f"the learner gave nothing of use: {_why(called)}"
@@ -127,6 +133,7 @@ class LearnLoop(ControlHandlers):
         if not called.learnings:
             self.run.state.note = "the learner found nothing more"
             return
+        # Only the review needs the unwritten records; sending them again would grow the history.
         source = self.run.spec.source.model_copy(update={"unwritten": ()})
         report = await workflow.execute_activity_method(
             KeepLearnings.keep_learnings,
@@ -139,7 +146,7 @@ class LearnLoop(ControlHandlers):
         self.run.state.reinforced += report.reinforced
 
     async def _close(self, ending: Ending) -> RunResult:
-        """Say what was learned, and end."""
+        """Report what was learned and end the run."""
         state, ending = self.run.state, self.engine.life.settled(ending)
         self.run.record_event(
             "learned",

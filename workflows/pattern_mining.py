@@ -1,4 +1,4 @@
-"""`PatternMining`: the scheduled look at what an installation is asked to do again and again."""
+"""`PatternMining`: looks, on a schedule, for tasks and tool sequences that recur in many runs."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from perdure.workflows.engine.input import Given
 
 @workflow.defn(name=MINING_WORKFLOW)
 class PatternMining(Given):
-    """One look: a single step over memory, which proposes and approves nothing."""
+    """One scheduled look. It proposes patterns; only a person approves them."""
 
     @workflow.init
     def __init__(self, given: MiningInput) -> None:
@@ -28,6 +28,8 @@ class PatternMining(Given):
             MineRequest(now=workflow.now()),
             task_queue=given.queue,
             start_to_close_timeout=timedelta(seconds=given.timeout_s),
+            # No limit on attempts: the store may be away for hours, and the schedule skips a look
+            # while one is still running.
             retry_policy=RetryPolicy(non_retryable_error_types=NEVER_RETRIED),
             summary="look for patterns",
         )

@@ -1,4 +1,4 @@
-"""`RefineLoop`: recall, plan, execute, evaluate, decide, refine until it is good enough."""
+"""`RefineLoop`: recall, plan, then execute, evaluate and decide until the draft is good enough."""
 
 from dataclasses import replace
 
@@ -44,12 +44,14 @@ NOT_EVALUATED = frozenset({"stopped", "unanswered"})
 
 @workflow.defn(name="RefineLoop")
 class RefineLoop(ControlHandlers):
-    """One run: a goal and a rubric in, the best scored output out."""
+    """One run that improves a draft until its rubric is satisfied or a limit is reached."""
 
     @workflow.init
     def __init__(self, given: RefineInput) -> None:
         self.run = RefineRun(given)
         selection, scoring = StrategyModels(self.run), RefineScoring(self.run)
+        # A draft that nobody can pay to judge is worthless, so every call of the drafting stage
+        # leaves the judges' costs in the budget.
         reserve = JudgingReserve(self.run, selection, JudgingCosts(self.run, selection, scoring))
         self.engine = Engine(
             self.run,
@@ -68,7 +70,8 @@ class RefineLoop(ControlHandlers):
         return await self.engine.life.run_to_end(self._loop)
 
     async def _loop(self) -> RunResult:
-        """Open, then execute, evaluate, decide, refine until a decision ends it."""
+        """Open, then run stage after stage until a decision ends the run."""
+        # A run that continued as new carries its frame and goes straight on with its stage.
         if self.run.state.frame is None:
             opened = await self.engine.setup.open(
                 converses=False, extra=self._extra(self.run.rubric)
@@ -76,6 +79,7 @@ class RefineLoop(ControlHandlers):
             if isinstance(opened, Ending):
                 return await self._close(opened)
         while True:
+            # The one place between stages where the run pauses, ends or continues as new.
             ending = await self.engine.life.checkpoint()
             if ending is not None:
                 return await self._cut_short(ending)
@@ -84,7 +88,7 @@ class RefineLoop(ControlHandlers):
                 return result
 
     async def _step(self) -> RunResult | None:
-        """One stage of the pipeline; the stage says where a run that continued as new goes on."""
+        """Run one stage. `state.stage` says where a run that continued as new goes on."""
         state = self.run.state
         match state.stage:
             case "recall":
@@ -96,6 +100,7 @@ class RefineLoop(ControlHandlers):
                 state.stage = "execute"
             case "execute":
                 await self._adopt_rubric()
+                # Asked before the draft is paid for, not after.
                 unjudgeable = await self.drafting.unjudgeable()
                 if unjudgeable is not None:
                     return await self._cut_short(unjudgeable)
@@ -104,6 +109,8 @@ class RefineLoop(ControlHandlers):
                 if state.draft.cut is not None and state.draft.cut.outcome in NOT_EVALUATED:
                     return await self._cut_short(state.draft.cut)
             case "evaluate":
+                # A person may have amended the rubric while the draft was written: it is scored by
+                # the new one.
                 await self._adopt_rubric()
                 await self._judge_or_take()
                 if state.draft.cut is not None and state.draft.cut.outcome == "unanswered":
@@ -116,14 +123,14 @@ class RefineLoop(ControlHandlers):
         return None
 
     async def _judge_or_take(self) -> None:
-        """Score the draft, or take it unscored where one answer settles the task."""
+        """Score the draft; if the goal was only a question, take the answer unscored."""
         answer = self.run.state.answer_only
         await (
             self.evaluation.evaluate() if answer is None else self.evaluation.answer_once(answer)
         )
 
     def _fold(self) -> None:
-        """Update the trajectory and the best, before the loop may end."""
+        """Update the score trajectory and the best draft; the loop may end right after."""
         state = self.run.state
         threshold = self.run.spec.refine.quality_threshold
         state.economy = economized(state, self.run.rubric, threshold=threshold)
@@ -139,9 +146,11 @@ class RefineLoop(ControlHandlers):
         )
 
     async def _decide(self) -> RunResult | None:
-        """Obey the table."""
+        """Apply the decision table and act on its first matching row."""
         self.run.set_phase("deciding")
         facts = self._facts()
+        # The facts are stale after the wait: the person may have raised a limit, or stopped the
+        # run.
         if await self._raised(facts):
             facts = self._facts()
         decision = self._unless_told_more(decide(facts))
@@ -168,7 +177,7 @@ class RefineLoop(ControlHandlers):
         return None
 
     async def _raised(self, facts: Facts) -> bool:
-        """With the policy `ask`: whether a person raised the budget of a run that would go on."""
+        """Whether a person raised a spent budget; asked only if the run would go on with more."""
         state = self.run.state
         spent = budgets.exhausted(state.budget, wall_time=self.run.wall_time)
         if spent is None or facts.exhausted is None or state.draft.cut is not None:
@@ -178,7 +187,7 @@ class RefineLoop(ControlHandlers):
         ).ends and await self.engine.limits.budget_raised(spent)
 
     def _unless_told_more(self, decision: Decision) -> Decision:
-        """Input that nobody has read yet keeps the loop going while iterations are left."""
+        """Iterate once more instead of accepting, if something people said is unread."""
         waiting = bool(self.run.state.control.inputs or self.run.state.turn.unread)
         left = self.run.state.trajectory.completed < self.run.spec.refine.hard_limit
         if decision.decision in {"accept", "accept_best"} and waiting and left:
@@ -186,7 +195,7 @@ class RefineLoop(ControlHandlers):
         return decision
 
     def _record(self, decision: Decision) -> None:
-        """Say what was decided, and close the iteration's record; the next step writes it."""
+        """Record the decision and close the iteration's record; the next step writes it."""
         state = self.run.state
         count_decision(self.run.kind, decision.decision)
         self.run.record_event(
@@ -203,7 +212,7 @@ class RefineLoop(ControlHandlers):
             self.run.record_event("condition_met", condition=decision.row, reason=decision.reason)
 
     async def _ask_person(self) -> RunResult | None:
-        """Escalate; `continue` goes on with the text as guidance, while iterations are left."""
+        """Ask a person; `continue` goes on, with the text as guidance."""
         state = self.run.state
         gate = await self.engine.people.ask("escalation", state.question, free_text=True)
         state.control.escalation, state.stage = None, "execute"
@@ -214,10 +223,12 @@ class RefineLoop(ControlHandlers):
         return None if ending is None else await self._close(ending)
 
     async def _adopt_rubric(self) -> None:
-        """Take a rubric or goal that a person amended: new frame and hash, the best scored anew."""
+        """Adopt an amended goal or rubric: write a new frame, and score the best draft again."""
         state, given = self.run.state, self.run.state.control.rubric
         if given is None and state.control.goal is None:
             return
+        # Taken out first: an amendment that arrives during the step below is another one, and must
+        # not be lost by clearing it afterwards.
         goal, state.control.goal, state.control.rubric = state.control.goal, None, None
         rubric = self.run.rubric if given is None else Rubric.model_validate(given)
         report = await reframed(
@@ -241,7 +252,7 @@ class RefineLoop(ControlHandlers):
         )
 
     async def _cut_short(self, ending: Ending) -> RunResult:
-        """End inside an iteration: what was written still takes part in the choice of the best."""
+        """End inside an iteration; what was written so far can still be the best draft."""
         state = self.run.state
         opinions = self.run.rubric.judged or self.run.rubric.human
         if state.stage == "evaluate" and self.run.interruption is None and not opinions:
@@ -256,8 +267,10 @@ class RefineLoop(ControlHandlers):
     async def _close(
         self, ending: Ending, *, returned: BestDraft | None = None, explanation: str | None = None
     ) -> RunResult:
-        """Return the best, whatever the reason."""
+        """Return the best draft, whatever ended the run."""
         state, kept = self.run.state, returned or self.run.state.kept
+        # A stop that arrived meanwhile replaces the ending; the explanation of the decision would
+        # then explain the wrong one.
         settled = self.engine.life.settled(ending)
         ending, explanation = settled, explanation if settled is ending else None
         tree = await self.engine.snapshots.deliver(kept.tree if kept else None)

@@ -1,4 +1,4 @@
-"""`RoleLoop`: each role of a definition in order, again until its condition ends it."""
+"""`RoleLoop`: runs the roles of a definition in order, iteration after iteration."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ from perdure.workflows.role_parts.verdicts import Verdicts
 
 @workflow.defn(name="RoleLoop")
 class RoleLoop(ControlHandlers):
-    """One run: a goal and a definition in, the best iteration of the team out."""
+    """One run of a team of roles; it returns the team's best iteration."""
 
     @workflow.init
     def __init__(self, given: RoleInput) -> None:
@@ -51,15 +51,19 @@ class RoleLoop(ControlHandlers):
         return await self.engine.life.run_to_end(self._loop)
 
     async def _loop(self) -> RunResult:
-        """Open, then stages, review and decision until a decision ends it."""
+        """Open, then run stages, review and decide until a decision ends the run."""
         if self.run.state.frame is None:
             opened = await self.engine.setup.open(converses=False, extra=self._extra())
             if isinstance(opened, Ending):
                 return await self._close(opened)
             self.stages.take_seats(opened)
         while True:
+            # Not `checkpoint`: an iteration whose stages are all done is decided and recorded even
+            # if the run must end now.
             await self.engine.life.wait_or_continue_as_new()
             await self._adopt_goal()
+            # A deadline must not cut off an iteration whose stages are done: the table may accept
+            # it.
             ending = None if self.run.state.doing == "decide" else self.run.ending()
             if ending is not None:
                 return await self._cut_short(ending)
@@ -68,10 +72,11 @@ class RoleLoop(ControlHandlers):
                 return result
 
     async def _adopt_goal(self) -> None:
-        """Tell every stage the goal that a person set, from its next turn on."""
+        """Give every stage the new goal that a person set; it holds from its next turn on."""
         state, goal = self.run.state, self.run.state.control.goal
         if goal is None:
             return
+        # Cleared before the steps below: a goal that is set meanwhile is another one.
         state.control.goal = None
         for name, seat in list(state.seats.items()):
             report = await reframed(
@@ -82,13 +87,15 @@ class RoleLoop(ControlHandlers):
                 state.seats = {**state.seats, name: changed}
 
     async def _step(self) -> RunResult | None:
-        """One step of the iteration; a run that continued as new goes on with the same."""
+        """Run one step. `state.doing` says where a run that continued as new goes on."""
         state = self.run.state
         match state.doing:
             case "stage":
                 if not state.begun:
                     self._begin()
                 await self.nested.run_stage()
+                # A stage may end the iteration early by changing `doing`, for example when it is
+                # blocked.
                 if state.stage >= len(self.run.definition.roles) and state.doing == "stage":
                     state.doing = "review"
             case "review":
@@ -109,7 +116,7 @@ class RoleLoop(ControlHandlers):
         self.run.sync_visibility()
 
     async def _decide(self) -> RunResult | None:
-        """Obey the table, unless a person or a question without an answer ended the iteration."""
+        """Apply the decision table, unless a stop or an unanswered question ended the iteration."""
         state = self.run.state
         cut = self._stop() or state.cut
         if state.failure is None and cut is None:
@@ -118,6 +125,8 @@ class RoleLoop(ControlHandlers):
             return await self._cut_short(cut)
         self.run.set_phase("deciding")
         facts = self._facts()
+        # The facts are stale after the wait: the person may have raised a limit, or stopped the
+        # run.
         if await self._raised(facts):
             facts = self._facts()
         elif (stopped := self._stop()) is not None:
@@ -133,7 +142,7 @@ class RoleLoop(ControlHandlers):
         return None
 
     async def _escalation(self) -> Ending | None:
-        """Put to a person what came too late for the turns of a stage: the decision waits."""
+        """Ask a person who escalated after the last stage; the decision waits for the answer."""
         if self.run.state.control.escalation is None:
             return None
         return await self.turns.escalated(self.run.state.turn)
@@ -159,7 +168,7 @@ class RoleLoop(ControlHandlers):
         )
 
     async def _raised(self, facts: RoleFacts) -> bool:
-        """With the policy `ask`: whether a person raised the budget of a run that would go on."""
+        """Whether a person raised a spent budget; asked only if the run would go on with more."""
         spent = budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time)
         if spent is None or facts.exhausted is None or self.run.state.cut is not None:
             return False
@@ -168,7 +177,7 @@ class RoleLoop(ControlHandlers):
         return await self.engine.limits.budget_raised(spent)
 
     def _record(self, decision: RoleDecision) -> None:
-        """Say what was decided, and close the iteration's record; the next step writes it."""
+        """Record the decision and close the iteration's record; the next step writes it."""
         state = self.run.state
         count_decision(self.run.kind, decision.decision)
         self.run.record_event(
@@ -181,7 +190,7 @@ class RoleLoop(ControlHandlers):
             self.run.record_event("condition_met", condition=decision.row, reason=decision.reason)
 
     async def _ask_person(self) -> RunResult | None:
-        """Ask whether to go on after so many reworks; `retry` grants another iteration."""
+        """Ask a person after too many reworks; `retry` grants one more iteration."""
         state = self.run.state
         gate = await self.engine.people.ask("blocked", self._rework_prompt(), free_text=True)
         if gate is None or gate.answer is None:
@@ -194,6 +203,8 @@ class RoleLoop(ControlHandlers):
             return await self._close(ending)
         if gate.answer.text:
             state.control.guidance = [*state.control.guidance, gate.answer.text]
+        # A granted retry starts the count of reworks anew; otherwise it would be asked about again
+        # at once.
         state.rejections, state.topics, state.review = 0, (), None
         state.granted, state.doing = state.granted + 1, "stage"
         return None
@@ -216,6 +227,7 @@ class RoleLoop(ControlHandlers):
 
     async def _close(self, ending: Ending, *, explanation: str | None = None) -> RunResult:
         """Return the best iteration, whatever the reason."""
+        # A stop that arrived meanwhile replaces the ending, and the decision's explanation with it.
         settled = self.engine.life.settled(ending)
         ending, explanation = settled, explanation if settled is ending else None
         state, gate = self.run.state, self.run.reviewer

@@ -1,6 +1,6 @@
-"""Timeouts, queues and summaries per kind of activity; who is asked again is in the policies.
+"""Timeouts, queues and summaries for each kind of activity.
 
-Everything about attempts comes from `perdure.domain.foundation.retry_policies`.
+The number of attempts comes from `perdure.domain.foundation.retry_policies`.
 """
 
 from datetime import timedelta
@@ -27,7 +27,9 @@ VERIFICATION_S = 3_600.0
 
 
 def model_call(site: Placement, *, summary: str, role: str, activity_id: str) -> ActivityConfig:
-    """A model call: long, streamed, heartbeating; the recovery model has half a minute."""
+    """A model call: long, streamed, with heartbeats. The recovery model has half a minute."""
+    # A recovery text comes after every model has failed: a long wait for it would only delay the
+    # end.
     seconds = RECOVERY_S if role == "recovery" else site.timing.model_call
     return _config(
         site,
@@ -42,7 +44,7 @@ def model_call(site: Placement, *, summary: str, role: str, activity_id: str) ->
 def tool_call(
     site: Placement, *, summary: str, timeout_s: float, idempotent: bool, activity_id: str
 ) -> ActivityConfig:
-    """A tool call: repeated after a lost attempt only where the tool says that is harmless."""
+    """A tool call: repeated after a lost attempt only if the tool is idempotent."""
     return _config(
         site,
         "repeatable_tool" if idempotent else "tool",
@@ -54,7 +56,7 @@ def tool_call(
 
 
 def workspace_step(site: Placement, *, summary: str, activity_id: str) -> ActivityConfig:
-    """Preparing, checking or storing what lies in the working folder."""
+    """A step that prepares, checks or stores the working folder."""
     return _config(
         site,
         "workspace",
@@ -66,7 +68,7 @@ def workspace_step(site: Placement, *, summary: str, activity_id: str) -> Activi
 
 
 def verification(site: Placement, *, summary: str, activity_id: str) -> ActivityConfig:
-    """Programs on a snapshot: each has its own time limit, and all of them this one."""
+    """Programs run on a snapshot. Each has its own time limit; this one holds for all together."""
     return _config(
         site,
         "workspace",
@@ -78,10 +80,10 @@ def verification(site: Placement, *, summary: str, activity_id: str) -> Activity
 
 
 def store_step(site: Placement, *, summary: str, activity_id: str | None = None) -> ActivityConfig:
-    """Bookkeeping: it is made again until its store is there.
+    """Bookkeeping, retried until the store answers.
 
-    Each attempt is short: one that the server believes started, and nobody runs, is noticed only
-    when its time is up.
+    Each attempt is short: if the reply that hands a step to a worker is lost, the server waits for
+    the whole time limit before it tries again.
     """
     return _config(
         site,
@@ -94,7 +96,7 @@ def store_step(site: Placement, *, summary: str, activity_id: str | None = None)
 
 
 def notice(site: Placement, *, summary: str, activity_id: str) -> ActivityConfig:
-    """A notice to people: a deaf channel must not hold the run."""
+    """A notice to people. A channel that does not answer must not hold up the run."""
     return _config(
         site,
         "notice",
@@ -118,6 +120,9 @@ def _config(
     limit = timedelta(seconds=seconds)
     config = ActivityConfig(
         task_queue=queue,
+        # A step that heartbeats waits for an absent store inside its attempt, since a failed
+        # attempt would drop the reply in hand. The heartbeat still tells a dead worker within
+        # seconds.
         start_to_close_timeout=limit + STORE_PATIENCE if policy.beats else limit,
         retry_policy=RetryPolicy(
             initial_interval=timedelta(seconds=1),
@@ -125,9 +130,14 @@ def _config(
             maximum_attempts=policy.attempts,
             non_retryable_error_types=NEVER_RETRIED,
         ),
+        # The report of a cancelled call says what it spent. With TRY_CANCEL the workflow would go
+        # on without it, and the budget would count an estimate.
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        # A summary is stored with every scheduled event, and the server refuses long ones.
         summary=summary[:SUMMARY_CHARACTERS],
     )
+    # The journal is keyed by execution and activity id. Ids of our own make that key known before
+    # the step is scheduled.
     if activity_id is not None:
         config["activity_id"] = activity_id
     if policy.beats:

@@ -42,7 +42,7 @@ from perdure.workflows.engine.turn_policy import TurnPolicy
 
 
 class AgentTurns:
-    """Takes turns of a model with its tools; the policy says what a turn is in its kind of loop."""
+    """Takes turns of a model with its tools; a `TurnPolicy` says what differs per kind of loop."""
 
     def __init__(self, engine: Engine, policy: TurnPolicy) -> None:
         self.run = engine.run
@@ -57,12 +57,15 @@ class AgentTurns:
     async def take_turns(
         self, state: TurnState, turns: Turns, *, role: str, phase: Phase
     ) -> TurnsEnd:
-        """Turn until the model answers in text or a limit forces it to."""
+        """Take turns until the model answers in text or a limit forces it to."""
         end = await self._turned(state, turns, role=role, phase=phase)
+        # A transcript that ends with open tool calls is refused by providers, so no fork could use
+        # it.
         await self.answers.paired(state)
         return end
 
     async def _turned(self, state: TurnState, turns: Turns, *, role: str, phase: Phase) -> TurnsEnd:
+        # The run continued as new inside a batch, for example while it waited for an approval.
         if state.batch is not None:
             forced = await self._carry_on(state, turns, role=role)
             if forced is not None:
@@ -80,7 +83,8 @@ class AgentTurns:
     async def _turn(
         self, state: TurnState, turns: Turns, *, role: str, phase: Phase
     ) -> TurnsEnd | ForceText | None:
-        """One iteration: call, account, then tools or text; None goes on."""
+        """Take one turn: call the model, settle the cost, then run tools or answer. None: go on."""
+        # Checked before the call, so that a limit names itself instead of failing a reservation.
         spent = budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time)
         if spent is not None and not await self.limits.budget_raised(spent):
             ending = Ending(
@@ -109,6 +113,8 @@ class AgentTurns:
         self, state: TurnState, turns: Turns, called: ModelCallReport, sent: CallInput, *, role: str
     ) -> TurnsEnd | ForceText | None:
         if called.calls and called.text is not None and turns.defer_mixed_text:
+            # Text beside tool calls is not the answer yet, but it is all there is if no better text
+            # follows.
             state.deferred, state.deferred_cut = called.text, False
         reply = Reply(
             text=called.text,
@@ -131,6 +137,7 @@ class AgentTurns:
                     self.answers.drop_reply(state, called, sent)
                 else:
                     note_unfinished(state, reply, why="cut_call" if reply.cut_call else "cut_text")
+                # The forced call below is an iteration of its own, with a record of its own.
                 self.policy.complete_iteration(state, break_reason=following.ending.reason)
                 return following
             case Continue():
@@ -142,7 +149,7 @@ class AgentTurns:
                 assert_never(following)
 
     async def _carry_on(self, state: TurnState, turns: Turns, *, role: str) -> ForceText | None:
-        """Finish the open batch, then look at strikes, volume and the iteration limit."""
+        """Finish the open tool calls, then check violations, volume and iterations."""
         trouble = await self.tools.carry_out(state, turns)
         if trouble is not None:
             forced = ForceText(type="force_text", ending=trouble)
@@ -180,7 +187,7 @@ class AgentTurns:
         )
 
     def _go_on(self, state: TurnState, turns: Turns, reply: Reply, *, why: Why) -> None:
-        """Call again; a text that was said so far is kept, should nothing better come."""
+        """Go on with another call; keep the text so far in case nothing better follows."""
         prompt = note_unfinished(state, reply, why=why)
         match why:
             case "nudge":
@@ -205,9 +212,11 @@ class AgentTurns:
     def _refused(
         self, state: TurnState, called: ModelCallReport, sent: CallInput, *, role: str
     ) -> TurnsEnd | None:
-        """The next model of the chain gets the same question; without one the run has failed."""
+        """Ask the next model what this one refused; without one, the run fails."""
         self.policy.complete_iteration(state, break_reason="refusal")
         chain, seat = self.selection.chain(role), self.selection.seat(role)
+        # A refusal is a full reply that was paid for, not an error. The same model would refuse
+        # again.
         index = self.run.state.chain_index.get(seat, 0)
         if index + 1 >= len(chain):
             return TurnsEnd(
@@ -226,7 +235,7 @@ class AgentTurns:
         return None
 
     async def _uncalled(self, state: TurnState, called: Called, *, role: str) -> TurnsEnd | None:
-        """The iteration's call was not made or not answered; None goes on, with more budget."""
+        """Handle a call that was not made or not answered. None: go on, with a raised budget."""
         match called:
             case LimitReached() if await self.limits.budget_raised(called):
                 return None
@@ -248,6 +257,7 @@ class AgentTurns:
         phase: Phase,
     ) -> ModelCallSpec:
         last = self._limits_of(state, turns, role=role).last_iteration
+        # None stands for all tools: naming them in every request would grow each scheduled event.
         whole = len(on_offer) == len(self.run.state.terms)
         return ModelCallSpec(
             role=role,
@@ -287,6 +297,7 @@ class AgentTurns:
             )
         for text in control.guidance:
             state.entries.append(SayEntry(type="say", text=f"Guidance: {text}", pinned=True))
+        # Kept until a model has read them: a call that fails or is dropped must offer them again.
         state.unread = [*state.unread, *control.inputs]
         control.inputs, control.guidance = [], []
         return None

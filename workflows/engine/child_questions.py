@@ -1,8 +1,8 @@
-"""Questions of runs below: heard from children, told to the run above, answered from here.
+"""Questions of child runs: received from children, passed to the parent, answered from here.
 
-What a run's children ask stands in its own status, attributes and current details, so that whoever
-looks at the root sees it. A task of its own tells it upwards, beside whatever the run does; a
-run above that has ended needs to hear of nothing.
+A run shows the questions of its children in its own status, search attributes and current details,
+so that whoever looks at the root sees them all. A separate task passes them upwards while the run
+works.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ TOLD = BETWEEN_RUNS[0]
 
 
 class ChildQuestions:
-    """Passes questions of the runs below up, and answers down."""
+    """Passes questions of child runs up, and answers down."""
 
     signal = TOLD
 
@@ -31,19 +31,21 @@ class ChildQuestions:
         self.run = run
 
     def hear(self, given: Sequence[object]) -> str | None:
-        """Take what a child asks now, in place of what it told before; returns why not."""
+        """Replace what a child asked before by what it asks now; returns why it cannot."""
         message = forms.read_form(TOLD, QuestionsBelow, given)
         if isinstance(message, Misread):
             return message.why
         state = self.run.state
         if why := child_questions.unheard(message, state.children):
             return why
+        # The child always sends its whole list, so a lost or repeated signal leaves nothing stale
+        # behind.
         state.below = {**state.below, message.run: message.questions}
         self.run.told = True
         return None
 
     def meant_by(self, message: AnyMessage) -> tuple[Question, ...]:
-        """The questions below that an answer means; a gate of this run comes first."""
+        """The child questions that an answer could mean; a gate of this run comes first."""
         state = self.run.state
         if not isinstance(message, Answer) or rules.gate_named(state.control, message.gate):
             return ()
@@ -56,11 +58,12 @@ class ChildQuestions:
         return child_questions.refused_below(self.meant_by(message), message)
 
     def forward(self, message: AnyMessage, *, request_id: str | None) -> None:
-        """Keep an answer until it was passed on to the run that asks."""
+        """Queue an answer for the run that asked."""
         if not isinstance(message, Answer):
             return
         found, state = self.meant_by(message), self.run.state
         name = message.request_id or request_id
+        # Remembered here too: a retried request is answered by this run without another signal.
         rules.remember(state.control, name)
         named = {"gate": found[0].gate, "request_id": name}
         answer = message.model_copy(update=named)
@@ -70,6 +73,8 @@ class ChildQuestions:
         """Tell the run above what is asked here and below whenever it changes; pass answers on."""
         state = self.run.state
         while True:
+            # A task of its own, so that no step of the loop ever waits for another workflow to take
+            # a signal.
             await workflow.wait_condition(lambda: bool(state.forward) or self._is_news)
             if self._is_news:
                 await self._tell_parent(self._asked_now)
@@ -81,6 +86,7 @@ class ChildQuestions:
 
     async def _tell_parent(self, asked: tuple[Question, ...]) -> None:
         self.run.sync_visibility()
+        # The root has nobody to tell; its own status and attributes are what people read.
         if self.run.site.parent is not None:
             message = QuestionsBelow(run=self.run.id, questions=asked)
             await _send(self.run.site.parent, TOLD, message)

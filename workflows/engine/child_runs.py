@@ -1,8 +1,8 @@
-"""Runs that work for another run: started with a share of its budget, watched, and settled once.
+"""Child runs: started with a share of the parent's budget, watched, and settled exactly once.
 
-Children are started in waves and awaited before the parent goes on, and a parent never continues as
-new while one is open: that would end it. What people tell the parent is passed on; whatever way
-a child ends, its reservation is replaced by what it used.
+The parent starts children in batches and waits for them. It never continues as new while one is
+open, because that would end the child. It passes on what people say. However a child ends, its
+reservation is replaced by what it spent.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ class ChildRuns:
     async def run_children(
         self, orders: Sequence[ChildSpec], *, parallel: int = rules.WAVE
     ) -> list[ChildOutcome | NotStarted]:
-        """Start the children, at most `parallel` at once, and wait for all; order is kept."""
+        """Start the children, at most `parallel` at once, and wait for all. Keeps the order."""
         ended: list[ChildOutcome | NotStarted] = []
         for first in range(0, len(orders), parallel):
             wave = orders[first : first + parallel]
@@ -173,7 +173,7 @@ class ChildRuns:
         return order, run, order.make(run, self._site_of(order), limits)
 
     def _site_of(self, order: ChildSpec) -> Placement:
-        """A child that writes begins with the parent's files; one that reads, reads them there."""
+        """A child that writes gets a copy of the parent's files; one that only reads uses them."""
         own_copy = self.run.state.base_tree is not None
         reads = own_copy and not order.writable
         return self.run.site.model_copy(
@@ -197,6 +197,8 @@ class ChildRuns:
             return begun
         order, run, given = begun
         try:
+            # By name, not by class: the loops import this module, and importing them here would be
+            # a cycle.
             handle: Handle = await workflow.start_child_workflow(
                 WORKFLOW_TYPES[order.kind],
                 given,
@@ -283,7 +285,7 @@ class ChildRuns:
         return Heard(control.paused, stop, control.said_count, holds)
 
     async def _pass_on_said(self, open_ones: Sequence[_Running], *, after: int) -> None:
-        """What people say to a run holds in the loops below it; a worker has no later prompt."""
+        """Pass on what people said to child loops; an agent has no later prompt to put it in."""
         loops = [one for one in open_ones if one.order.kind != "agent"]
         for said in self.run.state.control.standing:
             if said.number > after:
@@ -293,7 +295,7 @@ class ChildRuns:
     async def _pass_on_taken_back(
         self, open_ones: Sequence[_Running], held: Sequence[Said]
     ) -> None:
-        """What no longer holds here holds no longer below; there it has numbers of its own."""
+        """Withdraw below, by its words, what was withdrawn here: child runs number it anew."""
         holds = {said.number for said in self.run.state.control.standing}
         gone = tuple(said.text for said in held if said.number not in holds)
         if not gone:
@@ -303,7 +305,7 @@ class ChildRuns:
         await asyncio.gather(*(_signal(one.handle, "amend", amend) for one in loops))
 
     async def _cancel_children(self, open_ones: Sequence[_Running]) -> None:
-        """End the children at once; each has a bound to stop what it does and to report."""
+        """Cancel the children and give them a limited time to report."""
         for one in open_ones:
             one.handle.cancel()
         timing, levels = self.run.site.timing, self.run.state.budget.limits.depth + 1

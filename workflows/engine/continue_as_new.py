@@ -1,4 +1,4 @@
-"""Continuing as new: when a history has grown enough, and what must not be cut in two by it."""
+"""When a run continues as new, and which stages must not be cut in two by it."""
 
 from collections.abc import Awaitable
 from typing import TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class ContinueAsNew:
-    """Gives a run a fresh history when its own has grown."""
+    """Starts a fresh history when a run's own has grown too long."""
 
     def __init__(self, run: AnyRun) -> None:
         self.run = run
@@ -34,13 +34,18 @@ class ContinueAsNew:
         """Continue as new when it is due; callers have no open activity or child."""
         if not self.due():
             return
+        # Today every handler is synchronous and this returns at once. It is here for the first one
+        # that awaits: without the wait its message would be lost with this execution.
         await workflow.wait_condition(workflow.all_handlers_finished)
         self.run.state.rolls += 1
+        # Only the newest events go along: the state is the input of the next execution, and stays
+        # in its history for good.
         self.run.state.ring = self.run.state.ring.carried()
         workflow.continue_as_new(self.run.next_input())
 
     async def never_during(self, stage: Awaitable[T]) -> T:
-        """Carry out what must not be done twice: there is no roll before its end."""
+        """Run a stage without continuing as new inside it, because it must not happen twice."""
+        # Restored, not reset: such stages nest.
         before, self.run.in_one_piece = self.run.in_one_piece, True
         try:
             return await stage

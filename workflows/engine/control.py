@@ -1,8 +1,8 @@
-"""What a message of people does to a run: read, refused or applied, and noted.
+"""What a control message does to a run: read it, refuse or apply it, and note it.
 
 Handlers are synchronous: they ask the domain, change state, and return. A rejected update leaves no
-history; a signal that cannot be read, or is not allowed, is noted in the status and never fails the
-run.
+trace in the history. A signal that is unreadable or not allowed is noted in the status and never
+fails the run.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from perdure.workflows.engine.run import AnyRun
 
 
 class Control:
-    """Applies what people send to a run; `questions` are those of the runs below it."""
+    """Applies what people send to a run; `questions` holds those of its child runs."""
 
     def __init__(self, run: AnyRun) -> None:
         self.run = run
@@ -36,8 +36,11 @@ class Control:
             ApplicationError: with what is wrong, of the type `not_allowed`.
         """
         message = _readable(verb, given)
+        # A repeat passes the validator even if the verb is no longer allowed: its sender lost the
+        # first answer, and must hear that it was applied.
         if rules.seen(self.run.state.control, message, _update_id()):
             return
+        # A refused update leaves no history. Verbs that end or free a run pass always.
         why = flooded(verb, handled=self.run.handled) or self._refusal(message)
         if why is not None:
             raise _refused(verb, why)
@@ -54,7 +57,7 @@ class Control:
         return Receipt(verb=verb, lifecycle=control.lifecycle)
 
     def on_signal(self, verb: str, given: Sequence[object]) -> None:
-        """Apply a signal where it is allowed, else note why not; nothing sent fails a task."""
+        """Apply a signal if it is allowed, else note why not. No signal may fail the task."""
         self.run.handled += 1
         message = forms.read_message(verb, given)
         if isinstance(message, Misread):
@@ -67,19 +70,19 @@ class Control:
             self.note_refused(verb, f"it could not be applied: {error}")
 
     def on_questions_below(self, given: Sequence[object]) -> None:
-        """Take what a child asks now, in place of what it told before."""
+        """Replace what a child asked before by what it asks now."""
         self.run.handled += 1
         why = self.questions.hear(given)
         if why is not None:
             self.note_refused(self.questions.signal, why)
 
     def on_unknown(self, name: str) -> None:
-        """Say of a signal that no run knows that it had no effect."""
+        """Note that a signal with an unknown name had no effect."""
         self.run.handled += 1
         self.note_refused(forms.named(name), forms.unknown_verb(name))
 
     def note_refused(self, verb: str, why: str) -> None:
-        """Note in the status what had no effect, and why."""
+        """Note in the status that a message had no effect, and why."""
         rules.note_refused(self.run.state.control, verb, why)
         self.run.told = True
 
@@ -88,7 +91,7 @@ class Control:
         return spend_report(self.run.state, wall_time=self.run.wall_time)
 
     def events(self, given: Sequence[object]) -> list[Event]:
-        """The newest events after the number that was given."""
+        """The events after the given number, as far as they are still kept."""
         query = forms.read_form("events", EventsQuery, given)
         if isinstance(query, Misread):
             raise _refused("events", query.why)
@@ -128,6 +131,7 @@ class Control:
             self.questions.forward(message, request_id=request_id)
             return
         run, control = self.run, self.run.state.control
+        # Kept for `amend --remove`: afterwards nothing tells what was removed.
         before, unread = control.standing, control.unread
         taken = rules.take(
             control,

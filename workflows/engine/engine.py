@@ -1,4 +1,4 @@
-"""The engine of a run: the parts that every loop is made of, each built of those below it."""
+"""The engine of a run: the parts that all loops share, wired together."""
 
 from perdure.workflows.engine.continue_as_new import ContinueAsNew
 from perdure.workflows.engine.control import Control
@@ -18,13 +18,13 @@ from perdure.workflows.engine.step_runner import StepRunner
 
 
 class Engine:
-    """Built once for each execution of a run.
+    """Built once in each execution of a run.
 
     Args:
-        run: what all parts share.
+        run: the run, shared by all parts.
         selection: which models play which role; None takes those of the task.
-        requirements: what the kind of loop demands of its worker; None demands nothing.
-        bounds: what it keeps back from a call; None keeps back nothing.
+        requirements: what this kind of loop needs of its worker; None needs nothing.
+        bounds: what part of the budget a call must leave untouched; None for none.
     """
 
     def __init__(
@@ -35,6 +35,9 @@ class Engine:
         requirements: Requirements | None = None,
         bounds: CallBounds | None = None,
     ) -> None:
+        # The order below is the order of dependencies: each part is given only parts above it, so
+        # none can call back up. What differs between loops comes in as an argument, not as an
+        # override.
         self.run = run
         self.selection = selection or ModelSelection(run)
         self.control = Control(run)

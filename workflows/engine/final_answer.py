@@ -1,6 +1,6 @@
-"""How a turn loop comes to its last text: forced, recovered, deferred, or the fallback.
+"""How a turn loop gets its final text: forced, recovered, deferred, or the fallback.
 
-Every call that a turn makes is recorded here too, with all its attempts.
+It also records every model call of a turn, with all its attempts.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class TurnsEnd:
 
 @dataclass(frozen=True, slots=True)
 class CallInput:
-    """What a call was made of, for the case that its reply is dropped."""
+    """What went into a call, to restore it if the reply is dropped."""
 
     head: TranscriptRef | None
     entries: tuple[Entry, ...]
@@ -52,7 +52,7 @@ class CallInput:
 
 
 class FinalAnswer:
-    """Brings a turn loop to its last text."""
+    """Gets the final text of a turn loop."""
 
     def __init__(self, engine: Engine, policy: TurnPolicy) -> None:
         self.run = engine.run
@@ -64,9 +64,11 @@ class FinalAnswer:
     async def recorded_call(
         self, state: TurnState, ask: ModelCallSpec, *, tools_offered: int
     ) -> tuple[Called, CallInput]:
-        """Make a call and put it on the open record; what it was made of comes back beside it."""
+        """Make a call and add it to the open record; returns its input too."""
         sent = CallInput(state.head, tuple(state.entries), tuple(state.unread))
         seat = self.selection.seat(ask.role)
+        # Read before the call: one call may fail over to another model, and the record shows the
+        # difference.
         before, index = self.run.state.budget.spent, self.run.state.chain_index.get(seat, 0)
         called = await self.models.call_model(ask)
         record = self._open_record(state)
@@ -77,6 +79,8 @@ class FinalAnswer:
             record = record.model_copy(update={"adaptation": said})
         if isinstance(called, ModelCallReport):
             record = with_reply(record, called, tools_offered=tools_offered)
+            # The activity has written the entries into the transcript; sending them again would
+            # repeat them.
             state.head, state.entries = called.head, []
             state.unread, state.unwritten = [], []
             state.looked_at(called.text, called.misfits)
@@ -84,7 +88,7 @@ class FinalAnswer:
         return called, sent
 
     def drop_reply(self, state: TurnState, called: ModelCallReport, sent: CallInput) -> None:
-        """Forget a reply whose calls are not carried out: a transcript has no open calls."""
+        """Forget a reply whose tool calls are not run: a transcript must not have open calls."""
         state.entries, state.unread = list(sent.entries), list(sent.unread)
         state.head = sent.head
         if called.before is not None:
@@ -92,8 +96,10 @@ class FinalAnswer:
             state.head, state.entries, state.unread = called.before, [], []
 
     async def end(self, state: TurnState, ending: Ending, *, role: str) -> TurnsEnd:
-        """End without another ordinary call: wrap up if that helps and fits."""
+        """End without another ordinary call; make a closing call if it helps and fits."""
         allowed = (
+            # After a stop with `now` nobody waits for a closing text, and a deadline leaves no time
+            # for one.
             self.run.interruption is None
             and ending.outcome != "deadline"
             and not self.run.state.budget.complete_output
@@ -105,7 +111,7 @@ class FinalAnswer:
         return _with_text(ending, state.deferred, truncated=state.deferred_cut)
 
     async def force(self, state: TurnState, forced: ForceText, *, role: str) -> TurnsEnd:
-        """One call with tools off, recorded as an iteration of its own; else the fallback text."""
+        """Make one call without tools, as an iteration of its own, or use the fallback."""
         text, truncated = None, False
         if state.awaiting_results or forced.anyway:
             self.policy.begin_iteration(state)
@@ -123,7 +129,7 @@ class FinalAnswer:
     def _closing_text(
         self, state: TurnState, called: Called, sent: CallInput
     ) -> tuple[BlobRef | None, bool]:
-        """What a closing call said, and whether that was cut short; a refusal is no answer."""
+        """The text of a closing call, and whether it was cut short. A refusal counts as no text."""
         if not isinstance(called, ModelCallReport):
             return None, False
         if called.stop_reason == REFUSED:
@@ -132,13 +138,15 @@ class FinalAnswer:
         return called.text, called.stop_reason in UNFINISHED
 
     async def recovered(self, state: TurnState, failed: AllModelsFailed | StepFailed) -> TurnsEnd:
-        """All models failed: a recovery model may write the closing text, if work was done.
+        """After all models failed, let a recovery model write the closing text if work was done.
 
-        With its text the run has something to show, so that it has not failed.
+        With its text the run ends as `best_effort` instead of `failed`.
         """
         ending = Ending(
             outcome="failed", reason="model_error", detail=f"{failed.code}: {failed.message}"
         )
+        # Without any tool result there is nothing to write about: a recovery text would be
+        # invented.
         if not state.tools_succeeded or not self.run.spec.models.chain("recovery"):
             return _with_text(ending, state.deferred, truncated=state.deferred_cut)
         self.policy.begin_iteration(state)
@@ -154,16 +162,17 @@ class FinalAnswer:
         return _with_text(written, text, truncated=truncated)
 
     def wrap_up_fits(self, state: TurnState, *, role: str) -> bool:
-        """Whether a closing call of the role's present model fits, the reserve opened."""
+        """Whether a closing call to the role's current model fits the budget and its reserve."""
         ask = self._closing_ask(state, role=role, what="closing text")
         return self.fitting.closing_fits(ask, model=self.selection.model_of(role))
 
     async def paired(self, state: TurnState) -> None:
-        """Put results that no call has taken along into the transcript, which ends with them.
+        """Append tool results to the transcript that no call has sent yet.
 
-        What the store has lost cannot be put there: the run then ends as it was to end, and its
-        transcript as it stands.
+        If the store has lost one of them, the transcript stays as it is.
         """
+        # Results wait in the state for the next call to take them along. Where none follows, a fork
+        # of this run would begin with calls that have no results, which providers refuse.
         results = tuple(entry for entry in state.entries if isinstance(entry, ResultsEntry))
         if not results or state.head is None:
             return

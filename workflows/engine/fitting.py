@@ -1,4 +1,4 @@
-"""What a model call may take of the budget: its prompt, its longest reply, its reservation."""
+"""What a model call may spend: the length of its prompt and reply, and its reservation."""
 
 from typing import Protocol
 
@@ -18,10 +18,10 @@ SHORTER_EACH_TIME = 0.7
 
 
 class CallBounds(Protocol):
-    """What a kind of loop keeps back from a call, for what must follow it."""
+    """What a kind of loop holds back from a call for the steps that must follow."""
 
     def left_for(self, ask: ModelCallSpec) -> Budget:
-        """The budget without what must be left when the call has been made."""
+        """The budget minus what must be left after the call."""
         ...
 
     def longest_reply(
@@ -32,7 +32,7 @@ class CallBounds(Protocol):
 
 
 class Fitting:
-    """Says what a call needs, and whether that is there."""
+    """Fits a call into the budget."""
 
     def __init__(
         self, run: AnyRun, selection: ModelSelection[AnyRun], bounds: CallBounds | None
@@ -42,14 +42,16 @@ class Fitting:
         self.bounds = bounds
 
     def estimated(self, tokens: int, *, role: str, model: str | None = None) -> int:
-        """Our own count of a prompt, calibrated for a model, or else for that of the role."""
+        """Our token count of a prompt, calibrated by what the model's provider reported before."""
         model = model or self.selection.model_of(role)
         return round(tokens * self.run.state.factors.get(model, 1.0))
 
     def fitted(
         self, ask: ModelCallSpec, card: ModelProfile, *, prompt: int, outgrown: int = 0
     ) -> tuple[CallFit | LimitReached, int | None]:
-        """The output cap and reservation; for a closing call perhaps with room for less prompt."""
+        """The output limit and reservation of a call; a closing call may get a shorter prompt."""
+        # The worst case is reserved before the call, so that parallel calls cannot overspend
+        # together.
         budget, wanted = self.run.state.budget, self._reply_limit(ask, card)
         longest = wanted
         if self.bounds is not None:
@@ -92,6 +94,8 @@ class Fitting:
 
     def prompt_of(self, ask: ModelCallSpec, model: str) -> int:
         """The tokens of a prompt, by our own count and the model's calibration."""
+        # References carry their token counts, so a workflow can estimate a prompt without reading
+        # any of it.
         own = (ask.head.tokens.total if ask.head else 0) + self.run.state.system_tokens
         told = own + entries_tokens(ask.entries) + ask.extra_tokens
         return round(told * self.run.state.factors.get(model, 1.0))

@@ -1,8 +1,8 @@
-"""The control surface that every loop inherits: verbs as updates and as signals, and queries.
+"""The handlers that every loop inherits: control verbs as updates and as signals, and queries.
 
-They take whatever values were sent, because the SDK fails the task, again and again, when a
-signal's do not fit a signature. It is the only base of the loops: Temporal wants handlers on the
-class of the workflow. What they do is in `Control`.
+Each handler accepts any values. If a signal did not match a typed signature, the SDK would fail the
+task, and retry it for ever. This is the loops' only base class, since Temporal needs handlers on
+the workflow class itself; `Control` does the work.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from perdure.workflows.engine.input import Given
 
 
 class ControlHandlers(Given):
-    """Handlers of a steered run."""
+    """Signals, updates and queries of a run."""
 
     control: Control
 
