@@ -8,14 +8,13 @@ import getpass
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perdure.about import VERSION
-from perdure.adapters.definitions.example_files import lay_out
-from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.llm.access import access_from, default_model, model_notes
 from perdure.adapters.logging.setup import configure_logging
 from perdure.adapters.settings.config_files import KNOWN, ConfigFiles
@@ -38,8 +37,11 @@ from perdure.interfaces.services import (
 )
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.logs import read_logs
-from perdure.schemas import FILE_FORMATS
-from perdure.submission.parse_yaml import parse
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from perdure.domain.roles.definition_library import DefinitionStore
 
 DEFAULTS_FILE = "perdure.yaml"
 
@@ -67,8 +69,8 @@ def app_context(settings: Settings | None = None) -> AppContext:
         doctor=installation.doctor,
         collect=installation.collect,
         kill_worker=installation.kill_worker,
-        lay_out=lay_out,
-        loops=LoopFiles(own.home, parse),
+        lay_out=_lay_out,
+        loops=installation.loops,
         in_home=lambda home: app_context(Settings.found({"home": home}, folder=Path.cwd())),
         with_plugins=lambda plugins: app_context(_with_plugins(own, plugins)),
         config=ConfigFiles(own.home, Path.cwd()),
@@ -88,7 +90,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         stdin=sys.stdin,
         rubric_problems=_rubric_problems,
         model_notes=model_notes,
-        file_formats=FILE_FORMATS,
+        file_formats=_file_formats,
     )
 
 
@@ -113,7 +115,7 @@ class _Installation:
     def connect(
         self, *, start: bool, on_progress: OnProgress, with_worker: bool = False
     ) -> AbstractAsyncContextManager[Services]:
-        from perdure.composition import services
+        from perdure.client_services import services
 
         return services(
             self._settings, start=start, on_progress=on_progress, with_worker=with_worker
@@ -123,6 +125,12 @@ class _Installation:
         from perdure.local_services.supervisor import up
 
         await up(self._settings, on_change)
+
+    def loops(self) -> "DefinitionStore":
+        from perdure.adapters.definitions.store import LoopFiles
+        from perdure.submission.parse_yaml import parse
+
+        return LoopFiles(self._settings.home, parse)
 
     def logs(self, part: str | None, *, lines: int, follow: bool) -> AsyncIterator[LogEntry]:
         return read_logs(self._settings, part, lines=lines, follow=follow)
@@ -234,6 +242,18 @@ class _Installation:
         with suppress(ProcessLookupError):  # it ended by itself a moment ago
             os.kill(part.process.pid, signal.SIGKILL)
         return Killed(name="worker", pid=part.process.pid)
+
+
+async def _lay_out(source: Path, target: Path) -> None:
+    from perdure.adapters.definitions.example_files import lay_out
+
+    await lay_out(source, target)
+
+
+def _file_formats() -> "Mapping[str, type[BaseModel]]":
+    from perdure.schemas import FILE_FORMATS
+
+    return FILE_FORMATS
 
 
 async def _setup_model(on_progress: OnProgress) -> str:

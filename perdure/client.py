@@ -43,7 +43,7 @@ from perdure.interfaces.services import RunGateway, Services
 from perdure.submission.loading import load, load_data, revise, store
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 
-COMPOSITION = "perdure.composition"
+COMPOSITION = "perdure.client_services"
 DEFAULTS_FILE = "perdure.yaml"
 Task = Spec | str | Mapping[str, JsonValue]
 

@@ -9,7 +9,7 @@ from perdure.adapters.llm.access import access_from, default_model, model_notes
 from perdure.adapters.logging.process_logs import log_process
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
-from perdure.composition import services
+from perdure.client_services import services
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.server import require_token_beyond_loopback, serve
 from perdure.interfaces.rest.settings import ApiRules, ApiSite

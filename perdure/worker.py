@@ -47,12 +47,13 @@ from perdure.adapters.bounded_process.process import misfits_of
 from perdure.adapters.checks.builtin_checks import similarity
 from perdure.adapters.llm.access import access_from, lacking_models
 from perdure.adapters.logging.process_logs import log_process, told_at_the_end
-from perdure.adapters.notifiers import notifier, tells_people
+from perdure.adapters.notifiers import notifier
 from perdure.adapters.settings.variables import Settings, variable
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.waiting_stores import once_there, patiently
 from perdure.adapters.temporal.client import connect
-from perdure.composition import Parts, loops_of, open_parts
+from perdure.client_services import loops_of
+from perdure.composition import Parts, open_parts
 from perdure.domain.foundation.errors import PerdureError, StoreAway, StoreError
 from perdure.domain.foundation.names import loops_queue, models_queue, tools_queue
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
@@ -104,7 +105,7 @@ class Fleet:
             models=self._parts.models,
             journal=stores.journal,
             records=stores.records,
-            notifies=tells_people(self._settings),
+            notifies=self._settings.tells_people,
         )
         review = Review(
             records=stores.records,

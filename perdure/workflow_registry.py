@@ -3,6 +3,7 @@
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from perdure.domain.foundation.base import build_validators
 from perdure.workflows.agent import AgentLoop
 from perdure.workflows.delegation import DelegationLoop
 from perdure.workflows.learn import LearnLoop
@@ -15,6 +16,7 @@ WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, DelegationLoop, LearnLoop, Pattern
 
 def workflow_runner() -> SandboxedWorkflowRunner:
     """The sandbox stays on; our own pure packages pass through, so that types are one."""
+    build_validators()
     restrictions = SandboxRestrictions.default.with_passthrough_modules("perdure")
     return SandboxedWorkflowRunner(restrictions=restrictions)
 

@@ -226,11 +226,6 @@ class BothNotices:
         return any(end is True for end in ends)
 
 
-def tells_people(settings: Settings) -> bool:
-    """Whether the settings name a channel."""
-    return bool(settings.notify_webhook or settings.notify_command)
-
-
 def notifier(settings: Settings) -> Notifier:
     """The channels that the settings name.
 

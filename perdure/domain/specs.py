@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.foundation.base import BUILT_WHEN_USED
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.run.spec import CommonSpec
@@ -29,7 +30,13 @@ Spec = AgentSpec | RefineSpec | RolesSpec | DelegationSpec
 RunSpec = Annotated[Spec, Field(discriminator="kind")]
 
 
-RUN_SPEC: TypeAdapter[Spec] = TypeAdapter(RunSpec)
+RUN_SPEC: TypeAdapter[Spec] = TypeAdapter(RunSpec, config=BUILT_WHEN_USED)
 
 
 KINDS = ("agent", "refine", "roles", "delegation")
+
+
+def task_fields() -> frozenset[str]:
+    """The names of all fields that a task of some kind has."""
+    kinds = (AgentSpec, RefineSpec, RolesSpec, DelegationSpec)
+    return frozenset(name for kind in kinds for name in kind.model_fields)

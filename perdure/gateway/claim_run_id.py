@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.budget.journal import Journal
-from perdure.domain.foundation.errors import NotAllowed, PerdureError
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, PerdureError
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import RunStatus, StoredRun
@@ -131,3 +131,18 @@ def _other(message: str) -> NotAllowed:
     return NotAllowed(
         message, cure="Use another id or idempotency key, or send the same specification."
     )
+
+
+def checked_id(run: str) -> str:
+    """A run id that a caller chose.
+
+    Raises:
+        InvalidInput: it has characters that ids do not have, or is too long.
+    """
+    plain = run.replace("-", "").replace("_", "").replace(".", "")
+    if not plain.isascii() or not plain.isalnum() or len(run) > 120:
+        raise InvalidInput(
+            f"The run id {run!r} is not usable.",
+            cure="Use up to 120 letters, digits, dashes, dots and underscores.",
+        )
+    return run

@@ -1,6 +1,8 @@
 """Verbs on runs: one at a time through updates, or many through one visibility query."""
 
 import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
 
@@ -25,10 +27,12 @@ from perdure.domain.run.messages import (
 )
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.error_mapping import unknown_run
-from perdure.gateway.retry import Retrying
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import BulkReport
 from perdure.gateway.visibility import OURS, every, quoted
+
+if TYPE_CHECKING:
+    from perdure.gateway.retry import Retrying
 
 AT_ONCE = 8
 STALE_NOTE = "Runs started in the last seconds may be missing; ask again to be sure."
@@ -51,7 +55,7 @@ class Steering:
         server: TemporalGateway,
         blobs: BlobStore,
         records: RecordStore,
-        retrying: Retrying,
+        retrying: "Callable[[], Retrying]",
         rubric_problems: RubricProblems,
         audit: VerbAudit | None = None,
     ) -> None:
@@ -83,7 +87,7 @@ class Steering:
         sent = await self._shortened(message)
         try:
             if isinstance(sent, Retry):
-                return await self._retrying.retry(run, sent)
+                return await self._retrying().retry(run, sent)
             receipt = await self._server.update(run, VERB_OF[type(message)], sent)
         except NotFound:
             raise await self._why_not(run) from None

@@ -23,20 +23,11 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
-from perdure.gateway.control import Steering
-from perdure.gateway.event_follower import Follower
-from perdure.gateway.fork import Forking
-from perdure.gateway.pattern_schedule import Mining
+from perdure.gateway.claim_run_id import checked_id
+from perdure.gateway.parts import GatewayParts
 from perdure.gateway.project_assignment import as_it_is
-from perdure.gateway.readiness import Readiness
-from perdure.gateway.repair import Repairing, WhyNot, nothing_known
-from perdure.gateway.retention import Deleting, Retaining
-from perdure.gateway.retry import Retrying
-from perdure.gateway.run_list import Listing
-from perdure.gateway.run_reader import Looking
-from perdure.gateway.saved_states import StoredStates
-from perdure.gateway.start import Starter, checked_id
-from perdure.gateway.temporal_gateway import Connect, ExecutionInfo, Prepare, TemporalGateway
+from perdure.gateway.repair import WhyNot, nothing_known
+from perdure.gateway.temporal_gateway import Connect, ExecutionInfo, Prepare
 from perdure.gateway.types import (
     BulkReport,
     FailingRuns,
@@ -53,7 +44,7 @@ from perdure.gateway.types import (
     SettleRun,
     Waits,
 )
-from perdure.gateway.visibility import OURS, Failing, every
+from perdure.gateway.visibility import OURS, every
 
 GATES = list[Gate]
 WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
@@ -108,49 +99,23 @@ class Gateway:
         audit: VerbAudit | None = None,
         why_not: WhyNot = nothing_known,
     ) -> None:
-        self._facts, self._records, self._why_not = facts, records, why_not
-        self._resolve, self._now, self._waits = resolve, now, (waits := waits or Waits())
-        self._server = TemporalGateway(connect, address=facts.address, waits=waits, prepare=prepare)
-        self._starter = Starter(
-            server=self._server,
-            readiness=Readiness(self._server, facts=facts, waits=self._waits),
+        self._facts = facts
+        self._parts = GatewayParts(
+            connect=connect,
             blobs=blobs,
             records=records,
             journal=journal,
             facts=facts,
             resolve=resolve,
             settle=settle,
-            now=now,
-        )
-        states = StoredStates(blobs=blobs, records=records)
-        self._forking = Forking(states=states, starter=self._starter, now=now)
-        self._looking = Looking(
-            server=self._server,
-            blobs=blobs,
-            records=records,
-            journal=journal,
-            links=self._links,
-            worker_command=facts.worker_command,
-            now=now,
-        )
-        self._steering = Steering(
-            server=self._server,
-            blobs=blobs,
-            records=records,
-            retrying=Retrying(
-                server=self._server,
-                blobs=blobs,
-                records=records,
-                journal=journal,
-                states=states,
-                starter=self._starter,
-                now=now,
-            ),
             rubric_problems=rubric_problems,
+            waits=waits or Waits(),
+            now=now,
+            prepare=prepare,
             audit=audit,
+            why_not=why_not,
+            links=self._links,
         )
-        self._listing = Listing(server=self._server, records=records, facts=facts)
-        self._mining = Mining(server=self._server, starter=self._starter, records=records)
 
     async def start(
         self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
@@ -166,7 +131,7 @@ class Gateway:
             NotAllowed: the id or key belongs to another specification.
         """
         named = checked_id(run_id) if run_id is not None else None
-        return await self._starter.start(spec, run=named, key=idempotency_key)
+        return await self._parts.starter.start(spec, run=named, key=idempotency_key)
 
     def fresh_id(self, kind: str, goal: str) -> str:
         """An id that no run has; without words of the goal where there is an encryption key."""
@@ -182,11 +147,11 @@ class Gateway:
                 schemas that cannot be used.
         """
         try:
-            return await self._resolve(spec, await self._starter.served(ask=False))
+            return await self._parts.resolve(spec, await self._parts.starter.served(ask=False))
         except InvalidInput:
             if (served := await self._served()) is None:
                 raise
-            return await self._resolve(spec, served)
+            return await self._parts.resolve(spec, served)
 
     async def default_model(self) -> str | None:
         """What a run without a model uses where the workers are; None when none has said."""
@@ -196,7 +161,7 @@ class Gateway:
     async def _served(self) -> ServedModels | None:
         """What workers say of models; None too when there is nobody to ask."""
         try:
-            return await self._starter.served()
+            return await self._parts.starter.served()
         except PerdureError:
             return None
 
@@ -207,7 +172,7 @@ class Gateway:
             InvalidInput: the run has no such iteration; the message says which it has.
             NotAllowed: nothing can start from it.
         """
-        return await self._forking.spec(run, iteration)
+        return await self._parts.forking.spec(run, iteration)
 
     async def fork(
         self,
@@ -235,16 +200,18 @@ class Gateway:
             NoReadyWorker: nobody would work on it; nothing was started.
         """
         named = checked_id(run_id) if run_id is not None else None
-        return await self._forking.fork(run, iteration, spec, fork_id=named, key=idempotency_key)
+        return await self._parts.forking.fork(
+            run, iteration, spec, fork_id=named, key=idempotency_key
+        )
 
     async def readiness(self, spec: Spec) -> tuple[QueueState, ...]:
         """Whether somebody answers on each queue that a specification needs."""
-        site = await self._starter.site(await self.check(spec))
-        return await self._starter.readiness.of(site)
+        site = await self._parts.starter.site(await self.check(spec))
+        return await self._parts.starter.readiness.of(site)
 
     async def status(self, run: str) -> RunStatus:
         """One look at a run; `source` is `store` when its worker did not answer."""
-        return await self._looking.status(run)
+        return await self._parts.looking.status(run)
 
     async def result(self, run: str, *, wait: bool = True) -> RunResult:
         """The end of a run, with all records and the whole output.
@@ -252,15 +219,15 @@ class Gateway:
         Raises:
             NotAllowed: it has not ended, and `wait` is off.
         """
-        return await self._looking.result(run, wait=wait)
+        return await self._parts.looking.result(run, wait=wait)
 
     async def records(self, run: str) -> list[IterationRecord]:
         """The iterations that are written to the store, in order."""
-        return await self._looking.records(run)
+        return await self._parts.looking.records(run)
 
     async def costs(self, run: str | None = None) -> CostReport:
         """Spend by phase, model and day of one run, or of all that the store knows."""
-        return await self._looking.costs(run)
+        return await self._parts.looking.costs(run)
 
     def events(
         self, run: str, *, since: int = 0, on_trouble: Callable[[str], None] | None = None
@@ -269,16 +236,7 @@ class Gateway:
 
         `on_trouble` is told in words, once for each attempt, what keeps the run from moving.
         """
-        follower = Follower(
-            run,
-            server=self._server,
-            records=self._records,
-            waits=self._waits,
-            now=self._now,
-            known=self._looking.known,
-            on_trouble=on_trouble,
-        )
-        return follower.events(since)
+        return self._parts.follower(run, on_trouble).events(since)
 
     async def verb(self, run: str, message: AnyMessage) -> Receipt:
         """Ask a run to do something.
@@ -288,11 +246,11 @@ class Gateway:
             NotAllowed: its state forbids it; the message is the reason alone.
             NoReadyWorker: no worker took it in time.
         """
-        return await self._steering.verb(run, message)
+        return await self._parts.steering.verb(run, message)
 
     async def failing(self, *, limit: int) -> FailingRuns:
         """Open runs whose tasks keep failing: those the server names, and the newest `limit`."""
-        return await Failing(server=self._server, records=self._records).find(limit=limit)
+        return await self._parts.failing.find(limit=limit)
 
     async def repair(self, run: str) -> Repaired:
         """Take a run whose tasks keep failing back to where it was sound; send what came since.
@@ -300,17 +258,17 @@ class Gateway:
         Raises:
             NotAllowed: nothing of it fails, it fails for another cause, or no worker is there.
         """
-        return await Repairing(server=self._server, why_not=self._why_not).repair(run)
+        return await self._parts.repairing.repair(run)
 
     async def verb_all(
         self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None
     ) -> BulkReport:
         """Ask all open runs, those of one kind, or those of one tree; each is looked at first."""
-        return await self._steering.verb_all(message, kind=kind, root=root)
+        return await self._parts.steering.verb_all(message, kind=kind, root=root)
 
     async def gates(self) -> OpenGates:
         """All questions that wait for a person, oldest first."""
-        waiting = [look async for look in every(self._server, WAITING)]
+        waiting = [look async for look in every(self._parts.server, WAITING)]
         answers = await asyncio.gather(*(self._gates_of(look) for look in waiting))
         unread = [look.id for look, gates in zip(waiting, answers, strict=True) if gates is None]
         found = [
@@ -326,11 +284,11 @@ class Gateway:
 
     async def list(self, wanted: RunFilter | None = None) -> RunPage:
         """One page of root runs: the server's, then those that only the store remembers."""
-        return await self._listing.page(wanted or RunFilter())
+        return await self._parts.listing.page(wanted or RunFilter())
 
     async def count(self, wanted: RunFilter) -> int:
         """How many of this installation's runs the server lists; the newest may be missing."""
-        return await self._listing.count(wanted)
+        return await self._parts.listing.count(wanted)
 
     async def delete(self, run: str) -> None:
         """Drop what server and store keep of an ended run; its spend stays in the journal.
@@ -338,7 +296,7 @@ class Gateway:
         Raises:
             NotAllowed: it has not ended.
         """
-        await Deleting(server=self._server, records=self._records).delete(run)
+        await self._parts.deleting.delete(run)
 
     async def resolve(self, name: str) -> str:
         """The run id that a unique prefix or `@last` means.
@@ -347,27 +305,27 @@ class Gateway:
             InvalidInput: it is the beginning of several ids, which the message lists.
             NotFound: it is the beginning of none; the message names the nearest.
         """
-        return await self._listing.resolve(name)
+        return await self._parts.listing.resolve(name)
 
     async def mining_schedule(self) -> MiningSchedule | None:
         """When patterns are looked for, or None when nothing is scheduled."""
-        return await self._mining.state()
+        return await self._parts.mining.state()
 
     async def schedule_mining(self, every: timedelta) -> MiningSchedule:
         """Look for patterns at this interval; raises `InvalidInput` for one out of bounds."""
-        return await self._mining.every(every)
+        return await self._parts.mining.every(every)
 
     async def unschedule_mining(self) -> bool:
         """Look no more; False when nothing was scheduled."""
-        return await self._mining.off()
+        return await self._parts.mining.off()
 
     async def mine(self) -> MineReport:
         """Look for patterns once, now; raises `NoReadyWorker` when nobody can."""
-        return await self._mining.now()
+        return await self._parts.mining.now()
 
     async def history_export(self, run: str) -> bytes:
         """The history of a run's newest execution as JSON, for replay."""
-        return (await self._server.history(run)).encode()
+        return (await self._parts.server.history(run)).encode()
 
     def retained(self) -> AsyncIterator[Retained]:
         """What the server keeps of each of this installation's executions.
@@ -375,7 +333,7 @@ class Gateway:
         Raises:
             StoreError: something is sealed with a key that is not known here.
         """
-        return Retaining(server=self._server, records=self._records).executions()
+        return self._parts.retaining.executions()
 
     def web_url(self, run: str) -> str | None:
         """The page of a run in Temporal's Web UI, where there is one."""
@@ -387,7 +345,7 @@ class Gateway:
 
     async def _gates_of(self, look: ExecutionInfo) -> "tuple[Gate, ...] | None":
         try:
-            found = await self._server.query(look.id, "gates", GATES)
+            found = await self._parts.server.query(look.id, "gates", GATES)
         except PerdureError:
             return None
         return tuple(found)

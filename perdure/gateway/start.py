@@ -300,18 +300,3 @@ def order_of(
         keywords=keywords,
         again=again,
     )
-
-
-def checked_id(run: str) -> str:
-    """A run id that a caller chose.
-
-    Raises:
-        InvalidInput: it has characters that ids do not have, or is too long.
-    """
-    plain = run.replace("-", "").replace("_", "").replace(".", "")
-    if not plain.isascii() or not plain.isalnum() or len(run) > 120:
-        raise InvalidInput(
-            f"The run id {run!r} is not usable.",
-            cure="Use up to 120 letters, digits, dashes, dots and underscores.",
-        )
-    return run

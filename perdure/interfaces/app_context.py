@@ -2,17 +2,16 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from pydantic import BaseModel
 
 from perdure.domain.evaluation.rubric import RubricProblems, no_problems
 from perdure.domain.installation.configuration import Setting
 from perdure.domain.ports import Endpoints
-from perdure.domain.roles.definition_library import DefinitionStore
 from perdure.interfaces.services import (
     Check,
     Collected,
@@ -24,6 +23,9 @@ from perdure.interfaces.services import (
     Services,
 )
 from perdure.submission.types import ModelNotes, no_notes
+
+if TYPE_CHECKING:
+    from perdure.domain.roles.definition_library import DefinitionStore
 
 
 class Config(Protocol):
@@ -104,7 +106,7 @@ class AppContext:
         collect: drops blobs that nothing needs; with True it only counts them.
         kill_worker: kills the embedded worker without warning.
         lay_out: copies the example of a ready-made task from one folder into another.
-        loops: the loop definitions, which need no server.
+        loops: opens the loop definitions, which need no server.
         in_home: a context for another home folder.
         with_plugins: a context whose services load these files or modules too.
         config: the settings, and the files that hold them.
@@ -140,7 +142,7 @@ class AppContext:
     collect: Callable[[bool], Awaitable[Collected]]
     kill_worker: Callable[[], Awaitable[Killed]]
     lay_out: Callable[[Path, Path], Awaitable[None]]
-    loops: DefinitionStore
+    loops: "Callable[[], DefinitionStore]"
     in_home: InHome
     with_plugins: Callable[[Sequence[str]], "AppContext"]
     config: Config
@@ -159,5 +161,5 @@ class AppContext:
     token_days: int | None = 90
     rubric_problems: RubricProblems = no_problems
     setting_names: frozenset[str] = frozenset()
-    file_formats: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+    file_formats: Callable[[], Mapping[str, type[BaseModel]]] = dict
     model_notes: ModelNotes = no_notes

@@ -205,7 +205,7 @@ class Services:
     records: RecordStore
     journal: Journal
     transcripts: TranscriptStore
-    workspaces: Workspaces
+    workspaces: Callable[[], Workspaces]
     memory: MemoryStore
     made_tools: MadeToolStore
     sessions: SessionStore
@@ -214,8 +214,8 @@ class Services:
     todos: TodoStore
     access: AccessStore
     audit: AuditStore
-    definitions: DefinitionStore
-    models: ModelFacts
+    definitions: Callable[[], DefinitionStore]
+    models: Callable[[], ModelFacts]
     endpoints: Endpoints
 
 

@@ -14,6 +14,7 @@ TEMPORAL_CLIENT_HOMES = (
     "perdure.gateway",
     "perdure.adapters.temporal.client",
     "perdure.local_services",
+    "perdure.client_services",
     "perdure.composition",
     "perdure.worker",
     "perdure.operations",

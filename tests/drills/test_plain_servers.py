@@ -105,7 +105,7 @@ async def test_where_they_cannot_be_added_the_command_is_named(unprepared: Insta
 async def _start_with(site: Installation, gateway: Gateway) -> str:
     """Start where the worker is yet to come; the pollers are not what is looked at here."""
     spec = RUN_SPEC.validate_python({**SPEC, "models": {"executor": await site.script(SCRIPT)}})
-    gateway._starter.readiness.ask = _there  # type: ignore[method-assign]
+    gateway._parts.starter.readiness.ask = _there  # type: ignore[method-assign]
     return await gateway.start(spec)
 
 

@@ -31,7 +31,7 @@ async def _forget(drill: Ground, run: str) -> None:
     )
 
     async def gone() -> bool:
-        return await drill.site.gateway._server.look(run) is None
+        return await drill.site.gateway._parts.server.look(run) is None
 
     await eventually(gone)
 
@@ -74,7 +74,7 @@ async def test_a_terminated_order_that_paid_is_not_started_again(drill: Ground) 
     await drill.site.parts.stores.records.put_run(row.model_copy(update=torn))
     await _forget(drill, run)
     assert await gateway.start(_order(), run_id="order-18") == run
-    assert await gateway._server.look(run) is None
+    assert await gateway._parts.server.look(run) is None
     with pytest.raises(NotAllowed, match="another specification"):
         await gateway.start(_order("something else"), run_id="order-18")
     assert len(drill.provider.lines()) == 1
@@ -88,7 +88,7 @@ async def test_what_was_refused_is_started_later_and_shown_as_it_is(
 ) -> None:
     """A refused start leaves a row that says `failed`; the next one takes it over."""
     gateway = drill.site.gateway
-    server = gateway._server
+    server = gateway._parts.server
     real, server.start = server.start, _refusing  # type: ignore[method-assign]
     async with drill.site.worker():
         with pytest.raises(NoReadyWorker):

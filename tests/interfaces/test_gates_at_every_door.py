@@ -175,7 +175,7 @@ def _desks(site: Installation) -> Mapping[str, Steer]:
     services = services_of(site)
     loops = LoopService(
         gateway=services.gateway,
-        definitions_kept=services.definitions,
+        definitions_kept=services.definitions(),
         records=services.records,
         blobs=services.blobs,
         journal=services.journal,

@@ -22,7 +22,8 @@ from perdure.adapters.checks import check_problems
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal.client import connect
-from perdure.composition import Parts, open_parts, replayed_by
+from perdure.client_services import replayed_by
+from perdure.composition import Parts, open_parts
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import Timing
 from perdure.domain.run.status import RunStatus
@@ -280,7 +281,7 @@ async def installation(
             waits=PATIENT,
             prepare=register_search_attributes,
             audit=AuditTrail(parts.stores.audit, now=utc_now),
-            why_not=partial(replayed_by, parts),
+            why_not=partial(replayed_by, loaded, parts.stores.blobs),
         )
         yield Installation(home, address, loaded, parts, gateway, client)
 

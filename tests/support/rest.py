@@ -16,7 +16,7 @@ import yaml
 from installation import Installation, installation
 from pydantic import JsonValue
 
-from perdure import composition
+from perdure import client_services
 from perdure.adapters.checks import check_problems
 from perdure.domain.installation.access import ApiToken, Credentials, Scope, digest_of
 from perdure.domain.ports import Endpoints
@@ -74,7 +74,7 @@ class Rest:
 def services_of(site: Installation) -> Services:
     """What doors are handed, with the gateway of the test."""
     endpoints = Endpoints(temporal_address=site.address, namespace="default", home=str(site.home))
-    return replace(composition._services(site.parts, endpoints), gateway=site.gateway)
+    return replace(client_services.services_of(site.parts, endpoints), gateway=site.gateway)
 
 
 async def token_of(

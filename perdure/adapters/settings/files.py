@@ -14,18 +14,12 @@ from pathlib import Path
 
 import yaml
 
-from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import nearest_name
-from perdure.domain.refine.spec import RefineSpec
-from perdure.domain.roles.spec import RolesSpec
 
 FILE = "perdure.yaml"
 TRUSTED = "trusted.json"
 MAX_BYTES = 1024 * 1024
-KINDS = (AgentSpec, RefineSpec, RolesSpec, DelegationSpec)
-TASK_FIELDS = frozenset(name for kind in KINDS for name in kind.model_fields)
 # What a folder may say unasked: how much is told, and which of the known models is used.
 HARMLESS = frozenset({"model", "log_level", "log_format", "idle_minutes", "inline_output_bytes"})
 # Told by the supervisor to its parts, or found by the file's own place.
@@ -56,7 +50,7 @@ def read_settings(path: Path, known: frozenset[str]) -> SettingsFile | None:
     data = _loaded(path)
     if data is None:
         return None
-    wrong = [_unknown(name, known) for name in data if name not in known | TASK_FIELDS]
+    wrong = _unknown(data, known)
     values = {name: value for name, value in data.items() if name in known}
     wrong += [told for name, value in values.items() if (told := misplaced(name, value))]
     if wrong:
@@ -133,10 +127,20 @@ def _loaded(path: Path) -> dict[str, object] | None:
     return {str(name): value for name, value in loaded.items()}
 
 
-def _unknown(name: str, known: frozenset[str]) -> str:
-    near = nearest_name(name, known | TASK_FIELDS)
-    hint = f"; did you mean {near}?" if near else ""
-    return f"{name}: neither a setting nor a field of a task{hint}"
+def _unknown(data: Mapping[str, object], known: frozenset[str]) -> list[str]:
+    """What is wrong with names that are neither settings nor fields of a task."""
+    if data.keys() <= known:
+        return []
+    # Most files hold settings alone, and every command reads them.
+    from perdure.domain.specs import task_fields
+
+    allowed = known | task_fields()
+    found: list[str] = []
+    for name in (name for name in data if name not in allowed):
+        near = nearest_name(name, allowed)
+        hint = f"; did you mean {near}?" if near else ""
+        found.append(f"{name}: neither a setting nor a field of a task{hint}")
+    return found
 
 
 def _has_password(url: str) -> bool:

@@ -119,6 +119,11 @@ class Settings(SettingFields):
         return self.database_url or f"sqlite+aiosqlite:///{self.home / 'perdure.sqlite'}"
 
     @property
+    def tells_people(self) -> bool:
+        """Whether they name a channel over which people are told."""
+        return bool(self.notify_webhook or self.notify_command)
+
+    @property
     def idle(self) -> timedelta | None:
         """After how long without an open run the embedded services end; None: never."""
         return timedelta(minutes=self.idle_minutes) if self.idle_minutes else None

@@ -2,15 +2,32 @@
 
 Two rules keep old histories readable: a new field always has a default, and the default of an
 existing `StepMessage` field is never changed, because step messages travel without their defaults.
+
+Validators are built when they are first used: a command uses few of some hundred models, and
+building all takes longer than most commands.
 """
 
 from pydantic import BaseModel, ConfigDict
+
+BUILT_WHEN_USED = ConfigDict(defer_build=True)
 
 
 class FrozenModel(BaseModel):
     """An immutable value that refuses unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+def build_validators() -> None:
+    """Build the validators of all models that are loaded.
+
+    A worker does so before its first task: there, it would count as time of a workflow's own code.
+    """
+    pending: list[type[BaseModel]] = [FrozenModel]
+    while pending:
+        model = pending.pop()
+        model.model_rebuild()
+        pending.extend(model.__subclasses__())
 
 
 class ActivityMessage(FrozenModel):

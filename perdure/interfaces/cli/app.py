@@ -14,28 +14,6 @@ from rich.console import Console
 
 from perdure.domain.foundation.errors import PerdureError
 from perdure.interfaces.app_context import AppContext
-from perdure.interfaces.cli.commands import (
-    audit,
-    config,
-    definitions,
-    demo,
-    files,
-    fork,
-    inspect,
-    installation,
-    loops,
-    mcp_server,
-    memory,
-    outputs,
-    patterns,
-    projects,
-    repl,
-    replay_chaos,
-    serve,
-    steer,
-    tools,
-)
-from perdure.interfaces.cli.commands import run as commands_run
 from perdure.interfaces.cli.console import console_on
 from perdure.interfaces.cli.invoke import bound_to, without_json
 from perdure.interfaces.cli.output import Output
@@ -52,16 +30,79 @@ EPILOGUE = (
     "5 not allowed now, 130 interrupted."
 )
 
-START = Group("Start", sort_key=1)
-LOOK = Group("Look", sort_key=2)
-STEER = Group("Steer", sort_key=3)
-WRITE = Group("Task files", sort_key=4)
-KNOW = Group("Memory", sort_key=5)
-SERVE = Group("Installation", sort_key=6)
+COMMANDS = "perdure.interfaces.cli.commands"
+GROUPS = {
+    Group("Start", sort_key=1): {
+        "run": "run:run",
+        "watch": "run:watch",
+        "fork": "fork:fork",
+        "demo": "demo:demo",
+        "loops": "loops:loops_app",
+        "repl": "repl:repl",
+    },
+    Group("Look", sort_key=2): {
+        "status": "inspect:status",
+        "history": "inspect:history",
+        "costs": "inspect:costs",
+        "result": "inspect:result",
+        "gates": "inspect:gates",
+        "explain": "inspect:explain",
+        "list": "inspect:list_runs",
+        "transcript": "outputs:transcript",
+        "artifacts": "projects:artifacts",
+        "artifact": "outputs:artifact",
+        "diff": "outputs:diff",
+        "apply": "outputs:apply",
+        "projects": "projects:projects_app",
+        "sessions": "projects:sessions_app",
+    },
+    Group("Steer", sort_key=3): {
+        "pause": "steer:pause",
+        "resume": "steer:resume",
+        "stop": "steer:stop",
+        "escalate": "steer:escalate",
+        "amend": "steer:amend",
+        "answer": "steer:answer",
+        "add": "steer:add",
+        "retry": "steer:retry",
+        "repair": "steer:repair",
+    },
+    Group("Task files", sort_key=4): {
+        "new": "files:new",
+        "validate": "definitions:validate",
+        "schema": "files:schema",
+        "definitions": "definitions:definitions",
+    },
+    Group("Memory", sort_key=5): {
+        "memory": "memory:memory_app",
+        "skills": "memory:skills_app",
+        "patterns": "patterns:patterns_app",
+        "tools": "tools:tools_app",
+    },
+    Group("Installation", sort_key=6): {
+        "up": "installation:up",
+        "down": "installation:down",
+        "logs": "installation:logs",
+        "worker": "installation:worker",
+        "api": "serve:api_app",
+        "audit": "audit:audit",
+        "mcp": "mcp_server:mcp",
+        "config": "config:config",
+        "codec": "installation:codec",
+        "setup": "installation:setup",
+        "doctor": "installation:doctor",
+        "gc": "installation:gc",
+        "replay": "replay_chaos:replay",
+        "chaos": "replay_chaos:chaos",
+    },
+}
+"""Where each command is defined; its module is imported when the command is called."""
 
 
-def build(version: str, console: Console, error_console: Console) -> App:
-    """The application with every command registered."""
+def build(
+    version: str, console: Console, error_console: Console, *, called: str | None = None
+) -> App:
+    """The application with every command registered; all are imported unless one is called."""
     app = App(
         name="perdure",
         help=HELP,
@@ -72,50 +113,11 @@ def build(version: str, console: Console, error_console: Console) -> App:
         help_format="plaintext",
         default_parameter=Parameter(negative=()),
     )
-    for command in (commands_run.run, commands_run.watch, fork.fork, demo.demo):
-        app.command(command, group=START)
-    app.command(loops.loops_commands(START))
-    app.command(repl.repl, group=START)
-    for command in (
-        inspect.status,
-        inspect.history,
-        inspect.costs,
-        inspect.result,
-        inspect.gates,
-        inspect.explain,
-    ):
-        app.command(command, group=LOOK)
-    app.command(inspect.list_runs, name="list", group=LOOK)
-    for command in (
-        outputs.transcript,
-        projects.artifacts,
-        outputs.artifact,
-        outputs.diff,
-        outputs.apply,
-    ):
-        app.command(command, group=LOOK)
-    app.command(projects.projects_commands(LOOK))
-    app.command(projects.sessions_commands(LOOK))
-    for command in (steer.pause, steer.resume, steer.stop, steer.escalate, steer.amend):
-        app.command(command, group=STEER)
-    for command in (steer.answer, steer.add, steer.retry, steer.repair):
-        app.command(command, group=STEER)
-    for command in (files.new, definitions.validate, files.schema, definitions.definitions):
-        app.command(command, group=WRITE)
-    app.command(memory.memory_commands(KNOW))
-    app.command(memory.skills_commands(KNOW))
-    app.command(patterns.patterns_commands(KNOW))
-    app.command(tools.tools_commands(KNOW))
-    for command in (installation.up, installation.down, installation.logs, installation.worker):
-        app.command(command, group=SERVE)
-    app.command(serve.api_commands(SERVE))
-    app.command(audit.audit, group=SERVE)
-    app.command(mcp_server.mcp, group=SERVE)
-    app.command(config.config, group=SERVE)
-    for command in (installation.codec, installation.setup, installation.doctor, installation.gc):
-        app.command(command, group=SERVE)
-    for command in (replay_chaos.replay, replay_chaos.chaos):
-        app.command(command, group=SERVE)
+    for group, commands in GROUPS.items():
+        for name, place in commands.items():
+            app.command(f"{COMMANDS}.{place}", name=name, group=group)
+    if not any(called in commands for commands in GROUPS.values()):
+        app.resolved_commands()
     return app
 
 
@@ -147,7 +149,9 @@ def leave(code: int) -> NoReturn:
 
 def _run(session: Session, words: Sequence[str]) -> int:
     context = session.context
-    app = build(context.version, console_on(context.stdout), console_on(context.stderr))
+    called = words[0] if words else None
+    consoles = console_on(context.stdout), console_on(context.stderr)
+    app = build(context.version, *consoles, called=called)
     command, bound, ignored = bound_to(app, words)
     if "session" not in ignored:
         _ = command(*bound.args, **bound.kwargs)

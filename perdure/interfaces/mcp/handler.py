@@ -82,7 +82,7 @@ class Desk:
         return started
 
     async def _require_modest(self, fields: Mapping[str, JsonValue]) -> None:
-        places = list(await trusted_places(fields, self.services.definitions))
+        places = list(await trusted_places(fields, self.services.definitions()))
         folder = fields.get("workspace")
         served = self.token is not None and is_below(folder, self.token.folders)
         if not served and folder not in (

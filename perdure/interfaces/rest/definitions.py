@@ -63,7 +63,7 @@ async def list_definitions(
     await require_served(site, caller, workspace)
     pages = await cursors(site, "definitions", workspace)
     offset = pages.offset(cursor)
-    library = await site.services.definitions.library(workspace)
+    library = await site.services.definitions().library(workspace)
     found = [library.definitions[name] for name in sorted(library.definitions)]
     hide: Hide = request.app.state.hide
     broken = ", ".join(hide(one.path) for one in library.broken)
@@ -80,7 +80,7 @@ async def get_definition(
 ) -> Definition:
     """One definition, with its `ETag`."""
     await require_served(site, caller, workspace)
-    return _told(await site.services.definitions.get(name, workspace=workspace), response)
+    return _told(await site.services.definitions().get(name, workspace=workspace), response)
 
 
 @router.post("", status_code=201)
@@ -98,7 +98,7 @@ async def create_definition(
     await require_served(site, caller, workspace)
     await require_harmless_loop(site, caller, fields, workspace)
     only_new = (if_none_match or "").strip() == "*"
-    made = await site.services.definitions.create(fields, only_new=only_new, workspace=workspace)
+    made = await site.services.definitions().create(fields, only_new=only_new, workspace=workspace)
     response.headers["location"] = f"{PATH}/{made.name}"
     return _told(made, response)
 
@@ -116,7 +116,7 @@ async def update_definition(
     """Replace a definition; runs that are under way keep theirs."""
     await require_served(site, caller, workspace)
     await require_harmless_loop(site, caller, fields, workspace)
-    changed = await site.services.definitions.update(
+    changed = await site.services.definitions().update(
         name, fields, version=_version(if_match), workspace=workspace
     )
     return _told(changed, response)
@@ -128,7 +128,7 @@ async def delete_definition(
 ) -> None:
     """Remove a definition; runs that are under way keep theirs."""
     await require_served(site, caller, workspace)
-    await site.services.definitions.delete(name, version=_version(if_match), workspace=workspace)
+    await site.services.definitions().delete(name, version=_version(if_match), workspace=workspace)
 
 
 def _version(tag: str | None) -> str | None:

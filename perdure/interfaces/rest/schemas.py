@@ -20,7 +20,8 @@ Text = Annotated[str, Field(max_length=TEXT_LIMIT_BYTES)]
 class Body(FrozenModel):
     """A body of a request: a field that is not known is refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # FastAPI hides a warning of pydantic while it builds a route, and only then.
+    model_config = ConfigDict(defer_build=False)
 
 
 class StopBody(Body):

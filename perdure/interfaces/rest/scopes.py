@@ -29,7 +29,7 @@ async def require_trust(site: ApiSite, caller: Caller, spec: Spec) -> None:
     await require_served(site, caller, folder)
     if caller.has("execute"):
         return
-    if places := await trusted_places(spec, site.services.definitions):
+    if places := await trusted_places(spec, site.services.definitions()):
         caller.need("execute", f" The specification asks for it at {', '.join(places[:5])}.")
 
 
@@ -71,7 +71,7 @@ async def require_harmless_loop(
     """The same of a definition, with all that its roles, parameters and inner loops could bring."""
     if caller.has("execute"):
         return
-    library = await site.services.definitions.library(workspace)
+    library = await site.services.definitions().library(workspace)
     if places := written_needs(dict(fields), library):
         told = f" The definition asks for it at {', '.join(places[:5])}."
         caller.need("execute", told)

@@ -142,7 +142,7 @@ class Installation:
             collect=self._collect,
             kill_worker=self._kill,
             lay_out=lay_out,
-            loops=LoopFiles(self.folder / "home", parse),
+            loops=lambda: LoopFiles(self.folder / "home", parse),
             in_home=self._in_home,
             with_plugins=self._with_plugins,
             config=ConfigFiles(self.folder / "home", self.folder),
@@ -184,7 +184,7 @@ class Installation:
             records=stores and stores.records,
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
-            workspaces=self.workspaces,  # pyright: ignore[reportArgumentType]
+            workspaces=lambda: self.workspaces,  # pyright: ignore[reportArgumentType]
             memory=stores and stores.memory,
             made_tools=stores and stores.made_tools,
             sessions=stores and stores.sessions,
@@ -193,8 +193,8 @@ class Installation:
             todos=stores and stores.todos,
             access=stores and stores.access,
             audit=stores and stores.audit,
-            definitions=LoopFiles(self.folder / "home", parse),
-            models=MemoryModels(),
+            definitions=lambda: LoopFiles(self.folder / "home", parse),
+            models=MemoryModels,
             endpoints=ENDPOINTS,
         )
 

@@ -36,7 +36,7 @@ def door_over(site: Installation, *, tokens: bool = False) -> Door:
     def loops_of(services, by):
         return LoopService(
             gateway=services.gateway,
-            definitions_kept=services.definitions,
+            definitions_kept=services.definitions(),
             records=services.records,
             blobs=services.blobs,
             journal=services.journal,

@@ -43,7 +43,7 @@ async def definitions(
         name: One of them.
         to: Copy it into this folder, with its example, to edit and run.
     """
-    library = await session.context.loops.library(str(session.context.folder))
+    library = await session.context.loops().library(str(session.context.folder))
     if name is None:
         _listed(session, library)
     elif (loop := _loop_of(name, library)) is not None:
@@ -71,7 +71,7 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
     submission = submit(session, str(file))
     spec = submission.spec
     if isinstance(spec, RolesSpec):
-        wrong = named_loop_problems(spec, await session.context.loops.library(spec.workspace))
+        wrong = named_loop_problems(spec, await session.context.loops().library(spec.workspace))
         if wrong:
             raise refusal(wrong, what=f"The loop of {file}")
     told = [*submission.notes, *await _checked(session, spec)]

@@ -60,7 +60,7 @@ async def schema(
         write: Write the schemas into this folder.
         check: Only name the files in this folder that are out of date.
     """
-    more, folder = session.context.file_formats, session.context.folder
+    more, folder = session.context.file_formats(), session.context.folder
     if all and check is not None:
         return _check_schemas(session, folder / check)
     if all and write is not None:
@@ -80,7 +80,7 @@ async def schema(
 
 
 def _check_schemas(session: Session, folder: Path) -> int:
-    stale = stale_schemas(folder, session.context.file_formats)
+    stale = stale_schemas(folder, session.context.file_formats())
     cure = f"write them anew: perdure schema --all --write {folder}"
     told = "\n".join([*stale, cure] if stale else [f"the schemas in {folder} are up to date"])
     session.output.show(line(told), {"type": "schemas", "stale": stale})

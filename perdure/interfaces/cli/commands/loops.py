@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import yaml
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Parameter
 from pydantic import JsonValue
 
 from perdure.domain.evaluation.outcomes import Lifecycle
@@ -24,18 +24,7 @@ Targets = Annotated[str, Parameter(name="ID|all")]
 Param = Annotated[tuple[str, ...], Parameter(name="--param", negative="")]
 Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative="")]
 Workspace = Annotated[str | None, Parameter(name="--workspace")]
-
-
-def loops_commands(group: Group) -> App:
-    """`loops list`, `definitions`, `status`, `pause`, `resume`, `stop`, `retry`, `start`."""
-    app = App(
-        name="loops", help="Start, inspect and steer loops of roles.", group=group, version_flags=()
-    )
-    app.default(list_loops)
-    app.command(list_loops, name="list")
-    for command in (definitions, status, pause, resume, stop, retry, start):
-        app.command(command)
-    return app
+loops_app = App(name="loops", help="Start, inspect and steer loops of roles.", version_flags=())
 
 
 def loops_over(
@@ -48,7 +37,7 @@ def loops_over(
     """The loops of an installation, in the name of whoever types."""
     return LoopService(
         gateway=services.gateway,
-        definitions_kept=services.definitions,
+        definitions_kept=services.definitions(),
         records=services.records,
         blobs=services.blobs,
         journal=services.journal,
@@ -59,6 +48,8 @@ def loops_over(
     )
 
 
+@loops_app.default
+@loops_app.command(name="list")
 async def list_loops(*, status: Lifecycle | None = None, session: Given) -> None:
     """List runs of loops, newest first.
 
@@ -70,6 +61,7 @@ async def list_loops(*, status: Lifecycle | None = None, session: Given) -> None
     session.output.show(loops_view(found, session.context.now()), found)
 
 
+@loops_app.command
 async def definitions(*, session: Given) -> None:
     """List the loops that you can start, with stages, end conditions and parameters."""
     here = str(session.context.folder)
@@ -78,6 +70,7 @@ async def definitions(*, session: Given) -> None:
     session.output.show(loop_definitions_view(found), list(found))
 
 
+@loops_app.command
 async def start(
     definition: Annotated[str, Parameter(name="DEFINITION")],
     goal: str,
@@ -129,6 +122,7 @@ async def start(
         return await follow_started(session, services, started.id, detach=detach)
 
 
+@loops_app.command
 async def status(run: OneRun = LAST, /, *, session: Given) -> None:
     """Show the state of a loop.
 
@@ -138,6 +132,7 @@ async def status(run: OneRun = LAST, /, *, session: Given) -> None:
     await inspect.status(run, session=session)
 
 
+@loops_app.command
 async def pause(run: Targets, /, *, session: Given) -> int:
     """Start no new stage; the stage in flight finishes.
 
@@ -147,6 +142,7 @@ async def pause(run: Targets, /, *, session: Given) -> int:
     return await _control(session, "pause", run)
 
 
+@loops_app.command
 async def resume(run: Targets, /, *, session: Given) -> int:
     """Continue a paused loop.
 
@@ -156,6 +152,7 @@ async def resume(run: Targets, /, *, session: Given) -> int:
     return await _control(session, "resume", run)
 
 
+@loops_app.command
 async def stop(run: Targets, /, *, session: Given) -> int:
     """End a loop with its best result.
 
@@ -165,6 +162,7 @@ async def stop(run: Targets, /, *, session: Given) -> int:
     return await _control(session, "stop", run)
 
 
+@loops_app.command
 async def retry(
     run: Annotated[str, Parameter(name="ID")], /, *, note: str = "", session: Given
 ) -> int:
@@ -204,5 +202,5 @@ async def _workspace(session: Session, given: str | None, definition: str) -> st
         return str((here / given).absolute())
     if (here / ".git").exists():
         return str(here)
-    found = (await session.context.loops.library(str(here))).definitions.get(definition)
+    found = (await session.context.loops().library(str(here))).definitions.get(definition)
     return str(here) if found is not None and found.origin == "workspace" else None

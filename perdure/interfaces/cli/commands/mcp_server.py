@@ -71,7 +71,7 @@ async def mcp(
 def _loops(session: Session, services: Services, *, by: str, workspace: str | None) -> LoopService:
     return LoopService(
         gateway=services.gateway,
-        definitions_kept=services.definitions,
+        definitions_kept=services.definitions(),
         records=services.records,
         blobs=services.blobs,
         journal=services.journal,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Parameter
 
 from perdure.domain.foundation.errors import NotFound, StoreError
 from perdure.domain.foundation.problems import nearest_name
@@ -29,40 +29,20 @@ from perdure.interfaces.skill_files import read_skill
 SHOWN: tuple[Kind, ...] = ("learning", "episode", "pattern", "skill")
 SKILLS_AT_MOST = 1_000
 Name = Annotated[str, Parameter(name="NAME")]
+memory_app = App(
+    name="memory",
+    help="Show what earlier runs learned; without a command, the newest entries.",
+    version_flags=(),
+)
+skills_app = App(
+    name="skills",
+    help="Manage skills, the procedures that runs get; without a command, list them.",
+    version_flags=(),
+)
 
 
-def memory_commands(group: Group) -> App:
-    """`memory list`, `memory search`, `memory forget`; alone it lists."""
-    app = App(
-        name="memory",
-        help="Show what earlier runs learned; without a command, the newest entries.",
-        group=group,
-        version_flags=(),
-    )
-    app.default(list_memory)
-    app.command(list_memory, name="list")
-    app.command(search)
-    app.command(forget)
-    return app
-
-
-def skills_commands(group: Group) -> App:
-    """`skills list`, `show`, `add`, `approve`, `forget`; alone it lists."""
-    app = App(
-        name="skills",
-        help="Manage skills, the procedures that runs get; without a command, list them.",
-        group=group,
-        version_flags=(),
-    )
-    app.default(list_skills)
-    app.command(list_skills, name="list")
-    app.command(show)
-    app.command(add)
-    app.command(approve)
-    app.command(forget_skill, name="forget")
-    return app
-
-
+@memory_app.default
+@memory_app.command(name="list")
 async def list_memory(
     *, kind: Kind | None = None, category: str | None = None, limit: int = 50, session: Given
 ) -> None:
@@ -81,6 +61,7 @@ async def list_memory(
             session.output.note(_unreadable_note(name))
 
 
+@memory_app.command
 async def search(
     text: str, /, *, kind: Kind | None = None, limit: int = 10, session: Given
 ) -> None:
@@ -100,6 +81,7 @@ async def search(
         _show(session, entries, none="Nothing in memory shares a word with that.")
 
 
+@memory_app.command
 async def forget(entry: Annotated[str, Parameter(name="ID")], /, *, session: Given) -> None:
     """Delete an entry.
 
@@ -124,6 +106,8 @@ async def forget(entry: Annotated[str, Parameter(name="ID")], /, *, session: Giv
         _tell_forgotten(session, known)
 
 
+@skills_app.default
+@skills_app.command(name="list")
 async def list_skills(*, category: str | None = None, session: Given) -> None:
     """List all skills, newest first.
 
@@ -137,6 +121,7 @@ async def list_skills(*, category: str | None = None, session: Given) -> None:
         session.output.show(skills_view(found), data)
 
 
+@skills_app.command
 async def show(name: Name, /, *, version: int | None = None, session: Given) -> None:
     """Show a skill with its text, in the current or an earlier version.
 
@@ -155,6 +140,7 @@ async def show(name: Name, /, *, version: int | None = None, session: Given) -> 
         session.output.show(old_text_view(skill, old), data)
 
 
+@skills_app.command
 async def add(file: Path, /, *, session: Given) -> None:
     """Add a skill from a Markdown file, or a new version of an existing skill.
 
@@ -176,6 +162,7 @@ async def add(file: Path, /, *, session: Given) -> None:
         )
 
 
+@skills_app.command
 async def approve(proposed: Name, /, *, name: str | None = None, session: Given) -> None:
     """Approve a skill that an accepted run wrote, for later runs.
 
@@ -198,6 +185,7 @@ async def approve(proposed: Name, /, *, name: str | None = None, session: Given)
         )
 
 
+@skills_app.command(name="forget")
 async def forget_skill(name: Name, /, *, session: Given) -> None:
     """Delete a skill.
 

@@ -96,8 +96,8 @@ async def apply(run: OneRun = LAST, /, *, to: Path | None = None, session: Given
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
         tree = await _best_tree(services, resolved)
-        base = await services.workspaces.base(run=resolved)
-        paths = await services.workspaces.apply(base=base.hash, tree=tree, target=str(target))
+        base = await services.workspaces().base(run=resolved)
+        paths = await services.workspaces().apply(base=base.hash, tree=tree, target=str(target))
     told = [line(("✓ ", GOOD), path) for path in paths]
     count = plural(len(paths), "file")
     data = {"type": "applied", "run": resolved, "folder": str(target), "paths": list(paths)}

@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Parameter
 
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.memory.entries import PatternState
@@ -18,24 +18,15 @@ from perdure.interfaces.skill_files import read_skill
 Entry = Annotated[str, Parameter(name="ID")]
 _EVERY = re.compile(r"(?P<count>\d+)\s*(?P<unit>[smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+patterns_app = App(
+    name="patterns",
+    help="Manage patterns, habits found in earlier runs that can become skills.",
+    version_flags=(),
+)
 
 
-def patterns_commands(group: Group) -> App:
-    """`patterns list`, `approve`, `reject`, `schedule`; alone it lists."""
-    app = App(
-        name="patterns",
-        help="Manage patterns, habits found in earlier runs that can become skills.",
-        group=group,
-        version_flags=(),
-    )
-    app.default(list_patterns)
-    app.command(list_patterns, name="list")
-    app.command(approve)
-    app.command(reject)
-    app.command(schedule)
-    return app
-
-
+@patterns_app.default
+@patterns_app.command(name="list")
 async def list_patterns(*, state: PatternState | None = None, session: Given) -> None:
     """List patterns, the most certain first.
 
@@ -48,6 +39,7 @@ async def list_patterns(*, state: PatternState | None = None, session: Given) ->
         session.output.show(patterns_view(found), data)
 
 
+@patterns_app.command
 async def approve(
     entry: Entry, /, *, name: str | None = None, file: Path | None = None, session: Given
 ) -> None:
@@ -69,6 +61,7 @@ async def approve(
         session.output.note(f"Read it: perdure skills show {done.skill.name}")
 
 
+@patterns_app.command
 async def reject(entry: Entry, /, *, session: Given) -> None:
     """Never propose a pattern again.
 
@@ -80,6 +73,7 @@ async def reject(entry: Entry, /, *, session: Given) -> None:
         session.output.show(line(("✓ ", GOOD), f"rejected {rejected.id}"), rejected)
 
 
+@patterns_app.command
 async def schedule(
     *, every: str | None = None, off: bool = False, now: bool = False, session: Given
 ) -> None:

@@ -2,7 +2,7 @@
 
 import uuid
 
-from cyclopts import App, Group
+from cyclopts import App
 
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.projects.records import Reach, Session, stable_id
@@ -17,37 +17,18 @@ from perdure.interfaces.cli.views.projects import (
 )
 
 SHOWN = 20
+sessions_app = App(
+    name="sessions", help="List, open and close sessions of runs of roles.", version_flags=()
+)
+projects_app = App(
+    name="projects",
+    help="List the projects that runs of roles work on, or show one.",
+    version_flags=(),
+)
 
 
-def sessions_commands(group: Group) -> App:
-    """`sessions list`, `open`, `close`; alone it lists."""
-    app = App(
-        name="sessions",
-        help="List, open and close sessions of runs of roles.",
-        group=group,
-        version_flags=(),
-    )
-    app.default(list_sessions)
-    app.command(list_sessions, name="list")
-    app.command(open_session, name="open")
-    app.command(close)
-    return app
-
-
-def projects_commands(group: Group) -> App:
-    """`projects list` and `show`; alone it lists."""
-    app = App(
-        name="projects",
-        help="List the projects that runs of roles work on, or show one.",
-        group=group,
-        version_flags=(),
-    )
-    app.default(list_projects)
-    app.command(list_projects, name="list")
-    app.command(show)
-    return app
-
-
+@sessions_app.default
+@sessions_app.command(name="list")
 async def list_sessions(*, limit: int = SHOWN, session: Given) -> None:
     """Sessions, the newest first.
 
@@ -60,6 +41,7 @@ async def list_sessions(*, limit: int = SHOWN, session: Given) -> None:
         session.output.show(sessions_view(found, session.context.now()), data)
 
 
+@sessions_app.command(name="open")
 async def open_session(title: str, /, *, session: Given) -> None:
     """Open a session; start runs in it with `--set roles.session=ID`.
 
@@ -74,6 +56,7 @@ async def open_session(title: str, /, *, session: Given) -> None:
         session.output.show(line(("✓ ", GOOD), f"{kept.id} is open"), kept)
 
 
+@sessions_app.command
 async def close(name: str, /, *, session: Given) -> None:
     """Close a session to new runs; open runs continue.
 
@@ -85,6 +68,8 @@ async def close(name: str, /, *, session: Given) -> None:
         session.output.show(line(("✓ ", GOOD), f"{closed.id} is closed"), closed)
 
 
+@projects_app.default
+@projects_app.command(name="list")
 async def list_projects(*, limit: int = SHOWN, session: Given) -> None:
     """Projects, the newest first.
 
@@ -107,6 +92,7 @@ async def list_projects(*, limit: int = SHOWN, session: Given) -> None:
         session.output.show(projects_view(pairs, session.context.now()), data)
 
 
+@projects_app.command
 async def show(name: str, /, *, session: Given) -> None:
     """Show a project: its goal, its todos and its newest artifacts.
 

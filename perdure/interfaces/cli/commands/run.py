@@ -129,7 +129,7 @@ async def _cards(session: Session, services: Services, spec: Spec) -> dict[str, 
     found: dict[str, ModelProfile] = {}
     for name in models_of(spec, session.context.default_model):
         try:
-            found[name] = await services.models.card(name)
+            found[name] = await services.models().card(name)
         except PerdureError:
             continue
     return found

@@ -4,7 +4,7 @@ import secrets
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Parameter
 
 from perdure.domain.foundation.errors import Conflict, InvalidInput, NotFound
 from perdure.domain.installation.access import (
@@ -30,25 +30,13 @@ Scopes = Annotated[tuple[str, ...], Parameter(name="--scope", negative="")]
 Bounds = Annotated[tuple[str, ...], Parameter(negative="")]
 Forever = Annotated[bool, Parameter(negative="")]
 TokenId = Annotated[str, Parameter(name="ID")]
+api_app = App(name="api", help="Serve the REST API and manage its tokens.", version_flags=())
+token_app = App(name="token", help="Manage the tokens of the REST API.", version_flags=())
+api_app.command(token_app)
 
 
-def api_commands(group: Group) -> App:
-    """`api serve`, `api token create`, `rotate`, `list`, `revoke`; alone it serves."""
-    app = App(
-        name="api", help="Serve the REST API and manage its tokens.", group=group, version_flags=()
-    )
-    app.default(serve)
-    app.command(serve)
-    token = App(name="token", help="Manage the tokens of the REST API.", version_flags=())
-    token.default(list_tokens)
-    token.command(create)
-    token.command(rotate)
-    token.command(list_tokens, name="list")
-    token.command(revoke)
-    app.command(token)
-    return app
-
-
+@api_app.default
+@api_app.command
 async def serve(*, host: str | None = None, port: int | None = None, session: Given) -> None:
     """Serve the REST API in the foreground; `perdure up` starts it too.
 
@@ -64,6 +52,7 @@ async def serve(*, host: str | None = None, port: int | None = None, session: Gi
     await session.context.run_api(host=host, port=port, on_ready=tell)
 
 
+@token_app.command
 async def create(
     name: str,
     /,
@@ -110,6 +99,7 @@ async def create(
     session.output.show(made_view(token, made.text), told)
 
 
+@token_app.command
 async def rotate(
     token: TokenId,
     /,
@@ -153,6 +143,8 @@ async def rotate(
     session.output.show(made_view(new, made.text), told)
 
 
+@token_app.default
+@token_app.command(name="list")
 async def list_tokens(*, session: Given) -> None:
     """List all tokens, without their secrets."""
     async with session.connected() as services:
@@ -161,6 +153,7 @@ async def list_tokens(*, session: Given) -> None:
     session.output.show(tokens_view(tokens, session.context.now()), data)
 
 
+@token_app.command
 async def revoke(token: TokenId, /, *, session: Given) -> None:
     """Revoke a token at once.
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Parameter
 
 from perdure.domain.generated_tools.record import MadeState
 from perdure.interfaces import generated_tools as deciding
@@ -15,24 +15,15 @@ from perdure.interfaces.cli.views.generated_tools import (
 from perdure.interfaces.cli.views.layout import GOOD, line
 
 Wanted = Annotated[str, Parameter(name="TOOL")]
+tools_app = App(
+    name="tools",
+    help="Manage the tools that workers wrote; without a command, list them.",
+    version_flags=(),
+)
 
 
-def tools_commands(group: Group) -> App:
-    """`tools list`, `show`, `approve`, `reject`; alone it lists."""
-    app = App(
-        name="tools",
-        help="Manage the tools that workers wrote; without a command, list them.",
-        group=group,
-        version_flags=(),
-    )
-    app.default(list_tools)
-    app.command(list_tools, name="list")
-    app.command(show)
-    app.command(approve)
-    app.command(reject)
-    return app
-
-
+@tools_app.default
+@tools_app.command(name="list")
 async def list_tools(
     *, state: MadeState | None = None, run: str | None = None, session: Given
 ) -> None:
@@ -49,6 +40,7 @@ async def list_tools(
         session.output.show(made_tools_view(found), data)
 
 
+@tools_app.command
 async def show(tool: Wanted, /, *, session: Given) -> None:
     """Show a tool: its code, its schema and its author.
 
@@ -60,6 +52,7 @@ async def show(tool: Wanted, /, *, session: Given) -> None:
         session.output.show(shown_tool_view(shown), shown)
 
 
+@tools_app.command
 async def approve(tool: Wanted, /, *, session: Given) -> None:
     """Approve a tool that an accepted run wrote, for later runs.
 
@@ -75,6 +68,7 @@ async def approve(tool: Wanted, /, *, session: Given) -> None:
         session.output.note(usage_line(opened))
 
 
+@tools_app.command
 async def reject(tool: Wanted, /, *, session: Given) -> None:
     """Reject a tool; no run may use it.
 

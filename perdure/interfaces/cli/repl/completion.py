@@ -142,7 +142,7 @@ class Standing:
 
     async def look(self, services: Services) -> None:
         """One look."""
-        library = await services.definitions.library(None)
+        library = await services.definitions().library(None)
         self.names.loops = tuple(sorted(library.definitions))
         page = await services.gateway.list(RunFilter(limit=RUNS_NAMED))
         self.names.runs = tuple(run.id for run in page.runs)

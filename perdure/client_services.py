@@ -1,0 +1,260 @@
+"""What a client opens of an installation: its settings, its stores, and the way to the server.
+
+Steering and looking need no more. Models and tools, by which specifications are checked, are
+imported and built when they are first asked for: each command pays for what it does.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from temporalio.client import Client
+
+from perdure.about import VERSION
+from perdure.adapters.llm.access import access_from, default_model
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.open_stores import Stores, open_stores
+from perdure.adapters.telemetry import Telemetry, start_telemetry
+from perdure.adapters.temporal.client import address_of, connect
+from perdure.adapters.temporal.encryption_keys import encryption_keys
+from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.ports import BlobStore, Endpoints
+from perdure.domain.run.spec import Timing
+from perdure.gateway.gateway import Gateway
+from perdure.gateway.project_assignment import Settling
+from perdure.gateway.types import InstallationInfo
+from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.services import OnProgress, Services
+from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.temporal_server import register_search_attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.composition import Parts
+    from perdure.domain.evaluation.rubric import Rubric
+    from perdure.domain.foundation.problems import Problem
+    from perdure.domain.run.bookkeeping_messages import ServedModels
+    from perdure.domain.specs import Spec
+    from perdure.interfaces.loop_service import LoopService
+
+__all__ = ["SETTING_NAMES", "Settings", "access_from", "default_model", "loops_of", "services"]
+SETTING_NAMES = frozenset(Settings.model_fields)
+
+
+@asynccontextmanager
+async def services(
+    settings: Settings, *, start: bool, on_progress: OnProgress, with_worker: bool = False
+) -> AsyncGenerator[Services]:
+    """The services of an installation; embedded ones are started first when `start` says so.
+
+    Beside a named server nothing is started unless `with_worker` asks for it: a worker here would
+    take tasks that are meant for the workers there, with the environment of whoever submits.
+    """
+    runtime = EmbeddedRuntime(settings)
+    if start and (with_worker or settings.temporal.address is None):
+        endpoints = await runtime.ensure(on_progress)
+    else:
+        state = await runtime.state()
+        # Services of this home that belong to another server than the named one are not meant.
+        ours = state is not None and settings.temporal.address in {
+            None,
+            state.endpoints.temporal_address,
+        }
+        endpoints = state.endpoints if state and ours else _named_endpoints(settings)
+    async with AsyncExitStack() as resources:
+        stores = await open_stores(
+            settings.home, settings.database_url, encryption_keys=encryption_keys(settings)
+        )
+        resources.push_async_callback(stores.close)
+        telemetry = start_telemetry()
+        resources.callback(telemetry.close)
+
+        @cache
+        def parts() -> "Parts":
+            from perdure.composition import build_parts
+
+            return build_parts(settings, stores, telemetry, resources)
+
+        address = partial(_started_since, runtime, settings)
+        yield _Client(settings, stores, parts, telemetry, endpoints, address).services()
+
+
+class _Client:
+    """What the gateway asks of an installation.
+
+    Args:
+        settings: of the installation.
+        stores: what it keeps.
+        parts: models and tools, built at the first call.
+        telemetry: of this process.
+        endpoints: where its services answer.
+        address: where its server is, asked at each connection.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        stores: Stores,
+        parts: "Callable[[], Parts]",
+        telemetry: Telemetry,
+        endpoints: Endpoints,
+        address: Callable[[], Awaitable[str]] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._stores = stores
+        self._parts = parts
+        self._telemetry = telemetry
+        self._endpoints = endpoints
+        self._address = address
+
+    def services(self) -> Services:
+        """All services, as doors are handed them."""
+        stores = self._stores
+        return Services(
+            gateway=self._gateway(),
+            blobs=stores.blobs,
+            records=stores.records,
+            journal=stores.journal,
+            transcripts=stores.transcripts,
+            workspaces=lambda: self._parts().workspaces,
+            memory=stores.memory,
+            made_tools=stores.made_tools,
+            sessions=stores.sessions,
+            projects=stores.projects,
+            artifacts=stores.artifacts,
+            todos=stores.todos,
+            access=stores.access,
+            audit=stores.audit,
+            definitions=lambda: self._parts().loops,
+            models=lambda: self._parts().models,
+            endpoints=self._endpoints,
+        )
+
+    def _gateway(self) -> Gateway:
+        stores, facts = self._stores, self._facts()
+        return Gateway(
+            connect=self._connect,
+            blobs=stores.blobs,
+            records=stores.records,
+            journal=stores.journal,
+            facts=facts,
+            resolve=self._resolve,
+            settle=Settling(
+                sessions=stores.sessions, projects=stores.projects, now=utc_now, words=facts.words
+            ).settle,
+            rubric_problems=rubric_problems,
+            prepare=register_search_attributes,
+            audit=AuditTrail(stores.audit, now=utc_now),
+            why_not=partial(replayed_by, self._settings, stores.blobs),
+        )
+
+    def _facts(self) -> InstallationInfo:
+        settings = self._settings
+        return InstallationInfo(
+            address=address_of(settings, self._endpoints.temporal_address),
+            namespace=settings.namespace,
+            ui_url=self._endpoints.ui_url,
+            timing=Timing(
+                heartbeat=settings.heartbeat_s,
+                attempts=settings.provider_attempts,
+                failover_attempts=settings.failover_attempts,
+                failover_after=settings.failover_after_s,
+                inline_output=settings.inline_output_bytes,
+            ),
+            version=VERSION,
+            notifies=settings.tells_people,
+            digest=self._stores.digest,
+        )
+
+    async def _connect(self) -> Client:
+        found = await self._address() if self._address else self._endpoints.temporal_address
+        return await connect(
+            self._settings, fallback=found, blobs=self._stores.blobs, telemetry=self._telemetry
+        )
+
+    async def _resolve(self, spec: "Spec", served: "ServedModels | None" = None, /) -> "Spec":
+        from perdure.composition import resolver
+
+        return await resolver(self._parts()).resolve(spec, served)
+
+
+async def _started_since(runtime: EmbeddedRuntime, settings: Settings) -> str:
+    """The address of this home's own server, where none is named.
+
+    A server that happens to listen at the usual port is not ours, and is not looked at.
+
+    Raises:
+        ServiceUnavailable: nothing runs.
+    """
+    if settings.temporal.address is not None:
+        return settings.temporal.address
+    if (state := await runtime.state()) is None:
+        raise ServiceUnavailable(
+            "No services of this installation run, and TEMPORAL_ADDRESS names no Temporal server.",
+            cure="Start them with `perdure up --detach`, or set TEMPORAL_ADDRESS.",
+        )
+    return state.endpoints.temporal_address
+
+
+def services_of(parts: "Parts", endpoints: Endpoints) -> Services:
+    """The services over parts that are built already."""
+    client = _Client(parts.settings, parts.stores, lambda: parts, parts.telemetry, endpoints)
+    return client.services()
+
+
+def loops_of(parts: "Parts") -> "LoopService":
+    """The loops as the agents of a worker handle them: no file of its host is read."""
+    from perdure.interfaces.loop_service import LoopService
+    from perdure.submission.layers import DEFAULTS_FILE
+    from perdure.submission.types import Surroundings
+
+    found = services_of(parts, _named_endpoints(parts.settings))
+    return LoopService(
+        gateway=found.gateway,
+        definitions_kept=parts.loops,
+        records=found.records,
+        blobs=found.blobs,
+        journal=found.journal,
+        surroundings=Surroundings(
+            folder=None,
+            user_defaults=parts.settings.home / DEFAULTS_FILE,
+            default_model=parts.default_model,
+            rubric_problems=rubric_problems,
+            settings=SETTING_NAMES,
+        ),
+        by="worker",
+    )
+
+
+async def replayed_by(settings: Settings, blobs: BlobStore, run: str, history: bytes) -> str | None:
+    """Why this code, with these stores, does not replay a history; None where it does."""
+    # Replaying brings the workflows in, as the worker does.
+    from perdure.operations import replay
+
+    return await replay.why_not(
+        run,
+        history,
+        blobs=blobs,
+        keys=encryption_keys(settings),
+        plain=settings.encryption_plain == "read",
+    )
+
+
+def rubric_problems(rubric: "Rubric") -> "Sequence[Problem]":
+    """Patterns and schemas of a rubric that cannot be used."""
+    from perdure.adapters.checks import check_problems
+
+    return check_problems(rubric)
+
+
+def _named_endpoints(settings: Settings) -> Endpoints:
+    """Where things answer when no embedded service runs."""
+    return Endpoints(
+        temporal_address=address_of(settings, f"127.0.0.1:{settings.temporal_port}"),
+        namespace=settings.namespace,
+        home=str(settings.home),
+        model_url=settings.model_url,
+    )

@@ -1,0 +1,192 @@
+"""What the gateway is made of; each part is imported and built when it is first used.
+
+A command uses one or two of them, and each brings much of the domain with it: `pause` should not
+wait for what resumes, forks and repairs runs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from perdure.domain.budget.journal import Journal
+from perdure.domain.evaluation.rubric import RubricProblems
+from perdure.domain.ports import BlobStore, RecordStore
+from perdure.domain.run.audit import VerbAudit
+from perdure.gateway.repair import WhyNot
+from perdure.gateway.temporal_gateway import Connect, Prepare, TemporalGateway
+from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun, Waits
+
+if TYPE_CHECKING:
+    from perdure.gateway.control import Steering
+    from perdure.gateway.event_follower import Follower
+    from perdure.gateway.fork import Forking
+    from perdure.gateway.pattern_schedule import Mining
+    from perdure.gateway.repair import Repairing
+    from perdure.gateway.retention import Deleting, Retaining
+    from perdure.gateway.retry import Retrying
+    from perdure.gateway.run_list import Listing
+    from perdure.gateway.run_reader import Looking
+    from perdure.gateway.saved_states import StoredStates
+    from perdure.gateway.start import Starter
+    from perdure.gateway.visibility import Failing
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayParts:
+    """The parts by name; `Gateway` describes what they are handed."""
+
+    connect: Connect
+    blobs: BlobStore
+    records: RecordStore
+    journal: Journal
+    facts: InstallationInfo
+    resolve: ResolveModels
+    settle: SettleRun
+    rubric_problems: RubricProblems
+    waits: Waits
+    now: Callable[[], datetime]
+    prepare: Prepare | None
+    audit: VerbAudit | None
+    why_not: WhyNot
+    links: Callable[[str], dict[str, str]]
+
+    @cached_property
+    def server(self) -> TemporalGateway:
+        """The one connection to Temporal."""
+        return TemporalGateway(
+            self.connect, address=self.facts.address, waits=self.waits, prepare=self.prepare
+        )
+
+    @cached_property
+    def starter(self) -> "Starter":
+        """Starts runs."""
+        from perdure.gateway.readiness import Readiness
+        from perdure.gateway.start import Starter
+
+        return Starter(
+            server=self.server,
+            readiness=Readiness(self.server, facts=self.facts, waits=self.waits),
+            blobs=self.blobs,
+            records=self.records,
+            journal=self.journal,
+            facts=self.facts,
+            resolve=self.resolve,
+            settle=self.settle,
+            now=self.now,
+        )
+
+    @cached_property
+    def states(self) -> "StoredStates":
+        """What runs left in the store, to go on from."""
+        from perdure.gateway.saved_states import StoredStates
+
+        return StoredStates(blobs=self.blobs, records=self.records)
+
+    @cached_property
+    def forking(self) -> "Forking":
+        """Forks runs."""
+        from perdure.gateway.fork import Forking
+
+        return Forking(states=self.states, starter=self.starter, now=self.now)
+
+    @cached_property
+    def looking(self) -> "Looking":
+        """Reads runs."""
+        from perdure.gateway.run_reader import Looking
+
+        return Looking(
+            server=self.server,
+            blobs=self.blobs,
+            records=self.records,
+            journal=self.journal,
+            links=self.links,
+            worker_command=self.facts.worker_command,
+            now=self.now,
+        )
+
+    @cached_property
+    def steering(self) -> "Steering":
+        """Sends verbs."""
+        from perdure.gateway.control import Steering
+
+        return Steering(
+            server=self.server,
+            blobs=self.blobs,
+            records=self.records,
+            retrying=lambda: self.retrying,
+            rubric_problems=self.rubric_problems,
+            audit=self.audit,
+        )
+
+    @cached_property
+    def retrying(self) -> "Retrying":
+        """Takes failed runs up again."""
+        from perdure.gateway.retry import Retrying
+
+        return Retrying(
+            server=self.server,
+            blobs=self.blobs,
+            records=self.records,
+            journal=self.journal,
+            states=self.states,
+            starter=self.starter,
+            now=self.now,
+        )
+
+    @cached_property
+    def listing(self) -> "Listing":
+        """Lists and finds runs."""
+        from perdure.gateway.run_list import Listing
+
+        return Listing(server=self.server, records=self.records, facts=self.facts)
+
+    @cached_property
+    def mining(self) -> "Mining":
+        """Looks for patterns."""
+        from perdure.gateway.pattern_schedule import Mining
+
+        return Mining(server=self.server, starter=self.starter, records=self.records)
+
+    @cached_property
+    def failing(self) -> "Failing":
+        """Finds runs whose code keeps failing."""
+        from perdure.gateway.visibility import Failing
+
+        return Failing(server=self.server, records=self.records)
+
+    @cached_property
+    def repairing(self) -> "Repairing":
+        """Takes such runs back to where they were sound."""
+        from perdure.gateway.repair import Repairing
+
+        return Repairing(server=self.server, why_not=self.why_not)
+
+    @cached_property
+    def deleting(self) -> "Deleting":
+        """Drops ended runs."""
+        from perdure.gateway.retention import Deleting
+
+        return Deleting(server=self.server, records=self.records)
+
+    @cached_property
+    def retaining(self) -> "Retaining":
+        """Says what the server keeps."""
+        from perdure.gateway.retention import Retaining
+
+        return Retaining(server=self.server, records=self.records)
+
+    def follower(self, run: str, on_trouble: Callable[[str], None] | None) -> "Follower":
+        """Follows the events of one run."""
+        from perdure.gateway.event_follower import Follower
+
+        return Follower(
+            run,
+            server=self.server,
+            records=self.records,
+            waits=self.waits,
+            now=self.now,
+            known=self.looking.known,
+            on_trouble=on_trouble,
+        )
