@@ -105,7 +105,7 @@ GUARDS = {
         (
             Change(
                 "workflows/engine/model_caller.py",
-                "        core.budget = budgets.reserve(core.budget, activity_id, fit.amounts)\n",
+                "        state.budget = budgets.reserve(state.budget, activity_id, fit.amounts)\n",
                 "",
             ),
         ),

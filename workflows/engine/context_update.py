@@ -1,4 +1,4 @@
-"""Writing a run's frame anew: a person amended the rubric or changed the goal."""
+"""Replaces a run's frame after a person amended the rubric or the goal."""
 
 from pydantic import JsonValue
 from temporalio import workflow
@@ -18,15 +18,20 @@ async def reframed(
     summary: str,
     extra: dict[str, JsonValue] | None = None,
 ) -> ReframeReport | None:
-    """A frame with another goal, or with other demands of its kind; None when the step broke.
+    """Write a new frame with another goal, or with other settings of the loop's kind.
 
     Args:
-        engine: of the run.
-        frame: the old frame's address.
-        goal: the new one; None keeps it.
+        engine: that of the run.
+        frame: the address of the old frame.
+        goal: the new goal; None keeps the old one.
         summary: of the step, for people.
-        extra: what the kind of loop demands; None keeps it.
+        extra: the settings of this kind of loop; None keeps the old ones.
+
+    Returns:
+        The new frame's address; None if the step failed.
     """
+    # A frame is a blob named by its hash and never edited, so that earlier steps can still be
+    # explained by the frame that they had.
     activity_id = engine.run.next_activity_id()
     handle = workflow.start_activity_method(
         Reframe.reframe,

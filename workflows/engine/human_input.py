@@ -1,6 +1,6 @@
-"""Asking people: gates, their answers and deadlines, and the notices that a gate waits.
+"""Asking people: gates, their answers and deadlines, and notices about open gates.
 
-Every durable wait here also wakes for a stop, for the deadline, and for a roll; a run that
+Every wait here also wakes for a stop, for the deadline, and to continue as new. A run that
 continued as new while it waited comes back to the same gate.
 """
 
@@ -21,7 +21,7 @@ NOTICES_AT_S = (0.0, 3_600.0, 86_400.0)
 
 
 class HumanInput:
-    """Asks people, and waits for what they answer."""
+    """Asks people and waits for their answers."""
 
     def __init__(self, run: AnyRun, steps: StepRunner, rolling: ContinueAsNew) -> None:
         self.run = run
@@ -37,10 +37,12 @@ class HumanInput:
         free_text: bool = False,
         scores: tuple[str, ...] = (),
     ) -> Gate | None:
-        """Ask people one thing and wait for the answer; None when the run must end first.
+        """Ask one question and wait for the answer; None if the run must end first.
 
         A run that continued as new while it waited comes here again and finds its open gate.
         """
+        # Keyed by kind, not by prompt: the prompt may be worded anew by a run that continued as
+        # new.
         asking = self.run.state.asking.get(kind)
         if asking is None:
             asking = self.open_gate(
@@ -108,8 +110,11 @@ class HumanInput:
                     any(not control.gates[gate.id].open for gate in waited)
                     or control.stop is not None
                     or self.run.interruption is not None
+                    # Days of waiting must not hold up a roll: messages that arrive meanwhile grow
+                    # the history too.
                     or self.rolling.due()
                 ),
+                # An alarm that is due already gives zero or less, which is no timer.
                 timeout=max(0.01, min(waits)) if waits else None,
                 timeout_summary="remind people, or the gate's deadline",
             )
@@ -124,7 +129,7 @@ class HumanInput:
         return [gates[name] for name in gate_ids if name in gates and gates[name].open]
 
     def _alarms(self, gate: Gate) -> list[float]:
-        """Seconds until something is to be done about a gate that nobody answers."""
+        """Seconds until an unanswered gate needs a reminder, or expires."""
         now = workflow.now()
         told = self.run.state.told.get(gate.id, 0)
         alarms: list[float] = []
@@ -136,7 +141,7 @@ class HumanInput:
 
     @property
     def _notifies(self) -> bool:
-        """The workers' word, for they send the notices; that of the door where they said none."""
+        """Whether notices can be sent: workers send them, so their answer outranks the client's."""
         said = self.run.state.notifies
         return self.run.site.notifies if said is None else said
 
@@ -148,6 +153,8 @@ class HumanInput:
             age = (workflow.now() - gate.opened_at).total_seconds()
             due = sum(1 for at in NOTICES_AT_S if at <= age)
             if due > self.run.state.told.get(gate.id, 0):
+                # Noted before the notice is sent: a channel that fails must not make people hear it
+                # twice.
                 self.run.state.told = {**self.run.state.told, gate.id: due}
                 await self._notify(gate, reminder=due - 1)
 

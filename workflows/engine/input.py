@@ -1,8 +1,8 @@
-"""What a workflow is started with: one object that it can read, or it fails at once, in words.
+"""The input of a workflow: one readable object, or the run fails at once and says why.
 
-The SDK fails the task of a workflow whose input does not fit, and tries it again for ever: nobody
-sees more than a run that does not begin. An input that goes on from an earlier execution is another
-matter: the run was sound, this worker cannot read it, and the task waits for one that can.
+Left to itself, the SDK would retry the task of a workflow with unreadable input for ever, and
+people would only see a run that never begins. After continue-as-new it is different: the run is
+sound and only this worker cannot read it, so the task waits for a worker that can.
 """
 
 from typing import TYPE_CHECKING, Self
@@ -16,8 +16,10 @@ TYPE = "invalid_input"
 
 
 class Given:
-    """Looks at the input before anything of the workflow exists; also the base of `Loop`."""
+    """Checks the input before the workflow object is built."""
 
+    # In `__new__`, because the SDK calls `@workflow.init` with the decoded input at once:
+    # `__init__` would fail with an error about attributes instead of one that people can act on.
     if not TYPE_CHECKING:  # a type checker keeps to the one signature of each `__init__`
 
         def __new__(cls, *given: object) -> Self:
@@ -30,6 +32,9 @@ class Given:
             if len(given) != 1:
                 raise _refused(f"it takes one object, {len(given)} values came")
             if isinstance(given[0], Misread):
+                # A ValueError fails the task, not the run: the server offers it again until a
+                # worker can read it. An ApplicationError here would end a sound run because of an
+                # old worker.
                 if workflow.info().continued_run_id is not None:
                     raise ValueError(f"this worker cannot read how the run stands: {given[0].why}")
                 raise _refused(given[0].why)

@@ -16,7 +16,7 @@ LEAST_JUDGE_TOKENS = 256
 
 
 class JudgingCosts:
-    """Counts the judges' prompts and shortest verdicts."""
+    """Estimates the tokens of the judges' prompts and of their shortest verdicts."""
 
     def __init__(self, run: AnyRun, selection: ModelSelection[AnyRun], scoring: Scoring) -> None:
         self.run = run
@@ -24,13 +24,15 @@ class JudgingCosts:
         self.scoring = scoring
 
     def least(self, rubric: Rubric, *, draft_tokens: int) -> Reservation:
-        """What the judges of a draft need at least: one short verdict each."""
+        """The least that judging a draft costs: one short verdict from each judge."""
         state = self.run.state
         prompt = state.system_tokens + self.prompt(draft_tokens)
         replies = [
             (price, max(LEAST_JUDGE_TOKENS, least_output("judgement", items=len(names))))
             for price, names in zip(self.prices(rubric), rubric.judges.values(), strict=True)
         ]
+        # Judges may be different models that count tokens differently; the largest factor is the
+        # safe one.
         factors = [state.factors.get(name, 1.0) for name in self._names(rubric)]
         return judging(replies, prompt_tokens=round(prompt * max(factors, default=1.0)))
 
@@ -43,13 +45,13 @@ class JudgingCosts:
         return tuple(name or self.selection.model_of("evaluator") for name in rubric.judges)
 
     def prompt(self, draft_tokens: int) -> int:
-        """Our own count of a judge's prompt without the system's part."""
+        """Our token count of a judge's prompt, without the system prompt."""
         state = self.run.state
         said = estimate("\n".join(in_force(state.control.standing))).total
         return state.task_tokens + JUDGE_PROMPT_TOKENS + said + draft_tokens
 
     def share_left(self, rubric: Rubric, *, draft_tokens: int) -> LimitReached | None:
-        """Why the judges' share does not pay another judging; None where it does."""
+        """The limit that leaves too little of the judges' share; None if the share is enough."""
         state, share, judges = self.run.state, self.scoring.evaluator_share, len(rubric.judges)
         if not judges:
             return None

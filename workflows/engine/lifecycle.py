@@ -1,7 +1,7 @@
-"""How every loop lives: checkpoints, pauses, clocks, and its end.
+"""The life of a run: checkpoints, pauses, clocks, and its end.
 
-Between any two steps a loop passes `checkpoint`: it waits while paused, looks at the clocks, and
-continues as new when the history has grown.
+Between any two steps a loop calls `checkpoint`, which waits while the run is paused, checks the
+clocks, and continues as new when the history has grown.
 """
 
 import asyncio
@@ -43,6 +43,8 @@ class Lifecycle:
             loop: everything from the opening to the result.
         """
         self.resets.watch()
+        # A task of its own: a cancellation from outside hits this coroutine, and the loop below
+        # goes on to its result.
         task = asyncio.ensure_future(loop())
         deadline = asyncio.create_task(self._deadline())
         telling = [
@@ -52,6 +54,8 @@ class Lifecycle:
             try:
                 await workflow.wait([task])
             except asyncio.CancelledError:
+                # Cancelling is how people end workflows in the Web UI. It must leave a result like
+                # any other stop.
                 self.run.state.control.stop = "now"
                 self.run.state.control.stopped_by = "cancellation"
         deadline.cancel()
@@ -63,9 +67,10 @@ class Lifecycle:
             return superseded.result
 
     async def _keep_shown(self) -> None:
-        """Show what people said, and what of it was refused: once a task, however much it was."""
+        """Redraw the panel after messages: once per workflow task, however many arrived."""
         while True:
             await workflow.wait_condition(lambda: self.run.told)
+            # Cleared before the panel is drawn, so that what is said meanwhile draws it once more.
             self.run.told = False
             self.run.show_panel()
 
@@ -81,8 +86,10 @@ class Lifecycle:
         """
         run = self.run
         while True:
+            # Before anything is spent: what the older execution left open may still be spending.
             await self.resets.take_over()
             await self.rolling.if_due()
+            # A pause never holds up an end: a paused run can be stopped, and its deadline goes on.
             if run.mid_stage or not run.state.control.paused or run.ending() is not None:
                 return
             run.sync_visibility()
@@ -97,11 +104,11 @@ class Lifecycle:
             run.sync_visibility()
 
     def settled(self, ending: Ending) -> Ending:
-        """The end as it stands for good: an accepted stop or the deadline, whatever came later.
+        """The final ending: an accepted stop or the deadline outranks what came later.
 
-        What arrived after it is kept and counted. From here on no verb is taken any more, so that
-        none is accepted without effect.
+        From here on every control verb is refused, so that none is accepted without effect.
         """
+        # Read before verbs are closed: a stop that was accepted must be what the run ends by.
         told = self.run.told_to_end()
         rules.end(self.run.state.control)
         if told is None:
@@ -112,6 +119,8 @@ class Lifecycle:
     async def _deadline(self) -> None:
         """Watch the wall clock; an amended limit moves the alarm."""
         while True:
+            # The SDK's own timers cannot be moved. The wait ends when `amend` changes the limit,
+            # and a new timer is set.
             limit = self.run.state.budget.limits.wall_time
             left = None if not limit else limit - self.run.wall_time
             if left is not None and left <= 0:
@@ -130,7 +139,7 @@ class Lifecycle:
         return lambda: self.run.state.budget.limits.wall_time != limit
 
     async def finish(self, result: RunResult, records: tuple[IterationRecord, ...]) -> RunResult:
-        """Store the end, show it, and return it; a failed root run fails its execution."""
+        """Store the result, show it, and return it; a failed root run fails its execution."""
         run, state = self.run, self.run.state
         ended = with_reply_facts(result.model_copy(update={"ended_at": workflow.now()}))
         rules.end(state.control)
@@ -166,7 +175,10 @@ class Lifecycle:
             ended = with_value(ended.model_copy(update=said))
             run.shown = ended
             run.show_panel()
+        # Returning with a handler in progress would fail its update for the sender.
         await workflow.wait_condition(workflow.all_handlers_finished)
+        # Failing the execution makes failed runs visible to Temporal's own lists and alerts. A
+        # child returns its result instead: its parent has to read it.
         if ended.outcome in {"failed", "blocked"} and alone:
             _fail(ended)
         return ended if alone else ended.model_copy(update={"iterations": ()})

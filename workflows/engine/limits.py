@@ -1,4 +1,4 @@
-"""What a loop does where a call brought nothing: ask a person for more, or say how the run ends."""
+"""What happens when a call brings no reply: ask a person for more budget, or end the run."""
 
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.envelope import LimitReached
@@ -12,14 +12,15 @@ from perdure.workflows.engine.step_runner import StepFailed
 
 
 class LimitQuestions:
-    """Asks for more budget, and says how a run ends that may spend no more."""
+    """Asks for more budget, and says how a run ends when it may not spend more."""
 
     def __init__(self, run: AnyRun, people: HumanInput) -> None:
         self.run = run
         self.people = people
 
     async def budget_raised(self, spent: LimitReached) -> bool:
-        """With the policy `ask`, let a person raise the envelope or end the run."""
+        """With the policy `ask`, let a person raise the budget or end the run."""
+        # A stopped run asks for nothing: its person has decided.
         if (
             self.run.state.budget.limits.on_exhausted != "ask"
             or self.run.state.control.stop is not None
@@ -28,6 +29,8 @@ class LimitQuestions:
         prompt = f"The budget is spent ({spent.text}). Raise it with `amend`, then answer `raise`."
         gate = await self.people.ask("budget", prompt)
         raised = gate is not None and gate.answer is not None and gate.answer.choice == "raise"
+        # The answer alone is not enough: only an amended limit makes room. Without one the run
+        # would ask the same again at once.
         return (
             raised
             and budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time) is None
@@ -53,7 +56,7 @@ class LimitQuestions:
                 return None
 
     def ending_of(self, called: Called) -> Ending:
-        """How a run ends whose call brought no usable reply, with what is to be told of it."""
+        """The ending of a run whose call brought no usable reply."""
         match called:
             case LimitReached():
                 return Ending(outcome="out_of_budget", reason=called.dimension, detail=called.text)

@@ -1,8 +1,8 @@
-"""Steps that outlast their workers: a lost worker counts against nobody, up to a point.
+"""Steps that lose their worker: retried a few times, then a person decides.
 
-Where one step has taken its last worker with it (how many those are is said by
-`perdure.domain.foundation.retry_policies`), its input may be what breaks them. The run then names
-the step and asks a person; it never fails for that by itself, and other runs keep their workers.
+A step that loses several workers in a row (`perdure.domain.foundation.retry_policies` says how
+many) may have an input that crashes them. The run then names the step and asks a person. It does
+not fail by itself, and other runs keep their workers.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class LostWorkerRetries:
-    """Makes steps again that lost their worker, and asks where one breaks its workers."""
+    """Schedules a step again after it lost its worker; asks a person if that keeps happening."""
 
     def __init__(self, run: AnyRun, steps: StepRunner, people: HumanInput) -> None:
         self.run = run
@@ -29,7 +29,7 @@ class LostWorkerRetries:
     async def outlasting(
         self, start: Callable[[str], ActivityHandle[R]], *, what: str, patience: float = 0.0
     ) -> Completed[R] | StepFailed:
-        """Make a step, and again where a person wants that after it broke its workers.
+        """Run a step, and again if it lost its workers and a person wants that.
 
         Args:
             start: schedules it under an activity id.
@@ -46,13 +46,15 @@ class LostWorkerRetries:
                 return ended
 
     async def goes_on_after(self, lost: StepFailed, what: str) -> bool:
-        """Whether a step that lost its worker is made again: always, where that was planned."""
+        """Whether to run a lost step again: always if its worker was stopped on purpose."""
+        # A deployment stops workers on purpose. Counting that would let a busy week of releases
+        # open a gate.
         if lost.stopped:
             return self.run.interruption is None
         return await self.wanted_again(what)
 
     async def wanted_again(self, what: str) -> bool:
-        """Ask a person whether a step is made again that lost so many workers."""
+        """Ask a person whether to run a step again that lost several workers."""
         shown = self.run.state.step
         gate = self.people.open_gate(
             "blocked",

@@ -1,4 +1,8 @@
-"""Counters of what workflows decide; replays do not count twice."""
+"""Counters of what workflows decide.
+
+They use the SDK's meter, which is silent during replay: a meter of our own would count a decision
+again each time a worker replays the history.
+"""
 
 from temporalio import workflow
 
@@ -22,7 +26,7 @@ def record_gate_wait(gate_kind: str, seconds: float) -> None:
 
 
 def count_tool(event: str) -> None:
-    """Count one step in the life of a tool that a worker asked for."""
+    """Count an event in the life of a generated tool."""
     counter = workflow.metric_meter().create_counter(
         MADE_TOOLS.name, MADE_TOOLS.description, MADE_TOOLS.unit
     )
@@ -30,7 +34,7 @@ def count_tool(event: str) -> None:
 
 
 def count_stage(role: str, status: str) -> None:
-    """Count one stage of a loop of roles that is over."""
+    """Count a finished stage of a loop of roles."""
     counter = workflow.metric_meter().create_counter(STAGES.name, STAGES.description, STAGES.unit)
     counter.add(1, {"role": role, "status": status})
 

@@ -1,7 +1,7 @@
-"""A logical model call as the loop sees it: reserve, call, settle, and fail over when it must.
+"""One model call as the loop sees it: reserve budget, call, settle, fail over if needed.
 
-Whatever happens to the activity, what it used is settled: from its report, from its failure's
-details, or from the journal.
+Whatever happens to the activity, its spend is settled: from its report, from the details of its
+failure, or from the journal.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ Performed = Completed[ModelCallReport] | Completed[StructuredReport] | StepFaile
 
 
 class ModelCaller:
-    """Calls models for a run."""
+    """Makes the model calls of a run, within its budget."""
 
     def __init__(
         self,
@@ -76,11 +76,13 @@ class ModelCaller:
     async def call_model(self, ask: ModelCallSpec) -> Called:
         """Call the role's models until one answers, the budget refuses, or all have failed.
 
-        Returns a report with status `replied`, a `Refused`, a `Broken` with code `interrupted`, or
-        `Unanswered`.
+        Returns:
+            A report with status `replied`, a `LimitReached` or `Unpriced`, a `StepFailed` with code
+            `interrupted`, or `AllModelsFailed`.
         """
         own, seat = ask.model, self.selection.seat(ask.role)
         chain = (own,) if own else self.selection.chain(ask.role)
+        # Per model: each one gets the whole conversation first.
         compacted = False
         while True:
             index = 0 if own else self.run.state.chain_index.get(seat, 0)
@@ -104,6 +106,7 @@ class ModelCaller:
                 return AllModelsFailed(called.code, called.message)
             # The next model gets the conversation whole: the shorter form was for this one.
             compacted = False
+            # Kept in the state: later calls begin with the model that answered, also after a roll.
             self.run.state.chain_index = {**self.run.state.chain_index, seat: following}
             self.run.record_event(
                 "model_failed_over",
@@ -134,6 +137,7 @@ class ModelCaller:
             ask = asked(problems)
             if isinstance(ask, LimitReached):
                 return usable or ask
+            # The second question is a call of its own with a reservation of its own, not a retry.
             called = await self.call_model(replace(ask, raised=raised))
             if (
                 isinstance(called, LimitReached)
@@ -156,7 +160,7 @@ class ModelCaller:
         return usable or called
 
     def _past_refusal(self, ask: ModelCallSpec, refused: str) -> bool:
-        """Whether another model is asked what one refused: the same would refuse again."""
+        """Move on to the next model after a refusal, since the same one would refuse again."""
         chain, seat = self.selection.chain(ask.role), self.selection.seat(ask.role)
         index = self.run.state.chain_index.get(seat, 0)
         if ask.model is not None or index + 1 >= len(chain):
@@ -175,6 +179,7 @@ class ModelCaller:
         person is asked whether its input breaks them.
         """
         while tries.outgrown < RESERVATION_TRIES:
+            # A retry after a provider's failure is a new step, so a pause holds it too.
             if await self.steps.wait_while_paused():
                 return StepFailed("", "interrupted", "the run was stopped while it was paused")
             called = await self._reserved(ask, model, compact=compact, tries=tries)
@@ -211,6 +216,7 @@ class ModelCaller:
             return Unpriced(model)
         factor = state.factors.get(model, 1.0)
         prompt = max(tries.counted, self.fitting.prompt_of(ask, model))
+        # Nothing is scheduled that the budget could not pay in the worst case.
         fit, room = self.fitting.fitted(ask, card, prompt=prompt, outgrown=tries.outgrown)
         if isinstance(fit, LimitReached):
             return fit
@@ -221,6 +227,7 @@ class ModelCaller:
         allowance = self._allowance(ask, fit, factor=factor, tries=tries)
         activity_id = self.run.next_activity_id()
         tries.first_step = tries.first_step or activity_id
+        # Under the activity's id, so that whatever becomes of it settles exactly this reservation.
         state.budget = budgets.reserve(state.budget, activity_id, fit.amounts)
         request = ModelCallRequest(
             frame=state.frame or "",
@@ -303,12 +310,16 @@ class ModelCaller:
     ) -> Tried:
         self.run.set_step(None)
         if isinstance(called, StepFailed):
+            # An activity that died or timed out reports nothing. The journal knows what it spent;
+            # guessing here would book the same tokens twice or never.
             account = (
                 called.failure.account
                 if called.failure is not None
                 else await self._reconciled(activity_id)
             )
             self._charge(activity_id, account, ask, model=model)
+            # An interrupted call must not look like a failure of its model: nothing fails over for
+            # a stop.
             stopped = called.code in {"cancelled", "unresponsive"}
             return StepFailed(activity_id, "interrupted", called.message) if stopped else called
         report = _named(called.report, model)
@@ -328,7 +339,7 @@ class ModelCaller:
         state.by_model = charged(state.by_model, model, account)
 
     def _typical_output(self, role: str) -> int:
-        """What the run's replies in a role so far let expect of the next."""
+        """The output tokens to expect of the next reply in a role."""
         replies, tokens = self.run.state.replies.get(role, (0, 0))
         return typical_output(replies=replies, tokens=tokens)
 
@@ -365,7 +376,7 @@ class ModelCaller:
 
 
 def _named(report: Reported, model: str) -> Reported:
-    """The report with the model that answered, also where that went without saying."""
+    """The report with the model that answered filled in."""
     if isinstance(report, ModelCallReport):
         return report.model_copy(update={"model": report.model or model})
     call = report.call.model_copy(update={"model": report.call.model or model})

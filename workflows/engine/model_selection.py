@@ -1,4 +1,4 @@
-"""Which models play a role at present, and how far down its chain a role has come."""
+"""Which models play a role now, and which one of its chain comes next."""
 
 from typing import Generic, TypeVar
 
@@ -8,7 +8,7 @@ RunT = TypeVar("RunT", bound=AnyRun, covariant=True)
 
 
 class ModelSelection(Generic[RunT]):
-    """The chains of models of a run; some kinds of loops seat others for a while."""
+    """The model chains of a run; some kinds of loops replace them for a stage or strategy."""
 
     def __init__(self, run: RunT) -> None:
         self.run = run
@@ -18,14 +18,15 @@ class ModelSelection(Generic[RunT]):
         return self.run.spec.models.chain(role)
 
     def seat(self, role: str) -> str:
-        """Under which name the state keeps how far the role's present chain has failed over."""
+        """The key under which the state keeps the failover position of the role's chain."""
         return role
 
     def model_of(self, role: str) -> str:
         """The model that a role calls next."""
+        # The position may lie beyond a chain that `amend` or a strategy has made shorter.
         chain = self.chain(role)
         return chain[min(self.run.state.chain_index.get(self.seat(role), 0), len(chain) - 1)]
 
     def more_chains(self) -> dict[str, tuple[str, ...]]:
-        """Chains that are no role's own, so that their models are known from the start."""
+        """Chains beside those of the roles, so that the run knows their models from the start."""
         return {}

@@ -1,4 +1,4 @@
-"""The recall step of every loop: what earlier runs left, before the first step of this one."""
+"""The recall step of every loop: what earlier runs learned, before this run's first step."""
 
 from temporalio import workflow
 
@@ -12,13 +12,13 @@ from perdure.workflows.engine.step_runner import Completed
 
 
 async def recall_memory(engine: Engine) -> RecallReport | None:
-    """Look up what earlier runs left; memory is a help, so that the run goes on without.
+    """Look up what earlier runs learned.
 
     Args:
-        engine: of the run whose goal, category and named skills are asked about.
+        engine: that of the run; its goal, category and named skills are looked up.
 
     Returns:
-        What was found, after it was charged and told as an event; None where the step failed.
+        What was found; None if the step failed. Memory is optional, so the run goes on without it.
     """
     run = engine.run
     run.set_phase("recalling")
@@ -29,6 +29,8 @@ async def recall_memory(engine: Engine) -> RecallReport | None:
         category=run.spec.category,
         token_limit=recall_allowance(run.spec.budget.tokens or None),
         skills=run.spec.skills,
+        # Memories fade with age. The time travels in the request, so a retried step finds the same
+        # ones.
         now=workflow.now(),
     )
     handle = workflow.start_activity_method(

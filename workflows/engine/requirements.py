@@ -1,26 +1,26 @@
-"""What a kind of loop demands of its worker before it begins, and what it learns of it there."""
+"""What a kind of loop needs of its worker, checked before anything is spent."""
 
 from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.run.activity_messages import OpenWorkspaceReport, StageSetup, StageTools
 
 
 class Requirements:
-    """The demands of a kind of loop; a loop without a rubric has none."""
+    """The requirements of a kind of loop; by default there are none."""
 
     def needs(self) -> WorkerRequirements:
-        """What the worker must have before anything is spent."""
+        """The programs, plugins and rights that the worker must have."""
         return WorkerRequirements()
 
     def seats(self) -> dict[str, StageTools]:
-        """The stages that work under a grant of their own; most loops have none."""
+        """The stages that have a tool grant of their own; most loops have none."""
         return {}
 
     def seat_orders(self, report: OpenWorkspaceReport) -> dict[str, StageSetup]:
-        """The frames of those stages, once it is known what each of them may."""
+        """The frames of those stages, made once the worker has granted their tools."""
         return {}
 
     def belongs(self) -> tuple[str, str]:
-        """The ids of the session and the project that the run belongs to; empty for none."""
+        """The ids of the run's session and project; empty for none."""
         return "", ""
 
     def admitted(self, report: OpenWorkspaceReport) -> None:
@@ -31,5 +31,5 @@ class Requirements:
         return False
 
     def judges(self) -> tuple[str, ...]:
-        """Models that are called beside those of the roles."""
+        """Models that are called in addition to those of the roles."""
         return ()

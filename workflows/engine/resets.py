@@ -1,7 +1,7 @@
-"""A run that was reset: before anything else it takes over from the lives before it.
+"""Resets: a run that was reset first takes over from its older executions.
 
-The server says that an execution began in the middle of an older one's history by a new random
-seed. Only a reset to the very first task brings none: there the execution's id tells.
+The server signals a reset in the middle of a history by a new random seed. A reset to the very
+first task brings none; there the execution's id tells.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ FROM_THE_START = "reset-to-the-start"
 
 
 class Superseded(Exception):
-    """The parent of a child that was reset has its result already: there is nothing to do."""
+    """This run ended before it was reset, and its parent has the result already."""
 
     def __init__(self, result: RunResult) -> None:
         super().__init__(result.id)
@@ -27,7 +27,7 @@ class Superseded(Exception):
 
 
 class Resets:
-    """Notices that an execution replaces an older one, and takes over from it."""
+    """Notices that this execution replaces an older one, and takes over from it."""
 
     def __init__(self, run: AnyRun) -> None:
         self.run = run
@@ -35,7 +35,9 @@ class Resets:
         self._taking = asyncio.Lock()
 
     def watch(self) -> None:
-        """Notice that this execution replaces an older one; called once, first of all."""
+        """Start watching for a reset; called once, before anything else."""
+        # A reset copies the old history and goes on from there. The new random seed is all that
+        # tells the code of it.
         workflow.register_random_seed_callback(self._reseeded)
         info = workflow.info()
         other = info.original_execution_run_id != info.run_id
@@ -48,13 +50,15 @@ class Resets:
         self._was_reset = True
 
     async def take_over(self) -> None:
-        """End what older lives left behind, and count what they spent.
+        """End what older executions left running, and count what they spent.
 
         Raises:
-            Superseded: this run ended in an older life, and works for another run.
+            Superseded: this run is a child that ended before it was reset.
         """
         if not self._was_reset:
             return
+        # Parallel steps all come through here; the second must wait for the first, not take over
+        # again.
         async with self._taking:
             if not self._was_reset:
                 return
@@ -75,6 +79,8 @@ class Resets:
             ),
             **activity_options.store_step(run.site, summary="take over after a reset"),
         )
+        # A child that was reset after its end has nothing to give: its parent has read its result
+        # and booked its spend.
         if report.ended is not None:
             raise Superseded(RunResult.model_validate_json(report.ended))
         run.record_event("run_reset", **take_over(state, report))
@@ -83,7 +89,7 @@ class Resets:
 
 
 async def _end(orphan: Orphan) -> None:
-    """Ask a child of an older life to end; how it does is nobody's any more."""
+    """Cancel a child of an older execution; nobody waits for its result any more."""
     try:
         await workflow.get_external_workflow_handle(orphan.id).cancel()
     except FailureError:

@@ -1,7 +1,7 @@
-"""One run, as all parts of its loop see it: what it is given, where it stands, what people see.
+"""A run as all parts of its loop share it: input, specification, state, and what people see.
 
-Each kind of loop has a `Run` of its own, which narrows the specification and the state and says
-what only that kind knows: its iteration, its plan, what an edited specification changes.
+Each kind of loop has a subclass of `Run` that narrows the specification and the state. It adds what
+only that kind knows: its iteration, its plan, what an amended specification changes.
 """
 
 from collections.abc import Sequence
@@ -55,6 +55,8 @@ class Run(Generic[SpecT, StateT]):
         self.in_one_piece = False
         self.deadline_passed = False
         self.shown: RunResult | None = None
+        # Not in the state: search attributes survive continue-as-new, and setting them once more in
+        # the next execution costs a single event.
         self._published: dict[str, object] = {}
 
     @property
@@ -64,7 +66,7 @@ class Run(Generic[SpecT, StateT]):
 
     @property
     def iteration_limit(self) -> int | None:
-        """The loop's own limit."""
+        """The largest number of iterations; None if there is no limit."""
         raise NotImplementedError
 
     @property
@@ -73,7 +75,7 @@ class Run(Generic[SpecT, StateT]):
         return False
 
     def stage_now(self) -> StageNow | None:
-        """The stage at work, in a run of roles."""
+        """The stage in progress; only runs of roles have stages."""
         return None
 
     def parts(self) -> tuple[tuple[str, bool, str], ...]:
@@ -85,24 +87,24 @@ class Run(Generic[SpecT, StateT]):
         return ()
 
     def iteration_state(self) -> dict[str, JsonValue] | None:
-        """What the newest finished iteration can be taken up from; None: its transcript."""
+        """The state from which `fork` can continue the newest iteration; None: its transcript."""
         return None
 
     def last_state(self) -> dict[str, JsonValue] | None:
-        """What an ended run can be taken up from; None for kinds that cannot."""
+        """The state from which an ended run can continue; None if this kind cannot."""
         return None
 
     def refuses(self, message: AnyMessage) -> str | None:
-        """Why this kind of loop takes no such message now; None where it does."""
+        """Why this kind of loop refuses a message now; None if it accepts it."""
         return None
 
     def edit(self, message: Amend) -> None:
-        """Act on an edited specification; a kind whose prompts hold the old goal says the new."""
+        """React to an amended specification."""
         if message.goal is not None:
             workflow.upsert_memo({"goal": " ".join(message.goal.split())[:MEMO_GOAL_CHARACTERS]})
 
     def take_back(self, texts: Sequence[str]) -> None:
-        """Act on what no longer holds; prompts that are made anew simply leave it out."""
+        """React to withdrawn guidance; prompts that are built anew simply leave it out."""
 
     @property
     def wall_time(self) -> float:
@@ -117,7 +119,7 @@ class Run(Generic[SpecT, StateT]):
 
     @property
     def structured(self) -> bool:
-        """Whether the answer is to fit a schema."""
+        """Whether the answer must match an output schema."""
         return output_schema_of(self.spec) is not None
 
     @property
@@ -128,7 +130,7 @@ class Run(Generic[SpecT, StateT]):
         return "wall_time" if self.deadline_passed else None
 
     def told_to_end(self) -> Ending | None:
-        """The end that a person, the run above or the deadline demands; None where nobody does."""
+        """The ending that a person, the parent or the deadline demands; None if none does."""
         if self.state.control.stop is not None:
             cancelled = self.state.control.stopped_by == "cancellation"
             reason = "parent_closed" if cancelled and self.site.parent else "stopped"
@@ -138,7 +140,7 @@ class Run(Generic[SpecT, StateT]):
         return None
 
     def ending(self) -> Ending | None:
-        """Why the run must end now: somebody demands it, or a clock has run out."""
+        """Why the run must end now: somebody demands it, or its time is spent."""
         told = self.told_to_end()
         if told is not None:
             return told
@@ -153,17 +155,19 @@ class Run(Generic[SpecT, StateT]):
         return left is not None and left <= 0
 
     def next_input(self) -> LoopInput:
-        """The same run, further on: the input of its next execution."""
+        """The input of the next execution of this run."""
         further = {"spec": self.spec, "state": self.state, "started_at": self.state.started_at}
         return self.given.model_copy(update=further)
 
     def next_activity_id(self) -> str:
         """A fresh id; with the execution's id it is the journal key of a model call."""
+        # A counter of the execution, not a uuid: the same on every replay, and short in every
+        # event.
         self.steps_started += 1
         return f"s{self.steps_started}"
 
     def record_event(self, event: EventType, **data: object) -> None:
-        """Put an event on the ring."""
+        """Add an event to the run's event buffer."""
         self.state.ring = self.state.ring.note(
             event,
             at=workflow.now(),
@@ -174,6 +178,8 @@ class Run(Generic[SpecT, StateT]):
 
     def append_record(self, record: IterationRecord) -> None:
         """Remember a finished iteration among the newest."""
+        # Bounded, because the state travels through every continue-as-new. The store has all
+        # records.
         self.state.records = [*self.state.records, record][-RECORDS_KEPT:]
         self.state.record_count = max(self.state.record_count, record.index)
         self.record_event(
@@ -188,7 +194,7 @@ class Run(Generic[SpecT, StateT]):
         )
 
     def apply_budget(self, budget: budgets.Budget) -> None:
-        """Take a changed budget, and say so once when a dimension passes 80 %."""
+        """Take a changed budget; warn once per dimension when it passes 80 %."""
         self.state.budget, passed = budgets.new_warnings(budget, wall_time=self.wall_time)
         for dimension in passed:
             self.record_event("budget_warning", dimension=dimension)
@@ -205,7 +211,7 @@ class Run(Generic[SpecT, StateT]):
         self.show_panel()
 
     def status(self) -> RunStatus:
-        """The status shape that every door shows."""
+        """The run's status, as every interface shows it."""
         return status_of(
             self.state,
             run=self.id,
@@ -225,6 +231,7 @@ class Run(Generic[SpecT, StateT]):
         wanted = search_attributes(
             self.state, kind=self.kind, label=label, iteration=self.iteration
         )
+        # An upsert is an event in the history, also when nothing changes.
         changed = {k: v for k, v in wanted.items() if self._published.get(k) != v}
         if changed:
             upsert(changed)
@@ -233,6 +240,7 @@ class Run(Generic[SpecT, StateT]):
 
     def show_panel(self) -> None:
         """Refresh the panel of the Web UI; this costs no history."""
+        # Current details are not part of the history, so they may be set as often as wanted.
         told = panel(
             self.state,
             run=self.id,

@@ -35,10 +35,10 @@ NO_VERDICT = "no usable verdict"
 
 
 class Scorer:
-    """Makes the parts of an evaluation; a failed one is never a number.
+    """Runs the parts of an evaluation. A failed part never becomes a number.
 
-    The rubric that they go by is the one in the run's frame. `unshared` are tokens of evaluating
-    that do not count towards the judges' share.
+    All parts use the rubric in the run's frame. `unshared` counts tokens of evaluation that do not
+    count towards the judges' share.
     """
 
     def __init__(self, engine: Engine, scoring: Scoring) -> None:
@@ -54,7 +54,7 @@ class Scorer:
         self.unshared = 0
 
     async def check_output(self, request: CheckRequest) -> CheckReport | StepFailed:
-        """What code says of the text."""
+        """Run the deterministic checks on a text."""
         summary = f"checks (iteration {self.run.iteration})"
         self.run.set_step(summary)
         outcome = await self.retries.outlasting(
@@ -76,7 +76,7 @@ class Scorer:
     async def verify_tree(
         self, rubric: Rubric, tree: str | None, output: BlobRef | None
     ) -> tuple[DimensionScore, ...] | StepFailed:
-        """What commands, tests and linters say of a snapshot."""
+        """Run commands, tests and linters on a snapshot."""
         if not rubric.verified:
             return ()
         summary = f"verify (iteration {self.run.iteration})"
@@ -112,7 +112,7 @@ class Scorer:
         return report.dimensions
 
     async def ask_judges(self, rubric: Rubric, question: Question) -> Verdict:
-        """All that was asked, from each judge that the rubric names for a part of it."""
+        """Ask each judge of the rubric for its part and join their verdicts."""
         verdict = Verdict()
         for part in question.by_judge(rubric):
             said = await self._ask_judge(replace(part, numbered=verdict.findings))
@@ -122,10 +122,10 @@ class Scorer:
         return verdict
 
     async def _ask_judge(self, question: Question) -> JudgeReport | Ending:
-        """The verdict, asked for again once with what was wrong; else why there is none.
+        """Ask a judge, and once more if its verdict was unusable; returns why there is none.
 
-        A judge that gives no usable one is followed by the next evaluator of the run, where one is
-        given. The rubric's own judges have no substitute: they are what it names.
+        If a judge gives no usable verdict, the run's next evaluator model is asked. Judges that the
+        rubric names have no substitute.
         """
         called = await self.models.call_structured(lambda problems: self._asked(question, problems))
         for other in self._other_judges(question):
@@ -134,6 +134,8 @@ class Scorer:
             self.run.record_event(
                 "model_failed_over", failed=called.call.model, to=other, why=NO_VERDICT
             )
+            # By model, not by moving the chain on: a judge without a verdict has answered, and may
+            # do better next time.
             instead = replace(question, model=other)
             called = await self.models.call_structured(partial(self._asked, instead))
         if not isinstance(called, JudgeReport):
@@ -150,7 +152,7 @@ class Scorer:
         return tuple(self.selection.chain("evaluator")[index + 1 :])
 
     def _asked(self, question: Question, problems: tuple[str, ...]) -> ModelCallSpec | LimitReached:
-        """The judge's question, in a context of its own, within the evaluator's share."""
+        """The call to a judge: in a context of its own, within the evaluator's share."""
         findings, share = question.findings, self.scoring.evaluator_share
         said = in_force(self.run.state.control.standing)
         entry = JudgeEntry(
@@ -166,6 +168,8 @@ class Scorer:
         )
         extra = self.costs.prompt(question.output.tokens.total)
         prompt = self.fitting.estimated(extra, role="evaluator", model=question.model)
+        # Judging has a share of its own, so that a talkative judge cannot use up the drafts'
+        # tokens.
         room = judge_room(self.run.state, share=share, prompt_tokens=prompt, apart=self.unshared)
         if room is not None and room < LEAST_JUDGE_TOKENS:
             return share_spent(
@@ -194,7 +198,7 @@ class Scorer:
     async def score_by_person(
         self, rubric: Rubric, *, output: BlobRef | None, tree: str | None
     ) -> tuple[DimensionScore, ...] | Ending:
-        """The scores that a person gives, asked for until they can be read."""
+        """Ask a person for scores through a gate."""
         names = tuple(item.name for item in rubric.human)
         prompt = review_prompt(rubric, iteration=self.run.iteration, output=output, files=tree)
         gate = await self.people.ask("review", prompt, free_text=True, scores=names)

@@ -1,4 +1,4 @@
-"""Opening a run: its working folder, then its frame, before anything is spent."""
+"""Opening a run: its working folder, then its frame, before any money is spent."""
 
 from pydantic import JsonValue
 from temporalio import workflow
@@ -53,9 +53,11 @@ class Setup:
         goes_on: bool = False,
         resume: TranscriptRef | None = None,
     ) -> OpenRunReport | Ending:
-        """Make the working folder and write the frame; a conversation may go on from a head."""
+        """Make the working folder and write the frame; `resume` continues a transcript."""
         self.run.record_event("run_started", kind=self.run.kind)
         self.run.sync_visibility()
+        # First, because it may fail cheaply: missing programs or folders are found before any model
+        # call.
         workspace = await self.open_workspace()
         if isinstance(workspace, StepFailed):
             return self._unopened(workspace)
@@ -68,6 +70,8 @@ class Setup:
         state.frame, state.cards = report.frame, report.cards
         state.system_tokens, state.task_tokens = report.system_tokens, report.task_tokens
         state.root, state.base_tree = workspace.report.grant.root, workspace.report.base_tree
+        # The tools' policies are pinned here: a plugin that is upgraded while a run works must not
+        # change what the run may do.
         state.terms = list(workspace.report.terms)
         self.requirements.admitted(workspace.report)
         state.notifies = report.notifies
@@ -75,13 +79,13 @@ class Setup:
         return report
 
     def _unopened(self, broken: StepFailed) -> Ending:
-        """Why a run ends before it began: a person or a clock ended it, else opening it failed."""
+        """Why the run ends before it began: a person or a clock ended it, or opening failed."""
         ending = self.run.ending() if self.run.interruption is not None else None
         failed = Ending(outcome="failed", reason=opening_reason(broken), detail=broken.message)
         return ending or failed
 
     def _skip_failing(self, report: OpenRunReport) -> None:
-        """Begin behind models that failed for other runs a moment ago."""
+        """Skip models that failed for other runs a moment ago."""
         for role in ROLES:
             chain = self.run.spec.models.chain(role)
             first = first_model(chain, report.failing)
@@ -93,7 +97,7 @@ class Setup:
                 )
 
     async def open_workspace(self) -> Completed[OpenWorkspaceReport] | StepFailed:
-        """Make the working folder, or bring it to the snapshot that the run stands at."""
+        """Make the working folder, or restore it to the run's last snapshot."""
         self.run.set_step("open the workspace")
         request = OpenWorkspaceRequest(
             run=self.run.id,

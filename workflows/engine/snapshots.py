@@ -1,4 +1,4 @@
-"""Storing the working folder of a run that writes, as a tree and as a patch."""
+"""Snapshots: the working folder of a run that writes, stored as a tree and as a patch."""
 
 from temporalio import workflow
 
@@ -20,8 +20,9 @@ class Snapshots:
         self.retries = retries
 
     async def take(self, *, patch_to: str | None = None) -> SnapshotReport | None:
-        """Store the working folder of a run that writes; None for all others."""
+        """Store the working folder; None if the run does not write or the step failed."""
         run = self.run
+        # Only a run that may write has a working copy with a tree to start from.
         if run.state.base_tree is None:
             return None
         summary = f"snapshot (iteration {run.iteration})"
@@ -47,8 +48,5 @@ class Snapshots:
         return outcome.report if isinstance(outcome, Completed) else None
 
     async def deliver(self, tree: str | None) -> SnapshotReport | None:
-        """Store the folder as it stands, and the patch from its beginning to `tree`.
-
-        Without a tree the patch leads to the folder as it stands.
-        """
+        """Store the folder, and the patch from its first state to `tree` (by default, to now)."""
         return await self.take(patch_to=tree or "")

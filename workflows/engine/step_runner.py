@@ -1,7 +1,7 @@
-"""Running one activity so that a person's stop and the run's deadline can end it.
+"""Running one activity so that a stop or the deadline can end it.
 
-The wait is on the activity and on the loop's interruption together; an interrupted step is
-cancelled and then awaited, within a bound, for what it used.
+The loop waits for the activity and for an interruption at once. An interrupted step is cancelled,
+and gets a limited time to report what it used.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ STOPPED_WORKER = "worker_shutdown"
 
 @dataclass(frozen=True, slots=True)
 class Completed(Generic[R]):
-    """The step reported."""
+    """The report of a step that succeeded."""
 
     report: R
 
@@ -56,12 +56,12 @@ class StepFailed:
 
     @property
     def lost(self) -> bool:
-        """Whether it ended with its worker, and nobody knows how far it had come."""
+        """Whether its worker was lost, so that nobody knows how far it got."""
         return self.code in {LOST, STOPPED_WORKER}
 
     @property
     def stopped(self) -> bool:
-        """Whether its worker was stopped on purpose: that counts against no step."""
+        """Whether its worker was stopped on purpose, which is no fault of the step."""
         return self.code == STOPPED_WORKER
 
 
@@ -73,9 +73,9 @@ class StepRunner:
         self.resets = resets
 
     async def wait_while_paused(self) -> bool:
-        """Start no new step while paused; true when the wait ended because the run must end.
+        """Wait while the run is paused, before a new step; true if the run must end.
 
-        Before anything else the older lives of a run that was reset are accounted for.
+        A run that was reset takes over from its older executions first.
         """
         await self.resets.take_over()
         if self.run.mid_stage:
@@ -96,10 +96,12 @@ class StepRunner:
     async def await_step(
         self, handle: ActivityHandle[R], *, activity_id: str, patience: float = 0.0
     ) -> Completed[R] | StepFailed:
-        """Await a step; end it when the loop is interrupted, and give it a bound to report.
+        """Await a step. An interruption cancels it and gives it a limited time to report.
 
-        With `patience`, in seconds, an interruption lets the step go on for that long first.
+        With `patience`, in seconds, the step may go on for that long before it is cancelled.
         """
+        # Not `asyncio.wait_for`: around an activity it returns the late value, and the limit passes
+        # unseen.
         interrupted = asyncio.create_task(
             workflow.wait_condition(lambda: self.run.interruption is not None)
         )
@@ -108,6 +110,8 @@ class StepRunner:
         if patience and not handle.done():
             await workflow.wait([handle], timeout=patience)
         if not handle.done():
+            # Cancelling reaches a step with its next heartbeat; then it has the grace to report
+            # what it used. Only after both is it given up.
             handle.cancel()
             timing = self.run.site.timing
             await workflow.wait([handle], timeout=timing.heartbeat + timing.stop_grace)
@@ -148,5 +152,5 @@ def _failure(cause: ApplicationError) -> ModelFailure | None:
 
 
 def opening_reason(step: StepFailed) -> str:
-    """Why a run whose opening broke has failed."""
+    """The reason of a run whose opening failed."""
     return "invalid_input" if step.code in {"invalid_input", "not_found"} else "internal"

@@ -1,4 +1,4 @@
-"""What a model call may be asked to reply in, and the activity that reads such a reply."""
+"""The structures that a model can be asked to reply in, each with the activity that reads it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,7 +24,7 @@ from perdure.domain.run.activity_messages import JudgeRequest, ModelCallRequest,
 
 
 class StructuredReplies(Protocol):
-    """What a call is to reply in; `least` is the shortest output that such a reply fits in."""
+    """A structure to reply in; `least` is the shortest output that such a reply fits in."""
 
     @property
     def least(self) -> int:
@@ -40,7 +40,7 @@ class StructuredReplies(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What makes a call a judgement: what to score, and what is known already."""
+    """A judge's verdict: what to score, and which findings are open."""
 
     dimensions: tuple[str, ...]
     open_findings: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """What makes a call a plan."""
+    """A planner's steps."""
 
     least: int = least_output("plan")
 
@@ -83,7 +83,7 @@ class Planning:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What makes a call a look back at an ended run."""
+    """What a learner draws from a run that has ended."""
 
     least: int = least_output("learnings")
 
@@ -96,7 +96,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Repairing:
-    """What makes a call the repair of a tool: the address of its draft."""
+    """The repair of a generated tool; `draft` is the address of its source."""
 
     draft: str
     least: int = least_output("repair")
@@ -111,7 +111,7 @@ class Repairing:
 
 @dataclass(frozen=True, slots=True)
 class VerdictAsking:
-    """What makes a call the second question for a verdict."""
+    """A reviewer's verdict, asked for again in structured form."""
 
     least: int = least_output("verdict")
 
@@ -126,7 +126,7 @@ class VerdictAsking:
 
 @dataclass(frozen=True, slots=True)
 class GoalJudging:
-    """What makes a call the question whether the goal is achieved."""
+    """Whether the goal of a loop of roles is achieved."""
 
     least: int = least_output("goal")
 
@@ -141,7 +141,7 @@ class GoalJudging:
 
 @dataclass(frozen=True, slots=True)
 class Managing:
-    """What makes a call a manager's decision."""
+    """A manager's decision."""
 
     least: int = least_output("decision")
 
@@ -154,7 +154,7 @@ class Managing:
 
 @dataclass(frozen=True, slots=True)
 class WorkReviewing:
-    """What makes a call a review: of one result, or of each of some criteria."""
+    """A critic's review of one result, or of each of some criteria."""
 
     criteria: tuple[str, ...] = ()
 

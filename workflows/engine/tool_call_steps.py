@@ -1,4 +1,4 @@
-"""Single tool calls as steps: looking at one, running one, and what became of a lost one."""
+"""Single tool calls as steps: checking one, running one, and reporting a lost one."""
 
 from temporalio import workflow
 
@@ -17,7 +17,7 @@ UNCERTAIN = frozenset({"timeout", "effect_uncertain"})
 
 
 class ToolCallSteps:
-    """Starts single tool calls, and says what became of a lost one."""
+    """Starts single tool calls, and reports what happened to a lost one."""
 
     def __init__(self, run: AnyRun, policy: TurnPolicy) -> None:
         self.run = run
@@ -36,6 +36,8 @@ class ToolCallSteps:
                 activity_id=activity_id,
                 summary=f"look at {entry.call.name} {entry.call.label} before it is approved",
                 timeout_s=timeout_s,
+                # A look changes nothing, whatever the tool itself does, so it may be repeated
+                # freely.
                 idempotent=True,
             ),
         )
@@ -82,10 +84,12 @@ class ToolCallSteps:
         )
 
     def lost_call(self, entry: PlannedCall, broken: StepFailed, *, ran: bool = True) -> CallOutcome:
-        """A call that ended without a report: said plainly, never repeated blindly."""
+        """The outcome of a call that ended without a report; it is never repeated blindly."""
         if broken.code in {"cancelled", "unresponsive"}:
             return CallOutcome(call_id=entry.call.id, outcome="interrupted", note=broken.message)
         lost = broken.lost or broken.code in UNCERTAIN
+        # The tool may have sent its mail or written its file before the worker died. Only a look
+        # can tell, and the model is the one who can look.
         if ran and lost and not self.terms_of(entry).idempotent:
             note = (
                 f"{entry.call.name} was lost while it ran. Its effect is uncertain: look before "

@@ -1,7 +1,7 @@
-"""The tool calls of one reply: refused, approved, asked or run, in waves, each with one result.
+"""The tool calls of one reply: refused, approved, asked or run, each with exactly one result.
 
-A batch lies in the turn state, so a run may wait days for an approval, or continue as new while it
-waits, and go on with what is still open.
+The open calls are part of the turn state. So a run may wait days for an approval, continue as new
+meanwhile, and go on with the calls that are left.
 """
 
 import asyncio
@@ -56,6 +56,7 @@ class ToolCalls:
             tallies=state.tallies,
             max_repeat=turns.max_tool_repeat,
         )
+        # From here the batch is in the state, so the run may continue as new at any point of it.
         state.batch = Batch(planned=list(planned))
         for entry in planned:
             if entry.verdict in {"illegal", "repeat", "unreadable"}:
@@ -69,6 +70,7 @@ class ToolCalls:
     async def carry_out(self, state: TurnState, turns: Turns) -> Ending | None:
         """Work through the open batch and append its results; returns why the loop must end."""
         batch = state.batch or Batch()
+        # Questions first, so that people can answer while the calls that need nobody run.
         await self._open_gates(state)
         await self._run_ready(state, turns)
         ended = await self._await_people(state, turns)
@@ -99,7 +101,7 @@ class ToolCalls:
                 batch.gates[entry.call.id] = gate.id
 
     async def _ask_approvals(self, state: TurnState, entries: list[PlannedCall]) -> None:
-        """Nobody is asked about a call whose arguments are wrong, or that its grant forbids."""
+        """Check the calls first: nobody is asked to approve a call that could not run."""
         for start in range(0, len(entries), WAVE):
             wave = entries[start : start + WAVE]
             await self.life.wait_or_continue_as_new()
@@ -115,7 +117,7 @@ class ToolCalls:
     async def _looked(
         self, state: TurnState, entry: PlannedCall, look: Completed[CheckCallReport] | StepFailed
     ) -> Completed[CheckCallReport] | StepFailed:
-        """A look whose worker was stopped, again: it is no fault of the call."""
+        """Repeat a check whose worker was stopped on purpose."""
         while isinstance(look, StepFailed) and look.stopped and self.run.interruption is None:
             activity_id, handle = self.calls.start_look(state, entry)
             look = await self.steps.await_step(handle, activity_id=activity_id)
@@ -179,7 +181,7 @@ class ToolCalls:
         return waves
 
     def _permitted(self, state: TurnState, wave: list[PlannedCall]) -> list[PlannedCall]:
-        """The calls that the budget still allows; the others are told so."""
+        """The calls that the budget still allows; the others get a result that says so."""
         left = self.run.state.budget.remaining("tool_calls")
         room = len(wave) if left is None else int(left)
         for entry in wave[room:]:
@@ -194,7 +196,7 @@ class ToolCalls:
     async def _again(
         self, state: TurnState, entry: PlannedCall, done: Completed[ToolCallReport] | StepFailed
     ) -> Completed[ToolCallReport] | StepFailed:
-        """A harmless call that broke its workers, again as often as a person wants that."""
+        """Run an idempotent call again after it lost its worker, as long as a person wants that."""
         terms = self.calls.terms_of(entry)
         while isinstance(done, StepFailed) and done.lost and terms.idempotent:
             if not await self.retries.goes_on_after(done, entry.call.name):
@@ -275,12 +277,14 @@ class ToolCalls:
             state.batch.settled[entry.call.id] = settled
 
     def _finish_batch(self, state: TurnState, turns: Turns) -> Ending | None:
-        """Append all results in call order; count strikes and volume."""
+        """Append all results in call order; count violations and call volume."""
         batch = state.batch or Batch()
         results: list[ToolResultEntry] = []
         for entry in batch.planned:
             settled = batch.settled[entry.call.id]
             results.append(self._result_entry(state, entry, settled, turns))
+        # In the order of the calls, whichever ended first: providers match results to calls, and a
+        # stable order keeps the prompt cacheable.
         state.entries = [ResultsEntry(type="results", results=tuple(results))]
         if cut := told_of_cut(state):
             state.entries.append(SayEntry(type="say", text=cut))
