@@ -6,7 +6,7 @@ imported and built when they are first asked for: each command pays for what it 
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from temporalio.client import Client
@@ -54,16 +54,10 @@ async def services(
     take tasks that are meant for the workers there, with the environment of whoever submits.
     """
     runtime = EmbeddedRuntime(settings)
-    if start and (with_worker or settings.temporal.address is None):
-        endpoints = await runtime.ensure(on_progress)
+    if start:
+        endpoints = await _started(runtime, settings, on_progress, with_worker=with_worker)
     else:
-        state = await runtime.state()
-        # Services of this home that belong to another server than the named one are not meant.
-        ours = state is not None and settings.temporal.address in {
-            None,
-            state.endpoints.temporal_address,
-        }
-        endpoints = state.endpoints if state and ours else _named_endpoints(settings)
+        endpoints = await _found(runtime, settings)
     async with AsyncExitStack() as resources:
         stores = await open_stores(
             settings.home, settings.database_url, encryption_keys=encryption_keys(settings)
@@ -79,7 +73,7 @@ async def services(
             return build_parts(settings, stores, telemetry, resources)
 
         address = partial(_started_since, runtime, settings)
-        yield _Client(settings, stores, parts, telemetry, endpoints, address).services()
+        yield _Client(settings, stores, parts, telemetry, endpoints, address).services
 
 
 class _Client:
@@ -110,11 +104,13 @@ class _Client:
         self._endpoints = endpoints
         self._address = address
 
+    @cached_property
     def services(self) -> Services:
         """All services, as doors are handed them."""
         stores = self._stores
         return Services(
             gateway=self._gateway(),
+            started=self._with_services_started,
             blobs=stores.blobs,
             records=stores.records,
             journal=stores.journal,
@@ -132,6 +128,16 @@ class _Client:
             models=lambda: self._parts().models,
             endpoints=self._endpoints,
         )
+
+    async def _with_services_started(
+        self, on_progress: OnProgress, *, with_worker: bool = False
+    ) -> Services:
+        settings, runtime = self._settings, EmbeddedRuntime(self._settings)
+        endpoints = await _started(runtime, settings, on_progress, with_worker=with_worker)
+        if endpoints == self._endpoints:
+            return self.services
+        again = (settings, self._stores, self._parts, self._telemetry, endpoints, self._address)
+        return _Client(*again).services
 
     def _gateway(self) -> Gateway:
         stores, facts = self._stores, self._facts()
@@ -181,6 +187,26 @@ class _Client:
         return await resolver(self._parts()).resolve(spec, served)
 
 
+async def _started(
+    runtime: EmbeddedRuntime, settings: Settings, on_progress: OnProgress, *, with_worker: bool
+) -> Endpoints:
+    """Where services answer, which are started where they are away and nothing else is named."""
+    if with_worker or settings.temporal.address is None:
+        return await runtime.ensure(on_progress)
+    return await _found(runtime, settings)
+
+
+async def _found(runtime: EmbeddedRuntime, settings: Settings) -> Endpoints:
+    """Where services answer, whether they run or not."""
+    state = await runtime.state()
+    # Services of this home that belong to another server than the named one are not meant.
+    ours = state is not None and settings.temporal.address in {
+        None,
+        state.endpoints.temporal_address,
+    }
+    return state.endpoints if state and ours else _named_endpoints(settings)
+
+
 async def _started_since(runtime: EmbeddedRuntime, settings: Settings) -> str:
     """The address of this home's own server, where none is named.
 
@@ -202,7 +228,7 @@ async def _started_since(runtime: EmbeddedRuntime, settings: Settings) -> str:
 def services_of(parts: "Parts", endpoints: Endpoints) -> Services:
     """The services over parts that are built already."""
     client = _Client(parts.settings, parts.stores, lambda: parts, parts.telemetry, endpoints)
-    return client.services()
+    return client.services
 
 
 def loops_of(parts: "Parts") -> "LoopService":

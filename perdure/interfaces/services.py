@@ -196,11 +196,23 @@ class RunGateway(Protocol):
         ...
 
 
+class Start(Protocol):
+    """Starts embedded services that are away, and gives the services as they are then.
+
+    Beside a named server nothing is started, unless it is asked for `with_worker`.
+    """
+
+    async def __call__(
+        self, on_progress: OnProgress, *, with_worker: bool = False
+    ) -> "Services": ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """One connected installation."""
 
     gateway: RunGateway
+    started: Start
     blobs: BlobStore
     records: RecordStore
     journal: Journal

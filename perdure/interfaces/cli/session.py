@@ -44,6 +44,11 @@ class Session:
         finally:
             await opening.__aexit__(None, None, None)
 
+    async def started(self, services: Services, *, with_worker: bool = False) -> Services:
+        """The same services, after those that are embedded and away were started."""
+        with self.output.working("connecting") as progress:
+            return await services.started(progress, with_worker=with_worker)
+
 
 async def each_run(services: Services, given: Sequence[str]) -> list[str]:
     """The full ids of what a person named, each once, in order.

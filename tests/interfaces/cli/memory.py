@@ -180,6 +180,7 @@ class Installation:
             stack.push_async_callback(stores.close)
         return Services(
             gateway=self.gateway,
+            started=self._started,
             blobs=self.blobs,
             records=stores and stores.records,
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
@@ -197,6 +198,12 @@ class Installation:
             models=MemoryModels,
             endpoints=ENDPOINTS,
         )
+
+    async def _started(
+        self, on_progress: Callable[[str], None], *, with_worker: bool = False
+    ) -> Services:
+        self.calls.append("start")
+        return await self._services(AsyncExitStack())
 
     def _runtime(self, restarts: int = 0) -> FakeRuntime:
         return FakeRuntime(parts=(FakePart("worker", restarts=restarts),), endpoints=ENDPOINTS)

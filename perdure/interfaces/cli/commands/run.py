@@ -55,7 +55,7 @@ async def run(
         if dry_run:
             return await show_plan(session, services, spec, notes=submission.notes)
         await services.gateway.check(spec)
-    async with session.connected(start=True, with_worker=with_worker) as services:
+        services = await session.started(services, with_worker=with_worker)
         for note in submission.notes:
             session.output.note(note)
         gateway, name = services.gateway, submission.name

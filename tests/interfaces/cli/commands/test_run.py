@@ -26,7 +26,7 @@ def test_a_goal_in_words_runs_as_agent_and_ends_with_its_result(perdure: Install
     [spec] = perdure.gateway.started
     assert isinstance(spec, AgentSpec)
     assert spec.goal == "say hello"
-    assert perdure.calls == ["connect", "disconnect", "connect and start", "disconnect"]
+    assert perdure.calls == ["connect", "start", "disconnect"]
     assert perdure.out == snapshot("""\
 [start] Write a product text for a steel water bottle.
 [iter 1/6] score 0.73
@@ -135,7 +135,7 @@ def test_a_wrong_name_is_told_before_services_start(perdure: Installation) -> No
     perdure.gateway.check_error = InvalidInput("models.executor: nobody knows clod-9.")
     assert perdure.run("run", "say hello", "--model", "clod-9") == 2
     assert "nobody knows clod-9" in perdure.err
-    assert "connect and start" not in perdure.calls
+    assert "start" not in perdure.calls
     assert perdure.gateway.started == []
 
 
