@@ -1,4 +1,4 @@
-"""The gates of a claimed completion; each fact is gathered when its gate is reached."""
+"""The completion checks: what must hold before a manager's `complete` counts."""
 
 from typing import Literal, assert_never
 
@@ -31,7 +31,7 @@ NOT_INSPECTED = "could not be looked at"
 
 
 class CompletionChecks:
-    """Looks at what a manager says is done, gate after gate."""
+    """Checks what a manager says is done, one check after another."""
 
     def __init__(self, run: DelegationRun, engine: Engine, reviews: WorkReviews) -> None:
         self.run = run
@@ -39,10 +39,12 @@ class CompletionChecks:
         self.reviews = reviews
 
     async def check(self, complete: Complete) -> AfterCheck | Rate:
-        """Pass gate after gate; the first that refuses says what follows."""
+        """Run check after check; the first that refuses decides what follows."""
         settings, state = self.run.spec.delegation, self.run.state
         self.run.set_phase("evaluating")
         self._claim(complete)
+        # Facts are gathered one by one, cheapest first: a completion without its files never pays
+        # for a reviewer.
         facts = CompletionFacts(critique=state.course.reviews.mean)
         while True:
             step = completion_step(complete, facts, settings)
@@ -57,7 +59,7 @@ class CompletionChecks:
     async def _all_facts(
         self, complete: Complete, facts: CompletionFacts, rejection: Rejection
     ) -> CompletionFacts:
-        """What a repair must know: where the breaker trips, also what later gates would look at."""
+        """Gather what a repair must know: if the breaker trips, the facts of later checks too."""
         cap = self.run.spec.delegation.completion_rejections
         _, tripped = self.run.state.course.breaker.after(rejection, cap=cap)
         for wanted in unseen(complete, facts, self.run.spec.delegation) if tripped else ():
@@ -67,7 +69,7 @@ class CompletionChecks:
         return facts
 
     def _claim(self, complete: Complete) -> None:
-        """What the manager wants to hand over, should nothing better come."""
+        """Remember what the manager wants to hand over, in case nothing better follows."""
         state = self.run.state
         state.artifacts = list(expected_files(complete, self.run.spec.delegation))
         state.claimed = BestResult(
@@ -112,7 +114,7 @@ class CompletionChecks:
         return following
 
     async def _gather(self, complete: Complete, wanted: Wanted) -> dict[str, object] | Rejection:
-        """The fact that a gate wants; what cannot be had refuses like the gate itself."""
+        """Gather the fact that a check needs. A fact that cannot be had refuses like the check."""
         files = expected_files(complete, self.run.spec.delegation)
         report = await self.inspect(wanted, deliverables=files)
         match wanted:
@@ -133,7 +135,7 @@ class CompletionChecks:
     async def inspect(
         self, wanted: Wanted | Literal["text"], *, deliverables: tuple[str, ...]
     ) -> InspectReport | None:
-        """Look at what is handed over; None when that was not possible."""
+        """Inspect what is handed over; None if that was not possible."""
         settings, final = self.run.spec.delegation, self.run.state.turnover.final
         request = InspectRequest(
             wanted=wanted,
@@ -164,10 +166,12 @@ class CompletionChecks:
         return inspected.report
 
     async def _unmet(self, report: InspectReport | None) -> tuple[str, ...]:
-        """The success criteria that are not met; a reviewer who fails lets nothing pass."""
+        """The success criteria that are not met. If the reviewer fails, nothing passes."""
         criteria = self.run.spec.delegation.success_criteria
         question = None if report is None else report.question
         if question is None:
+            # What could not be checked counts as unmet. Anything else would let an outage accept
+            # the work.
             return (f"the success criteria {NOT_INSPECTED}",)
         review = await self.reviews.ask(question, what="success criteria", criteria=criteria)
         if review is None or review.unmet is None:

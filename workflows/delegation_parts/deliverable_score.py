@@ -1,4 +1,4 @@
-"""The rubric of a delegation run: it scores what a manager hands over, after all gates passed."""
+"""Scores what a manager hands over by the rubric, after all completion checks passed."""
 
 from pydantic import JsonValue
 
@@ -22,7 +22,7 @@ FAILED = "evaluator_failed"
 
 
 class DeliverableScore:
-    """Has the rubric score what is handed over; a person's score may outlast an execution."""
+    """Scores deliverables by the rubric. A person's score may take longer than one execution."""
 
     def __init__(
         self, run: DelegationRun, engine: Engine, *, scorer: Scorer, completion: CompletionChecks
@@ -33,15 +33,17 @@ class DeliverableScore:
         self.completion = completion
 
     def frame_extra(self) -> dict[str, JsonValue]:
-        """The rubric, frozen by lying where those who evaluate look for it."""
+        """The rubric as part of the frame, where evaluators read it; so it cannot change later."""
         if self.run.spec.rubric is None:
             return {}
         return RefineFrame(rubric=self.run.spec.rubric).model_dump(mode="json", by_alias=True)
 
     async def rate(self, rubric: Rubric) -> AfterCheck | Ending:
-        """Score what is handed over; an ending when a limit or a person came first."""
+        """Score the deliverable; returns an ending if a limit or a person came first."""
         state, turnover = self.run.state, self.run.state.turnover
         self.run.set_phase("evaluating")
+        # The evaluation is in the state once it is made: a run that continued as new while a person
+        # scored does not pay its judges again.
         said = turnover.evaluation or await self.rolling.never_during(self._evaluated(rubric))
         if isinstance(said, Evaluation):
             turnover.evaluation = said
@@ -63,7 +65,7 @@ class DeliverableScore:
         return following
 
     def _unrated(self, ending: Ending) -> AfterCheck | Ending:
-        """Without a score: a failed evaluator is told to the manager once, or ends the run."""
+        """Handle a missing score: tell the manager once, then end the run."""
         if ending.outcome != "failed":
             return ending
         state = self.run.state
@@ -73,7 +75,7 @@ class DeliverableScore:
         return following
 
     async def _evaluated(self, rubric: Rubric) -> Evaluation | Ending:
-        """What code, programs and models say of it."""
+        """Run checks, programs and judges."""
         text = await self._handed_over()
         if isinstance(text, Ending):
             return text
@@ -86,6 +88,7 @@ class DeliverableScore:
         verified = await self.scorer.verify_tree(rubric, self.run.state.tree, text)
         if isinstance(verified, StepFailed):
             return self._unchecked(verified)
+        # Reviewers spend under the same role; the judges' share must not be charged for them.
         self.scorer.unshared = evaluator_tokens(self.run.state) - self.run.state.judged_tokens
         names = tuple(item.name for item in rubric.judged)
         verdict = await self.scorer.ask_judges(rubric, Question(output=text, asked=names))
@@ -101,7 +104,7 @@ class DeliverableScore:
         return evaluation if missing is None else _failed(missing)
 
     async def _reviewed(self, rubric: Rubric, evaluation: Evaluation) -> Evaluation | Ending:
-        """With a person's scores, where the rubric asks for them."""
+        """Add a person's scores if the rubric asks for them."""
         if not rubric.human:
             return evaluation
         given = await self.scorer.score_by_person(
@@ -110,7 +113,7 @@ class DeliverableScore:
         return given if isinstance(given, Ending) else completed(rubric, evaluation, given)
 
     async def _handed_over(self) -> BlobRef | Ending:
-        """The text that the rubric looks at: the final result, and the files behind it."""
+        """The text that is scored: the final result, followed by the files."""
         final = self.run.state.turnover.final
         if final is not None and not self.run.state.artifacts:
             return final

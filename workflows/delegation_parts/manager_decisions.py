@@ -1,4 +1,4 @@
-"""Asking a manager what is to be done next, again where its reply could not be read."""
+"""Asking the manager for its next decision."""
 
 from temporalio import workflow
 
@@ -27,7 +27,7 @@ WRAP_UP = "The budget is spent. Complete now: say in the final result what there
 
 
 class ManagerDecisions:
-    """Asks the manager what is to be done next."""
+    """Asks the manager for its next decision."""
 
     def __init__(self, run: DelegationRun, engine: Engine) -> None:
         self.run = run
@@ -36,7 +36,7 @@ class ManagerDecisions:
         self.models = engine.models
 
     async def manage(self) -> None:
-        """Ask the manager; a reply that cannot be read is asked again with the reason."""
+        """Ask the manager; if its reply is unreadable, ask again and say why."""
         state = self.run.state
         if state.turnover.record is None:  # else the run continued as new while people were asked
             self._begin()
@@ -45,6 +45,8 @@ class ManagerDecisions:
         problems: tuple[str, ...] = ()
         await self._add_inputs()
         while state.turnover.decision is None and state.turnover.ending is None:
+            # Counted before the call: what people say during it is not in its prompt, and must stay
+            # unread.
             read = len(state.control.inputs), len(state.control.guidance)
             called = await self.models.call_model(self._asking(problems))
             if isinstance(called, ManageReport) and called.decision is not None:
@@ -62,12 +64,12 @@ class ManagerDecisions:
                 state.turnover.ending = self.limits.ending_of(called)
 
     def _heard_by_manager(self, inputs: int, guidance: int) -> None:
-        """What its prompt told is read; what came during the call is for the next one."""
+        """Mark as read what the prompt contained; the rest waits for the next decision."""
         control = self.run.state.control
         control.inputs, control.guidance = control.inputs[inputs:], control.guidance[guidance:]
 
     async def _add_inputs(self) -> None:
-        """Long texts that people added become inputs of the task, which workers can inherit."""
+        """Turn long texts that people added into inputs of the task, which workers can inherit."""
         state = self.run.state
         new = with_added(state.inputs, state.control.inputs)
         fresh = {name: value for name, value in new.items() if name not in state.inputs}
@@ -129,16 +131,18 @@ class ManagerDecisions:
         )
 
     def _known(self) -> list[SayEntry]:
-        """What earlier runs learned, before all that changes, so that a prompt cache reads it."""
+        """What earlier runs learned: first in the prompt, so that the provider can cache it."""
         known = self.run.state.recalled
         if known is None:
             return []
         return [SayEntry(type="say", ref=known.hash, tokens=known.tokens.total)]
 
     async def wrap_up(self) -> None:
-        """One call from the reserve: the manager says what there is."""
+        """Make one last call, paid from the reserve: the manager sums up what there is."""
         state = self.run.state
         claimed = state.claimed is not None and state.claimed.complete
+        # A run that never got anywhere has nothing to wrap up, and one whose completion passed has
+        # said it.
         if (
             state.frame is None
             or not state.course.usable

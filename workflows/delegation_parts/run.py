@@ -1,4 +1,4 @@
-"""What a manager's run is: its course so far, its tree, and what its budget is for."""
+"""The state of a delegation run: decisions so far, its tree of runs, its budget phase."""
 
 from pydantic import JsonValue
 from temporalio import workflow
@@ -22,7 +22,7 @@ SMOKE_TEST = "delegation.smoke_test"
 
 
 class DelegationRun(Run[DelegationSpec, DelegationState]):
-    """A goal, with the decisions of its manager and the work of the tree below it."""
+    """A run of a manager, with its decisions and the work of the runs below it."""
 
     def __init__(self, given: DelegationInput) -> None:
         fresh = DelegationState(
@@ -35,16 +35,16 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
 
     @property
     def iteration(self) -> int:
-        """Decisions of the manager, the one in progress included."""
+        """The number of decisions, including the one in progress."""
         return self.state.course.iteration
 
     @property
     def iteration_limit(self) -> int | None:
-        """The permitted decisions."""
+        """The largest number of decisions."""
         return self.spec.delegation.max_iterations
 
     def plan_lines(self) -> tuple[str, ...]:
-        """The task plan with statuses."""
+        """The task plan, with the status of each subtask."""
         return plan_view(self.state.course.plan)
 
     def iteration_state(self) -> dict[str, JsonValue]:
@@ -57,7 +57,8 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
 
     @property
     def budget_phase(self) -> BudgetPhase:
-        """What the rest of the budget is for."""
+        """The phase of the budget, which decides what the manager may still do."""
+        # The scarcest dimension counts, time included: the phase changes before any limit is hit.
         left = self.state.budget.fraction_remaining(wall_time=self.wall_time)
         return budget_phase(left)
 
@@ -67,17 +68,17 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
         return self.spec.delegation.submanagers.per_run - self.state.budget.spent.sub_managers
 
     def inform(self, *notes: str) -> None:
-        """Tell the manager something in its next view."""
+        """Tell the manager something in its next prompt."""
         self.state.course = self.state.course.told(*notes)
 
     def ended_by(self, verdict: RunEnd) -> Ending:
-        """The rules' verdict, whose sentence is kept for the result."""
+        """Turn the rules' verdict into an ending, and keep its sentence for the result."""
         self.state.verdict = verdict.explanation
         return Ending(outcome=verdict.outcome, reason=verdict.reason)
 
 
 class DelegationRequirements(Requirements):
-    """What the rubric and the smoke test ask for."""
+    """What the rubric and the smoke test need of the worker."""
 
     def __init__(self, run: DelegationRun) -> None:
         self.run = run
@@ -95,7 +96,7 @@ class DelegationRequirements(Requirements):
 
 
 class DeliverableScoring:
-    """How what is handed over is scored, by the settings of the task."""
+    """The task's settings for scoring deliverables."""
 
     share_setting = "delegation.evaluator_share"
 

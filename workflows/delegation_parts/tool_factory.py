@@ -1,7 +1,6 @@
-"""Making the tools that workers ask for: validate, repair, ask a person, pin by hash.
+"""Generated tools: validate a worker's draft, repair it, ask a person, pin it by hash.
 
-Whatever goes wrong with a tool stays between its worker and the repair model; a run goes on without
-it.
+A tool that cannot be made never ends the run; the run goes on without it.
 """
 
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ from perdure.workflows.engine.structured_replies import Repairing
 
 
 class ToolFactory:
-    """Makes tools; the `Toolbox` in the run's state holds them."""
+    """Makes tools; the `Toolbox` in the run's state keeps them."""
 
     def __init__(self, run: DelegationRun, engine: Engine) -> None:
         self.run = run
@@ -54,30 +53,32 @@ class ToolFactory:
         self.run.state.toolbox = toolbox
 
     def want_tools(self, worker: str, drafts: Sequence[str]) -> None:
-        """Note what a worker asks for."""
+        """Queue the drafts of a worker."""
         asked = [WantedTool(worker=worker, draft=draft) for draft in drafts]
         self.run.state.wanted = [*self.run.state.wanted, *asked]
 
     async def make_wanted(self) -> Ending | None:
-        """Make what workers asked for; returns why the run must end.
+        """Make the queued tools; returns why the run must end, if it must.
 
-        It stands between two iterations, so that a question to people may outlast this execution.
+        This happens between two iterations, so the run may continue as new while a person decides.
         """
         while self.run.state.wanted:
             first, *others = self.run.state.wanted
             ending = await self.make_tools(first.worker, (first.draft,))
             if ending is not None:
                 return ending
+            # Removed after the tool is made, not before: a roll in between must find it again.
             self.run.state.wanted = others
         return None
 
     async def make_tools(self, worker: str, drafts: Sequence[str]) -> Ending | None:
-        """Take drafts, by their addresses, to their end; returns why the run must end.
+        """Make tools of the drafts at these addresses; returns why the run must end, if it must.
 
-        May be called again with the same drafts, as after a roll in the middle of a question: what
-        was handled is not handled twice.
+        May be called again with the same drafts: what was handled is not handled twice.
         """
         for draft in drafts:
+            # A run that continued as new while a person was asked comes here again with the same
+            # drafts.
             if draft in self.run.state.toolbox.handled:
                 continue
             ending = self.run.ending() or await self._make(worker, draft)
@@ -100,6 +101,8 @@ class ToolFactory:
                 )
                 return self.run.ending()
             report = done.report
+            # A refusal is a normal result here, not an error: the repair model learns from its
+            # words.
             if report.refused is None:
                 return await self._admit(worker, report, repaired=repairs > 0)
             self._note_refusal(worker, report.name, report.refused)
@@ -141,7 +144,7 @@ class ToolFactory:
         return done
 
     async def _repair(self, worker: str, draft: str, report: MakeToolReport) -> str | None:
-        """The address of the repaired draft; None when there is none, which ends the attempts."""
+        """Ask a model to repair a draft; returns the new address, None to give up."""
         question = report.question
         if question is None:
             return None
@@ -161,13 +164,14 @@ class ToolFactory:
         return called.draft or None
 
     async def _admit(self, worker: str, report: MakeToolReport, *, repaired: bool) -> Ending | None:
-        """Offer a tool from now on, after a person said yes where the run asks for that."""
+        """Offer a tool from now on, after a person approved it if the run demands that."""
         known = self.run.state.toolbox.tools.get(report.name)
         new = known is None or known.hash != report.hash
         if new and self.settings.approve and not report.approved:
             ending, allowed = await self._approved(worker, report)
             if not allowed:
                 return ending
+        # By hash: a later version of the tool is another tool, and needs an approval of its own.
         pinned = PinnedTool(hash=report.hash, description=report.description, worker=worker)
         self._keep(
             self.run.state.toolbox.offered(
@@ -187,7 +191,7 @@ class ToolFactory:
         return None
 
     async def _approved(self, worker: str, report: MakeToolReport) -> tuple[Ending | None, bool]:
-        """Ask a person about exactly this hash; an open question is found again after a roll."""
+        """Ask a person to approve this hash; finds the open question after continue-as-new."""
         gate_id = self.run.state.toolbox.gates.get(report.hash)
         if gate_id is None:
             gate_id = self.people.open_gate(

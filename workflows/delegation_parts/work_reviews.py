@@ -1,4 +1,4 @@
-"""Reviews of work: a critic's opinion of one result, or of what a manager hands over."""
+"""Reviews: a critic's opinion of one result, or of what a manager hands over."""
 
 from perdure.domain.delegation.messages import ReviewReport
 from perdure.domain.delegation.prompts import REVIEWED_TOO
@@ -14,7 +14,7 @@ REVIEW_TOKENS = 1_024
 
 
 class WorkReviews:
-    """Asks the critic; one that fails gives no opinion, and holds up nothing."""
+    """Asks the critic. If it fails there is no opinion, and the work goes on."""
 
     def __init__(self, run: DelegationRun, engine: Engine) -> None:
         self.run = run
@@ -24,10 +24,12 @@ class WorkReviews:
     async def ask(
         self, question: BlobRef, *, what: str, criteria: tuple[str, ...] = ()
     ) -> ReviewReport | None:
-        """The reviewer's opinion of a result, or of each of some criteria; None without one."""
+        """Ask for an opinion of a result, or of each criterion; None if there is none."""
 
         def asked(problems: tuple[str, ...]) -> ModelCallSpec:
             entries = [SayEntry(type="say", ref=question.hash, tokens=question.tokens.total)]
+            # Beside the question, not as criteria: guidance about how to work cannot be found in a
+            # result.
             if said := self.demanded():
                 text = f"{demands(said)}\n{REVIEWED_TOO}"
                 entries.append(SayEntry(type="say", text=text))

@@ -1,4 +1,4 @@
-"""What a manager's workers are started with: their task, their tools, their part of the tree."""
+"""What a manager's workers are started with: task, tools, files, and budget."""
 
 from perdure.domain.agent.state import AgentInput
 from perdure.domain.budget.envelope import BudgetLimits
@@ -21,21 +21,21 @@ from perdure.workflows.engine.engine import Engine
 
 
 class WorkerInputs:
-    """Makes the orders of a manager into child runs."""
+    """Turns a manager's envelopes into child runs."""
 
     def __init__(self, run: DelegationRun, engine: Engine) -> None:
         self.run = run
         self.snapshots = engine.snapshots
 
     def free_places(self) -> int:
-        """How many sub-managers may be started now: by depth, at once, and in the whole tree."""
+        """How many sub-managers may start now, by depth, at once, and in the whole tree."""
         settings = self.run.spec.delegation.submanagers
         if self.run.state.budget.limits.depth < 1:
             return 0
         return max(0, min(settings.at_once, self.run.sub_managers_left))
 
     def assignment(self, envelope: Envelope) -> Assignment:
-        """What a worker is to be briefed of."""
+        """What goes into a worker's briefing."""
         state = self.run.state
         found = resolve(envelope.skills, state.shelf)
         self.run.inform(found.note)
@@ -57,7 +57,7 @@ class WorkerInputs:
         tree: str | None,
         sub_managers: int | None,
     ) -> ChildSpec:
-        """The child that does an assignment; with `sub_managers` it manages."""
+        """The child run for an assignment; with `sub_managers` it is a manager itself."""
         envelope, spec = given.envelope, self.run.spec
         tools, unknown = tools_for(
             envelope, spec, self.run.state.terms, self.run.state.toolbox.pinned
@@ -82,6 +82,7 @@ class WorkerInputs:
                     skills=tuple(given.skills),
                     written=given.written,
                 )
+                # A managed run asks its manager instead of people: see `ASKED_ABOVE`.
                 managed = site.model_copy(update={"managed": True})
                 return DelegationInput(run=run, site=managed, spec=below)
             site = site.model_copy(update={"briefing": briefing})
@@ -102,7 +103,7 @@ class WorkerInputs:
         )
 
     async def files_so_far(self) -> str | None:
-        """The files that workers begin with; None for a run that does not write."""
+        """The tree that workers begin with; None if the run does not write."""
         if self.run.state.base_tree is None:
             return None
         stored = await self.snapshots.take()

@@ -1,4 +1,4 @@
-"""The work of one iteration of a manager: brief the workers, run them, read, merge and review."""
+"""One iteration's work: brief the workers, run them, read, review and merge their results."""
 
 import asyncio
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ ERROR_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """One piece of work with how it ended; `critique` is the reviewer's opinion of it."""
+    """One piece of work and how it ended; `critique` is the reviewer's opinion of it."""
 
     envelope: Envelope
     acceptance: str
@@ -60,7 +60,7 @@ class WorkItem:
 
 
 class WorkerRuns:
-    """Has the work of one iteration done by workers and sub-managers."""
+    """Runs the workers and sub-managers of one iteration."""
 
     def __init__(
         self,
@@ -80,14 +80,16 @@ class WorkerRuns:
         self.reviews = reviews
 
     async def work(self, envelopes: Sequence[Envelope]) -> list[WorkerReport]:
-        """Run the workers, take over what they made, have it reviewed and repaired."""
+        """Run the workers, have their results reviewed and repaired, and merge their files."""
         promoted = promotions(
             envelopes, self.run.state.course.plan, allowed=self.orders.free_places()
         )
         self.run.state.course = self.run.state.course.told(*promoted.notes)
+        # One tree for all workers of the iteration: it is the base of the three-way merges below.
         base = await self.orders.files_so_far()
         pieces = await self._run_pieces(envelopes, promoted, trees=[base] * len(envelopes))
         pieces = await self._reviewed_pieces(pieces)
+        # After the reviews, since a repair may have replaced a worker's files.
         await self._merge_pieces(pieces, base)
         await self._keep_skills(pieces)
         for piece in pieces:
@@ -96,7 +98,7 @@ class WorkerRuns:
         return [self._report_of(piece) for piece in pieces]
 
     def _note_unread(self, piece: WorkItem) -> None:
-        """Tell the manager what nobody could read, and people which tools were no drafts."""
+        """Report unreadable parts of a result, and tool drafts that were none."""
         worker = piece.envelope.worker
         for text in piece.read.unread:
             self.run.inform(f"{worker}: {text}")
@@ -113,10 +115,12 @@ class WorkerRuns:
         trees: Sequence[str | None],
         repairs: Sequence[tuple[str, str | None]] = (),
     ) -> list[WorkItem]:
-        """Each worker begins with its tree; with `repairs` it makes another version of a result."""
+        """Run workers, each from its tree; `repairs` ask for another version of a result."""
         given = [self.orders.assignment(envelope) for envelope in envelopes]
         for place, (text, before) in enumerate(repairs):
             given[place] = given[place].model_copy(update={"repair": text, "previous": before})
+        # Built where the content is, and handed on by reference: inherited inputs never pass
+        # through history.
         briefings = await workflow.execute_activity_method(
             Brief.brief,
             BriefRequest(
@@ -148,7 +152,7 @@ class WorkerRuns:
         ends: Sequence[ChildOutcome | NotStarted],
         trees: Sequence[str | None],
     ) -> list[WorkItem]:
-        """Have the outputs read where they are; here come only the facts."""
+        """Have the outputs read by an activity; only facts come back to the workflow."""
         critique = self.run.spec.delegation.critique
         report = await self._read_work(
             [
@@ -168,7 +172,7 @@ class WorkerRuns:
         ]
 
     async def _read_work(self, work: Sequence[WorkDone]) -> ReadWorkReport:
-        """Read outputs, and take what they come to together for that of the iteration."""
+        """Read outputs; together they are the output of the iteration."""
         settings = self.run.spec.delegation
         before = compared_with(self.run.state.course.progress, settings.stall)
         activity_id = self.run.next_activity_id()
@@ -189,14 +193,14 @@ class WorkerRuns:
         return report
 
     async def _keep_skills(self, pieces: Sequence[WorkItem]) -> None:
-        """What workers wrote down, and what managers below had written down."""
+        """Save the skills that workers wrote, and take over those of managers below."""
         ends = [piece.end for piece in pieces]
         results = [end.result for end in ends if isinstance(end, ChildOutcome)]
         await self.skills.take_over_skills([n for one in results if one for n in one.skills])
         await self.skills.save_skills([text for piece in pieces for text in piece.read.skills])
 
     def _flow_back(self, end: ChildOutcome | NotStarted) -> None:
-        """What flows back from a child however it ended, beside its result."""
+        """Take over what a child leaves besides its result: questions, tools, models used."""
         result = end.result if isinstance(end, ChildOutcome) else None
         if result is None:
             return
@@ -212,11 +216,12 @@ class WorkerRuns:
         state.models_used = list(dict.fromkeys((*state.models_used, *result.models_used)))
 
     async def _merge_pieces(self, pieces: Sequence[WorkItem], base: str | None) -> None:
-        """Take over the files of those that wrote, in order; what does not fit is told."""
+        """Merge the files of the workers in order; report conflicts to the manager."""
         if base is None:
             return
         for piece in pieces:
             tree = piece.tree
+            # An unchanged tree needs no step.
             if tree is None or tree == base:
                 continue
             worker = piece.envelope.worker
@@ -253,7 +258,7 @@ class WorkerRuns:
         )
 
     async def _reviewed_pieces(self, pieces: Sequence[WorkItem]) -> list[WorkItem]:
-        """Critique what has an acceptance; critical defects go back to the worker."""
+        """Review results that have acceptance criteria; send critical defects back."""
         current = list(await asyncio.gather(*(self._critique_piece(piece) for piece in pieces)))
         settings = self.run.spec.delegation.critique
         for repairs in range(settings.repairs):
@@ -283,7 +288,7 @@ class WorkerRuns:
         return current
 
     async def _repair_pieces(self, pieces: Sequence[WorkItem]) -> list[WorkItem]:
-        """Another version of each result; a worse one is discarded."""
+        """Have each result done again; keep the new version only if it is better."""
         told = [
             (repair_text(piece.critique), piece.read.result)
             for piece in pieces
@@ -306,7 +311,7 @@ class WorkerRuns:
         ]
 
     async def _critique_piece(self, piece: WorkItem) -> WorkItem:
-        """Ask the reviewer; one that fails gives no score, and holds up nothing."""
+        """Ask the reviewer about a result; without an opinion the result stays as it is."""
         question = piece.read.question
         if question is None or self.run.ending() is not None:
             return piece
@@ -316,7 +321,7 @@ class WorkerRuns:
         return replace(piece, critique=review.critique)
 
     def _report_of(self, piece: WorkItem) -> WorkerReport:
-        """What the manager's rules look at."""
+        """The facts about a result that the manager's rules need."""
         envelope, end, read = piece.envelope, piece.end, piece.read
         crashed = isinstance(end, NotStarted) or (
             end.result is None or (end.result.outcome == "failed" and not read.usable)
@@ -357,7 +362,7 @@ def _done(envelope: Envelope, end: ChildOutcome | NotStarted, *, acceptance: str
 
 
 def _sureness(result: RunResult) -> float | None:
-    """How sure a manager below is of its work; one that gave up has not done it."""
+    """The confidence of a sub-manager in its work; 0 if it gave up."""
     if result.reason == "gave_up":
         return 0.0
     if result.confidence is not None:

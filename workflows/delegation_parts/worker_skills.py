@@ -1,4 +1,4 @@
-"""What workers write down for later ones: kept, found by name, and handed on through the tree."""
+"""Skills: what workers write down for later workers, found by name in the whole tree."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from perdure.workflows.engine.step_runner import StepFailed
 
 
 class WorkerSkills:
-    """Offers skills to workers, and keeps what they write down."""
+    """Offers skills to workers and saves those that they write."""
 
     def __init__(self, run: DelegationRun, engine: Engine) -> None:
         self.run = run
@@ -28,7 +28,7 @@ class WorkerSkills:
         self.snapshots = engine.snapshots
 
     async def offer_skills(self) -> None:
-        """Learn what earlier runs, people, and the runs above know of such a task."""
+        """Look up what earlier runs, people and the runs above know about such a task."""
         asked = self.run.spec.skills
         if not (asked or self.run.spec.recall):
             return
@@ -45,12 +45,13 @@ class WorkerSkills:
             self.run.record_event("recalled", text=report.recalled.summary, left_out=left_out)
 
     async def take_over_skills(self, names: Sequence[str]) -> None:
-        """Know what managers below this one had written down."""
+        """Offer the skills that sub-managers saved."""
         if names:
+            # By name only: the texts are in memory, and results of children stay small.
             await self._offered(written=tuple(dict.fromkeys(names)))
 
     async def save_skills(self, texts: Sequence[str]) -> None:
-        """Keep what workers wrote down; from the next iteration on it has a name."""
+        """Save skills that workers wrote; they can be named from the next iteration on."""
         if not texts:
             return
         state = self.run.state

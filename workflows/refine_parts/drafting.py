@@ -1,4 +1,4 @@
-"""The execute step of the refine loop: a whole draft, or new versions of its failing parts."""
+"""The execute stage of the refine loop: a whole draft, or new versions of failing parts."""
 
 from temporalio import workflow
 
@@ -36,7 +36,7 @@ CUTTING = frozenset({"out_of_budget", "deadline", "stopped", "unanswered"})
 
 
 class Drafting:
-    """Writes drafts; it is resumable at every checkpoint."""
+    """Writes drafts; can be resumed at every checkpoint."""
 
     def __init__(
         self, run: RefineRun, engine: Engine, selection: StrategyModels, reserve: JudgingReserve
@@ -53,6 +53,7 @@ class Drafting:
     async def execute(self) -> None:
         """Write a draft, or new versions of the failing parts."""
         state = self.run.state
+        # A run that continued as new inside a draft goes on with it, and must not count it twice.
         if not state.turning:
             self._begin()
         self.run.set_phase("executing")
@@ -65,19 +66,21 @@ class Drafting:
         await self._keep_tree()
 
     async def unjudgeable(self) -> Ending | None:
-        """Why no draft may be begun: nobody could afford to judge it. None where one may."""
+        """Why no draft may start: the budget could not pay its judges. None if it may."""
         while not self.run.state.turning and (short := self.reserve.missing()) is not None:
             if not await self.limits.budget_raised(short):
                 return self.limits.ending_of(short)
         return None
 
     def _begin(self) -> None:
-        """Open the iteration: a fresh draft, a fresh turn, the guidance that came meanwhile."""
+        """Open an iteration: a new draft and turn, with the guidance that came meanwhile."""
         state = self.run.state
         state.iteration += 1
         state.turning, state.tool_loop = True, "none"
         state.draft = Draft(began=state.budget.spent, sent=sent_by_phase(state))
         tallies = state.turn.tallies
+        # The call counters stay, so that repeated calls are noticed over drafts; violations count
+        # anew.
         tallies.strikes = 0
         state.turn = TurnState(
             tallies=tallies,
@@ -90,6 +93,7 @@ class Drafting:
         waiting = {given.text for given in (*state.turn.unread, *state.control.inputs)}
         said = in_force(state.control.standing, *state.control.guidance)
         state.notes = [text for text in said if text not in waiting]
+        # Guidance goes into the prompt of this draft; what comes later is for the next turn.
         state.control.guidance = []
         state.turn.entries = [self._entry()]
         self.run.record_event("iteration_started")
@@ -135,7 +139,7 @@ class Drafting:
         )
 
     def _shows_draft(self, newest: BestDraft | None) -> bool:
-        """Whether an earlier output stands in the prompt, so that the plan need not."""
+        """Whether the prompt shows an earlier output, so that it can leave out the plan."""
         model = self.selection.chain("executor")[0]
         small = self.run.state.cards[model].small
         return newest is not None and self.run.spec.refine.output.shows_draft(small_model=small)
@@ -149,14 +153,14 @@ class Drafting:
         return tuple(part for part in failing if str(part) not in self.run.state.draft.replies)
 
     async def _write_whole(self) -> None:
-        """Turns until there is text."""
+        """Take turns until there is text."""
         end = await self.turns.take_turns(
             self.run.state.turn, self.run.turns, role="executor", phase="executing"
         )
         self._take_end(end)
 
     def _take_end(self, end: TurnsEnd) -> None:
-        """What the end of a turn loop means for the draft."""
+        """Apply the end of a turn loop to the draft."""
         draft = self.run.state.draft
         if end.reason == "tool_loop" and self.run.state.tool_loop == "none":
             self.run.state.tool_loop = "broken"
@@ -183,7 +187,7 @@ class Drafting:
                 draft.failure_reason = NO_OUTPUT
 
     async def _write_parts(self, parts: tuple[Part, ...]) -> None:
-        """One call per failing part; a part that cannot be had stays as it was."""
+        """Make one call per failing part; a part without a reply stays as it was."""
         for part in parts:
             alike = len(parts) > 1
             ending = await self.life.checkpoint() or await self._write_part(part, alike=alike)
@@ -209,11 +213,13 @@ class Drafting:
         if not isinstance(called, ModelCallReport):
             return self.limits.ending_of(called)
         if called.text is not None and called.stop_reason != REFUSED:
+            # Stored part by part: a run that continues as new here asks only for the parts that are
+            # missing.
             state.draft.replies = {**state.draft.replies, str(part): called.text.hash}
         return None
 
     def _said(self) -> list[Entry]:
-        """What people said meanwhile: it goes along with the next part."""
+        """What people said meanwhile, for the prompt of the next part."""
         control, turn = self.run.state.control, self.run.state.turn
         turn.unread = [*turn.unread, *control.inputs]
         control.inputs = []
@@ -237,7 +243,7 @@ class Drafting:
             draft.overflow = OVERFLOW_CODE in ending.detail
 
     async def _keep_tree(self) -> None:
-        """Snapshot the working folder: the tree belongs to the draft."""
+        """Snapshot the working folder, so that the best draft can be returned with its files."""
         report = await self.snapshots.take()
         if report is not None:
             self.run.state.draft.tree = report.tree.hash

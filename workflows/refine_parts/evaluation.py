@@ -1,4 +1,4 @@
-"""The evaluate step of the refine loop: checks as one activity, then the judge for the rest."""
+"""The evaluate stage of the refine loop: checks first, then the judge for the rest."""
 
 from dataclasses import replace
 
@@ -28,11 +28,12 @@ class EvaluationStage:
         self.scorer = scorer
 
     async def evaluate(self) -> None:
-        """Score the draft; what cannot be scored is a failure of the iteration, never a number."""
+        """Score the draft. If that fails, the iteration fails; a failure never becomes a number."""
         draft = self.run.state.draft
         if draft.failure is not None or not (draft.pieces or draft.replies):
             return
         self.run.set_phase("evaluating")
+        # A run that continued as new while a person scored has its checks and verdicts already.
         if not draft.reviewing:
             await self._evaluate(draft)
         if draft.reviewing:
@@ -47,7 +48,7 @@ class EvaluationStage:
         )
 
     async def answer_once(self, answer: SingleAnswer) -> None:
-        """Take what was written as it is: nobody scores it."""
+        """Take the answer as it is, unscored."""
         draft = self.run.state.draft
         if draft.failure is not None or not draft.pieces:
             return
@@ -57,7 +58,7 @@ class EvaluationStage:
             draft.output = draft.output if isinstance(joined, StepFailed) else joined.output
 
     async def _evaluate(self, draft: Draft) -> None:
-        """What code, programs and models say; `reviewing` is set when a person is to be asked."""
+        """Run checks, programs and judges; sets `reviewing` if a person must score too."""
         checked = await self.scorer.check_output(self._check_request(draft))
         if isinstance(checked, StepFailed):
             self._unchecked(draft, checked)
@@ -69,7 +70,7 @@ class EvaluationStage:
             await self._score(draft, checked)
 
     async def _review(self, draft: Draft) -> None:
-        """Add a person's scores; an evaluation that waits for them survives a roll."""
+        """Add a person's scores; the wait for them may outlast this execution."""
         given = await self.scorer.score_by_person(
             self.run.rubric, output=draft.output, tree=draft.tree
         )
@@ -82,10 +83,13 @@ class EvaluationStage:
             draft.cut, draft.kind = given, "none"
 
     async def _score(self, draft: Draft, checked: CheckReport) -> None:
-        """Checks and programs as they are; of the judge only what the change calls for."""
+        """Combine checks and programs with the judge, asked only about what the change affects."""
         previous, rubric = self.run.state.newest, self.run.rubric
         before = previous.evaluation if previous else None
+        # The same text gets the same scores: judging it again would cost money and might add noise.
         identical = previous is not None and previous.output_hash == draft.output_hash
+        # Programs are run on the whole snapshot even for a small change: what they test has no
+        # parts.
         if not identical:
             verified = await self.scorer.verify_tree(self.run.rubric, draft.tree, draft.output)
             if isinstance(verified, StepFailed):
@@ -155,7 +159,7 @@ class EvaluationStage:
                 draft.kind, draft.asked, draft.cut = "none", (), cut
 
     async def _verdict(self, question: Question) -> Verdict:
-        """What the judges say, each finding bound to the part that it is about."""
+        """Ask the judges, and attach each finding to the part that it is about."""
         verdict = await self.scorer.ask_judges(self.run.rubric, question)
         kind = self.run.spec.refine.output.parts
         return replace(verdict, scores=bind_findings(verdict.scores, self.run.rubric, kind))
@@ -193,7 +197,7 @@ class EvaluationStage:
         draft.kind = "failed"
 
     async def rescore(self, output: BlobRef) -> Evaluation | None:
-        """The evaluation of a stored output under the rubric in force; None without checks."""
+        """Evaluate a stored output by the current rubric; None if the checks cannot run."""
         request = CheckRequest(frame=self.run.state.frame or "", pieces=(output.hash,), stored=True)
         checked = await self.scorer.check_output(request)
         if isinstance(checked, StepFailed):

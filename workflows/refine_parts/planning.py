@@ -1,4 +1,4 @@
-"""What a refine run does before its first draft: recall, tell a question from work, plan."""
+"""What a refine run does before its first draft: recall, classify the goal, plan."""
 
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.memory.recall import RecallReport
@@ -20,7 +20,7 @@ STEP_SHOWN = 60
 
 
 class PlanningStage:
-    """Makes the steps that come once, before the iterations."""
+    """The steps that happen once, before the iterations."""
 
     def __init__(self, run: RefineRun, engine: Engine) -> None:
         self.run = run
@@ -29,7 +29,7 @@ class PlanningStage:
         self.models = engine.models
 
     async def recall(self) -> None:
-        """Look up what earlier runs left; memory is a help, so that the run goes on without."""
+        """Look up what earlier runs learned; the run goes on without it if that fails."""
         if not self.run.spec.recall:
             return
         report = await recall_memory(self.engine)
@@ -45,12 +45,13 @@ class PlanningStage:
             skills=tuple(skill.name for skill in report.skills),
         )
         fixed = [skill.name for skill in report.skills if skill.requested and skill.deterministic]
+        # A deterministic skill gives the same output each time, so iterating could not improve it.
         if fixed and self.run.spec.refine.classify != "off":
             why = f"the skill {fixed[0]} always does the same"
             state.answer_only = SingleAnswer(kind="deterministic", why=why)
 
     def classify(self) -> None:
-        """Tell a question, which one answer settles, from work."""
+        """Decide whether the goal is only a question, which one answer settles."""
         settings = self.run.spec.refine
         if settings.classify == "off" or self.run.state.answer_only is not None:
             return
@@ -64,7 +65,7 @@ class PlanningStage:
             self.run.state.answer_only = SingleAnswer(kind="read_only", why=why)
 
     async def plan(self) -> None:
-        """Ask the planner; a plan is a help, so that the run goes on when there is none."""
+        """Ask the planner; the run goes on without a plan if that fails."""
         answer = self.run.state.answer_only
         if answer is None and self.run.spec.refine.plan == "off":
             return

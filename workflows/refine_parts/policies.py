@@ -1,4 +1,4 @@
-"""How the writing of drafts differs from a plain conversation: its models and its turns."""
+"""How drafting differs from a plain conversation: its models and its turns."""
 
 from perdure.domain.outputs.parts import draft_tokens
 from perdure.domain.refine.spec import Strategy, strategy_of
@@ -11,7 +11,7 @@ from perdure.workflows.refine_parts.run import RefineRun
 
 
 class StrategyModels(ModelSelection[RefineRun]):
-    """The models of the task, or those that the strategy in progress brings to execute."""
+    """The task's models; a strategy may bring its own for the executor."""
 
     @property
     def strategy(self) -> Strategy | None:
@@ -24,7 +24,7 @@ class StrategyModels(ModelSelection[RefineRun]):
         return (own[:1] if self.run.spec.models.pinned else own) or super().chain(role)
 
     def seat(self, role: str) -> str:
-        """A strategy with its own models fails over by itself."""
+        """A strategy with its own models has a failover position of its own."""
         own = role == "executor" and self.strategy is not None and self.strategy.chain
         return f"{role}:{self.strategy.name}" if own and self.strategy else role
 
@@ -35,35 +35,35 @@ class StrategyModels(ModelSelection[RefineRun]):
 
 
 class DraftTurns(TurnPolicy):
-    """Turns inside the iteration of a draft, which the refine loop counts and records."""
+    """Turns inside a draft; the refine loop counts and records the iterations."""
 
     def __init__(self, run: RefineRun, selection: StrategyModels) -> None:
         self.run = run
         self.selection = selection
 
     def begin_iteration(self, state: TurnState) -> None:
-        """Count the turn: the refine loop counts its own iterations."""
+        """Count the turn."""
         state.iteration += 1
 
     def complete_iteration(
         self, state: TurnState, *, break_reason: str | None, error: str | None = None
     ) -> None:
-        """Turns share the iteration's record; only the reason is kept."""
+        """Note why the turn ended; the iteration's record is shared by its turns."""
         if state.record is not None and break_reason is not None:
             state.record = state.record.model_copy(update={"break_reason": break_reason})
 
     def on_critical_loop(self, level: VolumeLevel) -> Ending | None:
-        """The turn loop ends with a closing text, and the decision table asks a person."""
+        """End the turns with a closing text; the decision table then asks a person."""
         self.run.state.tool_loop = "critical"
         return Ending(outcome="tool_misuse", reason="tool_loop", detail=level.tool)
 
     @property
     def asks_inside(self) -> bool:
-        """Inside an iteration nothing is asked: the decision table does that, after it."""
+        """Always false: the decision table asks after the iteration."""
         return False
 
     def offered(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """A strategy narrows the tools; a model that cannot choose any gets none."""
+        """The tools on offer: narrowed by the strategy, none if the model cannot use tools."""
         strategy = self.selection.strategy
         if strategy is None:
             return names
@@ -72,20 +72,20 @@ class DraftTurns(TurnPolicy):
         return names if strategy.tools is None else strategy.tools.offered(names)
 
     def bounded(self, limits: Limits) -> Limits:
-        """An iteration that used up its share of the tokens makes no further turn of tools."""
+        """End the tool turns of an iteration that has used its share of the tokens."""
         permitted = self.run.spec.refine.hard_limit
         used = share_used(self.run.state.budget, self.run.state.iteration, permitted=permitted)
         return limits.model_copy(update={"share_used": used})
 
     def begins_again(self) -> bool | None:
-        """Drafts begin alike, and the least number of them is written whatever they score."""
+        """Whether another call surely begins with this prompt: yes if more drafts must follow."""
         return self.run.spec.refine.min_iterations > 1 or None
 
     def output_cap(self) -> int | None:
-        """A draft of bounded parts needs no more than they do together."""
+        """The output limit: for a draft in parts, the sum of their limits."""
         whole = self.run.spec.refine.output.parts == "whole"
         return None if whole else draft_tokens(self.run.rubric)
 
     def continues_cuts(self) -> bool:
-        """Not in parts: surplus lines are left out anyway, and missing ones are asked for alone."""
+        """Whether to continue a cut reply. Not in parts: missing parts are asked for one by one."""
         return self.run.spec.refine.output.parts == "whole"

@@ -1,4 +1,4 @@
-"""What a refine run is: its rubric in force, where it stands, and what may be amended."""
+"""The state of a refine run: its current rubric, its drafts, and what may be amended."""
 
 from pydantic import JsonValue, ValidationError
 from temporalio import workflow
@@ -33,7 +33,7 @@ class RefineRun(Run[RefineSpec, RefineState]):
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric in force: frozen at the start, replaced only by a person's `amend`."""
+        """The current rubric: fixed at the start, replaced only by a person's `amend`."""
         return self.state.rubric or self.spec.rubric
 
     @property
@@ -43,11 +43,11 @@ class RefineRun(Run[RefineSpec, RefineState]):
 
     @property
     def iteration_limit(self) -> int | None:
-        """The permitted iterations."""
+        """The largest number of iterations."""
         return self.spec.refine.planned_limit
 
     def parts(self) -> tuple[tuple[str, bool, str], ...]:
-        """Parts (or dimensions) of the best output with what they still lack."""
+        """The parts (or dimensions) of the best output, and what each still lacks."""
         kept = self.state.kept
         return part_states(self.rubric, kept.evaluation if kept else None)
 
@@ -64,7 +64,7 @@ class RefineRun(Run[RefineSpec, RefineState]):
         return as_stored(between_iterations(self.state, ended=True))
 
     def refuses(self, message: AnyMessage) -> str | None:
-        """A rubric that could not be used is refused at the door, not when it is adopted."""
+        """Refuse an unusable rubric now, while its sender still waits for the answer."""
         if not isinstance(message, Amend) or message.rubric is None:
             return None
         try:

@@ -1,6 +1,6 @@
-"""Stages that run a loop of their own: as child runs, within depth and budget.
+"""Stages that are loops themselves: child runs, limited in depth and budget.
 
-A run does not continue as new while a child is open; the stage before it and the one after may.
+The run does not continue as new while such a child is open.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ NO_DEFINITION = "its loop has no definition here, so it cannot be run as a stage
 
 
 class NestedLoops:
-    """Runs each stage: its turns, or the child run that it is."""
+    """Runs a stage: its turns, or its child run."""
 
     def __init__(self, run: RoleRun, engine: Engine, stages: Stages) -> None:
         self.run = run
@@ -41,7 +41,7 @@ class NestedLoops:
         self.stages = stages
 
     async def run_stage(self) -> None:
-        """A stage with a role, or one with a loop."""
+        """Run the next stage."""
         if self.run.role.loop is None:
             await self.stages.run_stage()
         else:
@@ -62,6 +62,8 @@ class NestedLoops:
         if order is None:
             await self.stages.end_stage(role, "failed", error=NO_DEFINITION)
             return
+        # The child got these with its goal; left here, the next stage would hear them a second
+        # time.
         state.control.inputs = []
         before = state.budget.spent.tokens
         (end,) = await self.children.run_children([order])
@@ -74,7 +76,7 @@ class NestedLoops:
         await self._take_child(role, end)
 
     def _order(self, role: RoleDefinition) -> ChildSpec | None:
-        """The child to start; None for a loop that the snapshot does not hold."""
+        """The child to start; None if the snapshot has no definition of its loop."""
         if role.loop is not None and role.loop.kind == "delegation":
             managed = nested_delegation(self.run.spec, role, state=self.run.state)
 
@@ -118,7 +120,7 @@ class NestedLoops:
             turn.record = turn.record.model_copy(update={"usage": usage})
 
     async def _take_child(self, role: RoleDefinition, end: ChildOutcome) -> None:
-        """The child's text is the stage's, and its files are the run's from now on."""
+        """Take the child's text as the stage's output, and its files as the run's."""
         state, result = self.run.state, end.result
         status = status_of_child(result, stopping=self.run.ending() is not None)
         if status != "completed" or result is None or result.output_ref is None:
@@ -130,6 +132,8 @@ class NestedLoops:
         tree = tree_of(result)
         if tree is not None and state.base_tree is not None and not isinstance(read, StepFailed):
             state.tree = tree
+            # The child worked in a copy of its own; the run's folder must have its files before the
+            # next stage.
             restored = await self.setup.open_workspace()
             read = restored if isinstance(restored, StepFailed) else read
         if isinstance(read, StepFailed):

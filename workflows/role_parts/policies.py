@@ -1,4 +1,4 @@
-"""How a stage differs from a plain conversation: its models, its turns, its grant of tools."""
+"""How a stage differs from a plain conversation: its models, its turns, its tools."""
 
 from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.roles import iteration_rules as rules
@@ -20,16 +20,16 @@ from perdure.workflows.role_parts.run import RoleRun
 
 
 class StageModels(ModelSelection[RoleRun]):
-    """The models of the stage in progress; all other roles have those of the task."""
+    """The models of the stage in progress; other roles use those of the task."""
 
     def chain(self, role: str) -> tuple[str, ...]:
-        """The models of the stage in progress; all others are the run's."""
+        """The models of a role, replaced by the stage's while it works."""
         if self._is_staging(role):
             return stage_chain(self._working, super().chain("executor"))
         return super().chain(role)
 
     def seat(self, role: str) -> str:
-        """A stage with models of its own fails over by itself."""
+        """A stage with its own models has a failover position of its own."""
         if not self._is_staging(role):
             return role
         return f"stage {self._working.name}" if self._working.models else "executor"
@@ -68,32 +68,32 @@ class StageTurns(TurnPolicy):
     def complete_iteration(
         self, state: TurnState, *, break_reason: str | None, error: str | None = None
     ) -> None:
-        """Turns share the stage's record; only the reason is kept."""
+        """Note why the turn ended; the stage's record is shared by its turns."""
         if state.record is not None and break_reason is not None:
             state.record = state.record.model_copy(update={"break_reason": break_reason})
 
     def offered(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """A model that cannot choose tools gets none, whatever its role may use."""
+        """The tools on offer; none if the model cannot use tools."""
         model = self.selection.model_of(self.run.role.role)
         return names if self.run.state.cards[model].tools else ()
 
     def bounded(self, limits: Limits) -> Limits:
-        """A stage that used up its share of the tokens makes no further turn of tools.
+        """End the tool turns of a stage that has used its share of the tokens.
 
-        Guidance that comes while it gives its last word is for the next stage.
+        Guidance that arrives during its closing text goes to the next stage.
         """
         used = rules.share_used(self.run.state, self.run.role)
         return limits.model_copy(update={"share_used": used, "inputs_waiting": False})
 
 
 class StageRequirements(Requirements):
-    """What the definition requires, with a grant and a frame for each stage."""
+    """What the definition needs of the worker, and a tool grant and frame for each stage."""
 
     def __init__(self, run: RoleRun) -> None:
         self.run = run
 
     def needs(self) -> WorkerRequirements:
-        """What the definition requires, and those that its stages run."""
+        """The capabilities that the definition and its nested loops require."""
         return WorkerRequirements(capabilities=required_by(self.run.snapshot))
 
     def seats(self) -> dict[str, StageTools]:
@@ -112,7 +112,7 @@ class StageRequirements(Requirements):
         }
 
     def belongs(self) -> tuple[str, str]:
-        """Session and project, as they were settled when the run started."""
+        """The session and project that were chosen when the run started."""
         return self.run.spec.roles.session or "", self.run.spec.roles.project or ""
 
     def admitted(self, report: OpenWorkspaceReport) -> None:

@@ -1,4 +1,4 @@
-"""What a run of roles is: its definition, the stage in progress, and how it is known to be done."""
+"""The state of a run of roles: its definition, its stage in progress, its end condition."""
 
 from pydantic import JsonValue
 from temporalio import workflow
@@ -20,7 +20,7 @@ from perdure.workflows.engine.run import Run
 
 
 class RoleRun(Run[RolesSpec, RoleState]):
-    """A goal and a definition, with the iterations of the team so far."""
+    """A run of a team of roles, with its iterations so far."""
 
     def __init__(self, given: RoleInput) -> None:
         if given.spec.roles.snapshot is None:
@@ -34,7 +34,7 @@ class RoleRun(Run[RolesSpec, RoleState]):
 
     @property
     def definition(self) -> LoopDefinition:
-        """The loop as it stood when the run started."""
+        """The definition as it was when the run started; later edits do not affect the run."""
         return self.snapshot.definition
 
     @property
@@ -44,7 +44,7 @@ class RoleRun(Run[RolesSpec, RoleState]):
 
     @property
     def reviewer(self) -> str | None:
-        """The stage whose verdict counts; None where none does."""
+        """The stage whose verdict counts; None if there is none."""
         return rules.reviewer(self.definition, self.condition)
 
     @property
@@ -54,18 +54,18 @@ class RoleRun(Run[RolesSpec, RoleState]):
 
     @property
     def iteration_limit(self) -> int | None:
-        """The permitted iterations, with those that a person granted; None when only time ends."""
+        """The largest number of iterations, including those a person granted; None for no limit."""
         limit = self.round_limit
         return None if limit >= MAX_ITERATIONS else limit + self.state.granted
 
     @property
     def round_limit(self) -> int:
-        """The permitted iterations, without those that a person granted."""
+        """The largest number of iterations, without those that a person granted."""
         return round_limit(self.condition, self.spec.roles.max_iterations)
 
     @property
     def mid_stage(self) -> bool:
-        """A pause takes effect after the stage; one that asks a person is not at work."""
+        """Whether a stage is at work; one that waits for a person is not."""
         return self.state.turning and self.state.question is None
 
     def stage_now(self) -> StageNow | None:

@@ -1,6 +1,6 @@
-"""One stage of a role loop: the turns of its role, what it said kept and read, its questions.
+"""One stage of a role loop: its turns, its output, and its questions to people.
 
-A pause takes effect after the stage; a stage that asks waits for a person, also across
+A pause takes effect after the stage. A stage that asks a person waits, if need be across
 continue-as-new, and goes on in the same conversation.
 """
 
@@ -35,7 +35,7 @@ TIMES_URGED = 2
 
 
 class Stages:
-    """Runs the stages that are turns of a model; it is resumable at every checkpoint."""
+    """Runs stages that are turns of a model; can be resumed at every checkpoint."""
 
     def __init__(self, run: RoleRun, engine: Engine, turns: AgentTurns) -> None:
         self.run = run
@@ -45,7 +45,7 @@ class Stages:
         self.turns = turns
 
     async def run_stage(self) -> None:
-        """The next stage: its turns, then what it said is kept and read."""
+        """Run the next stage: take its turns, then store and read its output."""
         state, role = self.run.state, self.run.role
         if not state.turning:
             self._begin_stage(role)
@@ -59,8 +59,10 @@ class Stages:
                 return
 
     def _begin_stage(self, role: RoleDefinition) -> None:
-        """Seat the role, and tell it its task, with the guidance that came meanwhile."""
+        """Set up the role and give it its task, with the guidance that came meanwhile."""
         state = self.run.state
+        # Frame and tools are switched before anything is counted or sent: the prompt's size depends
+        # on both.
         self.bind_stage(role.name)
         state.turning = True
         # What was added and nobody has read yet comes with the stage's first turn.
@@ -78,7 +80,7 @@ class Stages:
         self.note_stage(role)
 
     def note_stage(self, role: RoleDefinition) -> None:
-        """Say that a stage begins."""
+        """Report that a stage begins."""
         state = self.run.state
         self.run.record_event(
             "stage_started",
@@ -98,7 +100,7 @@ class Stages:
         state.terms = [term for term in state.all_terms if term.name in seat.tools]
 
     async def _take_end(self, role: RoleDefinition, end: TurnsEnd) -> None:
-        """What the end of the turns means for the stage."""
+        """Apply the end of the turns to the stage."""
         status = rules.status_of(end)
         if status == "cut":
             self.run.state.cut = Ending(outcome=end.outcome, reason=end.reason, detail=end.detail)
@@ -123,7 +125,7 @@ class Stages:
     async def read_stage(
         self, role: RoleDefinition, text: BlobRef, *, measure: bool = False
     ) -> ReadStageReport | StepFailed:
-        """Keep what a stage said, and read it; `measure` where its size is not known."""
+        """Store and read a stage's output; `measure` if its size is not known."""
         state, activity_id = self.run.state, self.run.next_activity_id()
         gate = bool(self.run.definition.criteria) and role.name == self.run.definition.gate.name
         handle = workflow.start_activity_method(
@@ -159,7 +161,7 @@ class Stages:
         error: str | None = None,
         child: str | None = None,
     ) -> None:
-        """Close the stage: its files, its facts, its event."""
+        """Close the stage: take its snapshot, write its record, report its end."""
         line = read.line if read else ""
         state = self.run.state
         writes = role.loop is None and state.base_tree is not None
@@ -192,7 +194,7 @@ class Stages:
         )
 
     async def _question_answered(self) -> bool:
-        """Have the stage's question answered; False when the stage is over instead."""
+        """Get an answer to the stage's question; False if the stage ends instead."""
         state, role, asked = self.run.state, self.run.role, self.run.state.question
         if asked is None:
             return True
@@ -217,7 +219,7 @@ class Stages:
         return True
 
     async def _urged(self, role: RoleDefinition) -> bool:
-        """Nobody is to be asked: the stage decides, or the run ends after it was told twice."""
+        """Tell the stage to decide by itself; if it keeps asking, end the run."""
         state = self.run.state
         if state.urged >= TIMES_URGED:
             text = state.question.text if state.question else ""
@@ -228,7 +230,7 @@ class Stages:
         return True
 
     async def _unblocked(self, role: RoleDefinition, again: bool, note: str | None) -> bool:
-        """Begin the stage anew with what the person said, or end."""
+        """Restart the stage with the person's note, or end the run."""
         state = self.run.state
         if not again:
             text = state.question.text if state.question else ""
@@ -246,7 +248,7 @@ class Stages:
         return False
 
     def take_seats(self, report: OpenRunReport) -> None:
-        """Remember the frames of the stages, and the run's own."""
+        """Remember the frames of the stages and of the run."""
         state = self.run.state
         state.seats = {
             name: seat.model_copy(

@@ -1,4 +1,4 @@
-"""After the last stage: an unclear verdict is asked for again, and the goal judge is asked."""
+"""After the last stage: ask again for an unclear verdict, then ask the goal judge."""
 
 from perdure.domain.budget.envelope import LimitReached
 from perdure.domain.foundation.names import short_model_name
@@ -27,7 +27,7 @@ JUDGE = "evaluator"
 
 
 class Verdicts:
-    """Takes verdicts, each once, also across continue-as-new."""
+    """Takes each verdict once, also across continue-as-new."""
 
     def __init__(self, run: RoleRun, engine: Engine, stages: Stages) -> None:
         self.run = run
@@ -36,8 +36,9 @@ class Verdicts:
         self.stages = stages
 
     async def review(self) -> None:
-        """Take the verdict of the gate stage, then ask whether the goal is achieved."""
+        """Take the verdict of the reviewing stage, then ask whether the goal is achieved."""
         self.run.set_phase("evaluating")
+        # A run that continued as new between the two questions must not ask the first one again.
         taken = {verdict.by for verdict in self.run.state.verdicts}
         if wants_verdict(self.run.condition) and self.run.definition.gate.name not in taken:
             await self._take_verdict()
@@ -65,11 +66,13 @@ class Verdicts:
         )
 
     async def _ask_again(self) -> Review | None:
-        """The second question, in the reviewer's own conversation; None when it gave no answer."""
+        """Ask the reviewer again, in its own conversation; None without an answer."""
         state, gate = self.run.state, self.run.definition.gate
         done = next((one for one in state.done if one.record.name == gate.name), None)
         if done is None or done.head is None:
             return None
+        # In the reviewer's own conversation, with its frame: the judge below sees no conversation
+        # at all.
         self.stages.bind_stage(gate.name)
         state.reviewing = True
         called = await self.models.call_model(
@@ -121,7 +124,7 @@ class Verdicts:
         )
 
     def _judge_failed(self, called: Called) -> bool:
-        """Whether there is no verdict to take: a judge that failed ends the run."""
+        """Whether the judge failed, which ends the run."""
         if not isinstance(called, AllModelsFailed | StepFailed):
             return False
         why = f"{called.code}: {called.message}"[:300]
@@ -129,7 +132,7 @@ class Verdicts:
         return True
 
     def _take_goal(self, called: Called) -> None:
-        """An answer that could not be had is no success."""
+        """Take the judge's answer. No answer counts as not achieved."""
         match called:
             case GoalReport():
                 achieved, why = called.achieved, called.rationale
